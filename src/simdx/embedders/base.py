@@ -1,0 +1,76 @@
+"""Texts to unit vectors.
+
+An embedder implements one batch method on short texts. Everything around it lives here once: long
+texts are cut into chunks of `CHUNK_WORDS` words and the chunk vectors averaged, so that no text is
+ever silently truncated, and every block of a result has unit length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from simdx.types import Float
+
+CHUNK_WORDS = 150
+# A "word" longer than this is a run without spaces (a script without word breaks, a pasted blob).
+LONGEST_WORD = 40
+TEXTS_PER_BATCH = 256
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """`id` names the weights, not only the model: it is part of every cache key."""
+
+    id: str
+    blocks: tuple[int, ...]
+
+    def embed_batch(self, texts: Sequence[str]) -> Float:
+        """(n, sum(blocks)) vectors of any scale for n short texts."""
+        ...
+
+
+def chunks(text: str) -> list[str]:
+    """A text as consecutive pieces of at most CHUNK_WORDS words; at least one piece."""
+    words = []
+    for word in text.split():
+        words += [word[i : i + LONGEST_WORD] for i in range(0, len(word), LONGEST_WORD)]
+    pieces = [" ".join(words[i : i + CHUNK_WORDS]) for i in range(0, len(words), CHUNK_WORDS)]
+    return pieces or [""]
+
+
+def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Float:
+    """(n, d) float32; each embedder block of each row has unit length (or is zero for empty text)."""
+    pieces: list[str] = []
+    owner: list[int] = []
+    for i, text in enumerate(texts):
+        for piece in chunks(text):
+            pieces.append(piece)
+            owner.append(i)
+    width = sum(embedder.blocks)
+    if not pieces:
+        return np.zeros((0, width), dtype=np.float32)
+    vectors = np.concatenate(
+        [
+            np.asarray(embedder.embed_batch(pieces[i : i + TEXTS_PER_BATCH]), dtype=np.float32)
+            for i in range(0, len(pieces), TEXTS_PER_BATCH)
+        ]
+    )
+    vectors = unit_blocks(vectors, embedder.blocks)
+    pooled = np.zeros((len(texts), width), dtype=np.float32)
+    np.add.at(pooled, np.asarray(owner), vectors)
+    return unit_blocks(pooled, embedder.blocks)
+
+
+def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:
+    """Scale every block of every row to unit length; a zero block stays zero."""
+    out = np.array(vectors, dtype=np.float32)
+    start = 0
+    for width in blocks:
+        block = out[:, start : start + width]
+        norms = np.linalg.norm(block, axis=1, keepdims=True)
+        block /= np.where(norms > 1e-12, norms, 1.0)
+        start += width
+    return out

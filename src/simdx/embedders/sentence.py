@@ -1,0 +1,84 @@
+"""Sentence-transformers encoders: MiniLM by name, any local folder or hub name otherwise."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from simdx.errors import BadInput, MissingExtra
+from simdx.models import REGISTRY, locate
+from simdx.models.verify import sha256
+from simdx.types import Float
+
+
+class SentenceEmbedder:
+    """Wraps a SentenceTransformer; pieces longer than its window are halved until they fit."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise MissingExtra(f"embedder '{name}'", "sentence") from None
+        _quiet()
+        if name in REGISTRY:
+            folder = locate(name)
+            self.id = f"{name}/{REGISTRY[name].files['model.safetensors'][:12]}"
+            os.environ.setdefault("HF_HUB_OFFLINE", "1")  # verified local files: no call home
+            self._model = SentenceTransformer(str(folder), device=_device())
+        else:
+            weights = Path(name) / "model.safetensors"
+            self.id = f"sentence/{name}" + (f"@{sha256(weights)[:12]}" if weights.is_file() else "")
+            try:
+                self._model = SentenceTransformer(name, device=_device())
+            except Exception as error:  # the library raises many kinds for "no such model"
+                raise BadInput(
+                    f"embedder '{name}' could not be loaded ({type(error).__name__}): "
+                    "give a sentence-transformers folder or hub name"
+                ) from None
+        dim = self._model.get_embedding_dimension()
+        assert dim is not None
+        self.blocks = (int(dim),)
+
+    def embed_batch(self, texts: Sequence[str]) -> Float:
+        pieces: list[str] = []
+        owner: list[int] = []
+        for i, text in enumerate(texts):
+            for piece in self._fitting(text):
+                pieces.append(piece)
+                owner.append(i)
+        vectors = self._model.encode(
+            pieces, batch_size=32, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        )
+        out = np.zeros((len(texts), self.blocks[0]), dtype=np.float32)
+        np.add.at(out, np.asarray(owner), vectors)
+        return out
+
+    def _fitting(self, text: str) -> list[str]:
+        """Cut a piece in halves until each fits the encoder's window: it would drop the rest silently."""
+        limit = self._model.max_seq_length or 256
+        if len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"]) <= limit:
+            return [text]
+        words = text.split()
+        if len(words) < 2:
+            half = len(text) // 2
+            return self._fitting(text[:half]) + self._fitting(text[half:])
+        half = len(words) // 2
+        return self._fitting(" ".join(words[:half])) + self._fitting(" ".join(words[half:]))
+
+
+def _device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _quiet() -> None:
+    """Loading notes and progress bars of the libraries below would land in our stderr."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    logging.getLogger("sentence_transformers").setLevel(logging.WARNING)

@@ -1,0 +1,36 @@
+"""What can go wrong, and how the command line answers it.
+
+    SimdxError
+    ├── BadInput       the user can mend it: exit 2, one line, nothing written
+    │   └── MissingExtra   an optional dependency is not installed; the line says how to install it
+    └── RunFailed      something broke while running: exit 1, one line
+
+Every message is one sentence that names the problem and, where there is one, the mend.
+"""
+
+from __future__ import annotations
+
+
+class SimdxError(Exception):
+    """Base of every error simdx raises on purpose."""
+
+    exit_code = 1
+
+
+class BadInput(SimdxError):
+    """The request cannot be answered as it was put."""
+
+    exit_code = 2
+
+
+class MissingExtra(BadInput):
+    """A feature was asked for by name and its optional dependency is absent."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional dependency: pip install 'simdx[{extra}]'")
+
+
+class RunFailed(SimdxError):
+    """The request was fine; carrying it out was not possible."""
+
+    exit_code = 1

@@ -1,0 +1,85 @@
+"""Metrics: arrays in, numbers out, each defined once.
+
+`scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
+reliability, temperature), `selective` (error detection, risk–coverage), `second_order`, `ood`, `subgroups`,
+`significance` (bootstrap) and `mixed` (mixed-effects regression). An undefined metric is a `Value` without a
+number and with a reason; `evaluate_probabilities` gives all headline figures at once.
+"""
+
+from simdx.metrics.calibration import (
+    adaptive_ece,
+    apply_temperature,
+    classwise_ece,
+    ece,
+    fit_temperature,
+    reliability,
+    smooth_ece,
+)
+from simdx.metrics.headline import evaluate_probabilities, headline_values
+from simdx.metrics.mixed import mixed_effects
+from simdx.metrics.ood import ood_auroc, out_of_class
+from simdx.metrics.resampling import HEADLINE
+from simdx.metrics.scores import (
+    accuracy,
+    auroc,
+    brier,
+    class_auroc,
+    confusion,
+    macro_f1,
+    mean_entropy_bits,
+    nll,
+)
+from simdx.metrics.second_order import second_order_summary, spread
+from simdx.metrics.selective import (
+    aurc,
+    best_aurc,
+    e_aurc,
+    entropy_strata,
+    error_auroc,
+    errors,
+    risk_at,
+    risk_coverage,
+    uncertainty,
+)
+from simdx.metrics.significance import bootstrap_intervals, paired_bootstrap
+from simdx.metrics.subgroups import by_group
+from simdx.metrics.value import Value
+
+__all__ = [
+    "HEADLINE",
+    "Value",
+    "accuracy",
+    "adaptive_ece",
+    "apply_temperature",
+    "aurc",
+    "auroc",
+    "best_aurc",
+    "bootstrap_intervals",
+    "brier",
+    "by_group",
+    "class_auroc",
+    "classwise_ece",
+    "confusion",
+    "e_aurc",
+    "ece",
+    "entropy_strata",
+    "error_auroc",
+    "errors",
+    "evaluate_probabilities",
+    "fit_temperature",
+    "headline_values",
+    "macro_f1",
+    "mean_entropy_bits",
+    "mixed_effects",
+    "nll",
+    "ood_auroc",
+    "out_of_class",
+    "paired_bootstrap",
+    "reliability",
+    "risk_at",
+    "risk_coverage",
+    "second_order_summary",
+    "smooth_ece",
+    "spread",
+    "uncertainty",
+]

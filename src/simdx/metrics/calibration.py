@@ -1,0 +1,164 @@
+"""Does a probability of .8 come true eight times in ten?
+
+ECE is the contract's: ten equal-width, right-closed bins of top-label confidence. Its weaknesses are
+known (bin edges, one label only), so three variants stand beside it: classwise (every label's probability,
+not only the top one), adaptive (bins of equal mass, ties never split) and smooth (no bins: residuals smoothed
+with a reflected Gaussian whose width is the fixed point of the measure itself, after Błasiok and Nakkiran).
+Temperature scaling mends a posterior after the fact where some labelled cases are at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.ndimage import gaussian_filter1d
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from simdx.errors import BadInput
+from simdx.metrics.scores import nll_terms, predictions
+from simdx.metrics.value import NO_CASES, Value, checked, checked_rows, defined, undefined
+from simdx.types import Float, Int
+
+N_BINS = 10
+_SMOOTH_CELLS = 1000
+_LOG_TEMPERATURE = (np.log(0.05), np.log(20.0))
+_LOGIT_FLOOR = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """What a reliability diagram draws. Empty bins have n = 0 and zeros in the means."""
+
+    edges: Float  # (B + 1,)
+    n: Int  # (B,)
+    confidence: Float  # (B,) mean confidence of the bin
+    accuracy: Float  # (B,) share of correct predictions in the bin
+
+
+@dataclass(frozen=True, slots=True)
+class Temperature:
+    """A fitted temperature and what it did to the split it was fitted on."""
+
+    value: float
+    n: int
+    nll_before: float
+    nll_after: float
+    at_bound: bool
+
+
+def bin_of(confidence: Float, n_bins: int = N_BINS) -> Int:
+    """Right-closed equal-width bins: (0, .1], (.1, .2], …; zero falls in the first."""
+    return np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], confidence, side="left")
+
+
+def reliability(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Reliability:
+    p, y = checked(probabilities, label_index)
+    confidence, correct = _top(p, y)
+    return _binned(confidence, correct, bin_of(confidence, n_bins), np.linspace(0, 1, n_bins + 1))
+
+
+def ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Value:
+    """Expected calibration error of the top label, equal-width bins."""
+    p, y = checked(probabilities, label_index)
+    if not y.size:
+        return undefined(NO_CASES)
+    return defined(_gap(reliability(p, y, n_bins)))
+
+
+def classwise_ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Value:
+    """Mean over labels of the ECE of that label's probability against its occurrence."""
+    p, y = checked(probabilities, label_index)
+    if not y.size:
+        return undefined(NO_CASES)
+    edges = np.linspace(0, 1, n_bins + 1)
+    gaps = [
+        _gap(_binned(p[:, k], (y == k).astype(float), bin_of(p[:, k], n_bins), edges))
+        for k in range(p.shape[1])
+    ]
+    return defined(float(np.mean(gaps)))
+
+
+def adaptive_ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Value:
+    """ECE of the top label with bins cut at quantiles of confidence; equal confidences share a bin."""
+    p, y = checked(probabilities, label_index)
+    if not y.size:
+        return undefined(NO_CASES)
+    confidence, correct = _top(p, y)
+    edges = np.quantile(confidence, np.linspace(0, 1, n_bins + 1))
+    index = np.searchsorted(edges[1:-1], confidence, side="left")
+    return defined(_gap(_binned(confidence, correct, index, edges)))
+
+
+def smooth_ece(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
+    """Smooth ECE of the top label: the fixed point s of s = ∫ |smoothed residual at width s|."""
+    p, y = checked(probabilities, label_index)
+    if not y.size:
+        return undefined(NO_CASES)
+    confidence, correct = _top(p, y)
+    cell = np.minimum((confidence * _SMOOTH_CELLS).astype(int), _SMOOTH_CELLS - 1)
+    mass = np.bincount(cell, weights=correct - confidence, minlength=_SMOOTH_CELLS) / len(y)
+
+    def measure(width: float) -> float:
+        # mode="reflect" about the cell edges is the reflection of the kernel at 0 and 1
+        return float(np.abs(gaussian_filter1d(mass, width * _SMOOTH_CELLS, mode="reflect", truncate=6)).sum())
+
+    low, high = 1.0 / _SMOOTH_CELLS, 1.0
+    if measure(low) <= low:
+        return defined(measure(low))
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if measure(middle) > middle else (low, middle)
+    return defined(measure(high))
+
+
+def fit_temperature(probabilities: ArrayLike, label_index: ArrayLike) -> Temperature:
+    """The temperature in [0.05, 20] with the least NLL on a labelled split."""
+    p, y = checked(probabilities, label_index)
+    if not y.size:
+        raise BadInput("a temperature cannot be fitted without labelled cases")
+
+    def loss(log_t: float) -> float:
+        return float(nll_terms(apply_temperature(p, float(np.exp(log_t))), y).mean())
+
+    found = minimize_scalar(loss, bounds=_LOG_TEMPERATURE, method="bounded", options={"xatol": 1e-4})
+    low, high = _LOG_TEMPERATURE
+    # the fit must never do worse than leaving the answer alone
+    best = float(found.x) if found.fun < loss(0.0) else 0.0
+    return Temperature(
+        value=float(np.exp(best)),
+        n=len(y),
+        nll_before=loss(0.0),
+        nll_after=loss(best),
+        at_bound=bool(min(best - low, high - best) < 1e-2),
+    )
+
+
+def apply_temperature(probabilities: ArrayLike, temperature: float) -> Float:
+    """softmax(log p / T), rows renormalised; T > 1 flattens, T < 1 sharpens. Zeros stay (nearly) zero."""
+    if not temperature > 0:
+        raise BadInput("a temperature must be positive")
+    p = checked_rows(probabilities)
+    return np.exp(log_softmax(np.log(np.maximum(p, _LOGIT_FLOOR)) / temperature, axis=1))
+
+
+def _top(p: Float, y: Int) -> tuple[Float, Float]:
+    return p.max(axis=1, initial=0.0), (predictions(p) == y).astype(float) if len(y) else np.zeros(0)
+
+
+def _binned(confidence: Float, outcome: Float, index: Int, edges: Float) -> Reliability:
+    n_bins = len(edges) - 1
+    n = np.bincount(index, minlength=n_bins)
+    at_least_one = np.maximum(n, 1)
+    return Reliability(
+        edges=edges,
+        n=n,
+        confidence=np.bincount(index, weights=confidence, minlength=n_bins) / at_least_one,
+        accuracy=np.bincount(index, weights=outcome, minlength=n_bins) / at_least_one,
+    )
+
+
+def _gap(table: Reliability) -> float:
+    return float((table.n * np.abs(table.confidence - table.accuracy)).sum() / max(table.n.sum(), 1))

@@ -1,0 +1,169 @@
+"""Every headline metric under case weights, for thousands of resamples at once.
+
+A bootstrap resample of N cases is a row of counts that sum to N. Written in counts, sums become matrix
+products and rankings are sorted once, so B resamples cost a handful of (B, N) passes. A resample in which a
+metric is undefined (no errors, say) is NaN here and never leaves `significance`.
+
+The formulas are written independently of `scores`, `calibration` and `selective`; the tests hold the two
+against each other on literal resamples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from scipy.special import digamma
+
+from simdx.errors import BadInput
+from simdx.metrics.calibration import N_BINS, bin_of
+from simdx.metrics.scores import brier_terms, nll_terms, predictions
+from simdx.metrics.selective import kept_at, uncertainty
+from simdx.types import Float, Int, entropy_bits
+
+HEADLINE = (
+    "accuracy",
+    "macro_f1",
+    "brier",
+    "ece",
+    "nll",
+    "entropy_bits",
+    "auroc",
+    "error_auroc",
+    "aurc",
+    "e_aurc",
+    "risk_at_80",
+)
+_CHUNK_CELLS = 2_000_000  # counts held at once: 16 MB, so a chunk's passes stay near the cache
+
+
+def count_chunks(n: int, resamples: int, rng: np.random.Generator) -> Iterator[Float]:
+    """Bootstrap counts in chunks of rows; each row sums to n."""
+    rows = max(1, min(resamples, _CHUNK_CELLS // max(n, 1)))
+    for start in range(0, resamples, rows):
+        b = min(rows, resamples - start)
+        drawn = rng.integers(0, n, size=(b, n))
+        flat = np.bincount((drawn + np.arange(b)[:, None] * n).ravel(), minlength=b * n)
+        yield flat.reshape(b, n).astype(np.float64)
+
+
+class WeightedMetrics:
+    """The metrics of one set of predictions as functions of counts (B, N)."""
+
+    def __init__(self, p: Float, y: Int, metrics: Sequence[str] = HEADLINE) -> None:
+        unknown = sorted(set(metrics) - set(HEADLINE))
+        if unknown:
+            raise BadInput(f"there is no bootstrap for {unknown[0]!r}; choose among {', '.join(HEADLINE)}")
+        self.names = tuple(metrics)
+        self._p, self._y = p, y
+        self._error = (predictions(p) != y).astype(float)
+        self._parts: dict[str, Callable[[Float], Float]] = {
+            "accuracy": _mean_of(1 - self._error),
+            "macro_f1": self._macro_f1,
+            "brier": _mean_of(brier_terms(p, y)),
+            "ece": self._ece,
+            "nll": _mean_of(nll_terms(p, y)),
+            "entropy_bits": _mean_of(entropy_bits(p)),
+            "auroc": self._class_auroc,
+            "error_auroc": self._error_auroc,
+            "aurc": lambda w: self._areas(w)[0],
+            "e_aurc": lambda w: self._areas(w)[1],
+            "risk_at_80": lambda w: self._risk_at(w, 0.8),
+        }
+        self._by_entropy = _Order(uncertainty(p))
+        self._by_class = [_Order(p[:, k]) for k in range(p.shape[1])] if "auroc" in self.names else []
+
+    def __call__(self, counts: Float) -> Float:
+        """Values (B, number of metrics), NaN where a resample leaves a metric undefined."""
+        return np.stack([self._parts[name](counts) for name in self.names], axis=1)
+
+    def _macro_f1(self, w: Float) -> Float:
+        k = self._p.shape[1]
+        table = _grouped(w, self._y * k + predictions(self._p), k * k).reshape(-1, k, k)
+        hits = np.diagonal(table, axis1=1, axis2=2)
+        either = table.sum(axis=1) + table.sum(axis=2)
+        f1 = 2 * hits / np.maximum(either, 1)
+        return f1.sum(axis=1) / (either > 0).sum(axis=1)
+
+    def _ece(self, w: Float) -> Float:
+        top = self._p.max(axis=1)
+        gaps = np.zeros((len(top), N_BINS))
+        gaps[np.arange(len(top)), bin_of(top)] = (1 - self._error) - top
+        return np.abs(w @ gaps).sum(axis=1) / w.sum(axis=1)
+
+    def _class_auroc(self, w: Float) -> Float:
+        each = np.stack(
+            [
+                _weighted_auroc(w, order, (self._y == k).astype(float))
+                for k, order in enumerate(self._by_class)
+            ]
+        )
+        there = ~np.isnan(each)
+        n = there.sum(axis=0)
+        return np.where(n > 0, np.where(there, each, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
+
+    def _error_auroc(self, w: Float) -> Float:
+        return _weighted_auroc(w, self._by_entropy, self._error)
+
+    def _areas(self, w: Float) -> tuple[Float, Float]:
+        """AURC and E-AURC through the closed sum over tied blocks (see `selective`)."""
+        size = self._by_entropy.blocks(w)
+        wrong = self._by_entropy.blocks(w * self._error)
+        after, wrong_after = np.cumsum(size, axis=1), np.cumsum(wrong, axis=1)
+        before, wrong_before = after - size, wrong_after - wrong
+        n, total = after[:, -1], wrong_after[:, -1]
+        table = _harmonic(int(n.max()))
+        harmonic = table[after.astype(int)] - table[before.astype(int)]
+        share = wrong / np.maximum(size, 1)
+        area = (wrong + (wrong_before - share * before) * harmonic).sum(axis=1) / n
+        right = n - total
+        best = (total - right * (table[n.astype(int)] - table[right.astype(int)])) / n
+        return area, np.maximum(area - best, 0.0)
+
+    def _risk_at(self, w: Float, coverage: float) -> Float:
+        size = self._by_entropy.blocks(w)
+        wrong = self._by_entropy.blocks(w * self._error)
+        kept = kept_at(coverage, int(w[0].sum()))
+        before = np.cumsum(size, axis=1) - size
+        taken = np.clip(kept - before, 0, size)  # how much of each tied block the coverage keeps
+        return (taken * wrong / np.maximum(size, 1)).sum(axis=1) / kept
+
+
+class _Order:
+    """A ranking with its tied blocks, computed once."""
+
+    def __init__(self, score: Float) -> None:
+        self.order = np.argsort(score, kind="stable")
+        ranked = score[self.order]
+        self.starts = (
+            np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else np.zeros(0, int)
+        )
+
+    def blocks(self, w: Float) -> Float:
+        """Total weight of each tied block, lowest score first."""
+        ranked = w[:, self.order]
+        return ranked if len(self.starts) == ranked.shape[1] else np.add.reduceat(ranked, self.starts, axis=1)
+
+
+def _weighted_auroc(w: Float, order: _Order, positive: Float) -> Float:
+    pos, neg = order.blocks(w * positive), order.blocks(w * (1 - positive))
+    below = np.cumsum(neg, axis=1)
+    n_pos, n_neg = pos.sum(axis=1), below[:, -1]
+    wins = np.einsum("ij,ij->i", pos, below - neg / 2)
+    pairs = n_pos * n_neg
+    return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1), np.nan)
+
+
+def _mean_of(terms: Float) -> Callable[[Float], Float]:
+    return lambda w: (w @ terms) / w.sum(axis=1)
+
+
+def _grouped(w: Float, index: Int, size: int) -> Float:
+    table = np.zeros((w.shape[1], size))
+    table[np.arange(w.shape[1]), index] = 1
+    return w @ table
+
+
+def _harmonic(n: int) -> Float:
+    """H(0) … H(n)."""
+    return digamma(np.arange(n + 1) + 1.0) + np.euler_gamma

@@ -1,0 +1,63 @@
+"""Medians and quartiles of aleatoric and epistemic bits, over all cases or split by correctness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simdx.errors import BadInput
+from simdx.metrics.value import NO_CASES
+from simdx.types import SecondOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Median with the quartiles around it; None with a reason when there is nothing to summarise."""
+
+    n: int
+    median: float | None
+    q1: float | None
+    q3: float | None
+    reason: str | None = None
+
+    @property
+    def iqr(self) -> float | None:
+        return None if self.q1 is None or self.q3 is None else self.q3 - self.q1
+
+    def as_dict(self) -> dict[str, float | int | str | None]:
+        row: dict[str, float | int | str | None] = {
+            "n": self.n,
+            "median": self.median,
+            "q1": self.q1,
+            "q3": self.q3,
+            "iqr": self.iqr,
+        }
+        return row | ({"reason": self.reason} if self.reason else {})
+
+
+def spread(values: ArrayLike) -> Spread:
+    """Median and quartiles (linear interpolation) of a vector."""
+    x = np.asarray(values, dtype=float).ravel()
+    if not x.size:
+        return Spread(0, None, None, None, NO_CASES)
+    if not np.all(np.isfinite(x)):
+        raise BadInput("values to summarise must be finite")
+    q1, median, q3 = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
+    return Spread(int(x.size), median, q1, q3)
+
+
+def second_order_summary(second: SecondOrder, error: ArrayLike | None = None) -> dict[str, dict[str, Spread]]:
+    """Spreads of total, aleatoric and epistemic bits: over all, and over correct and wrong answers."""
+    parts = {
+        "total_bits": second.total_bits,
+        "aleatoric_bits": second.aleatoric_bits,
+        "epistemic_bits": second.epistemic_bits,
+    }
+    summary = {"all": {name: spread(bits) for name, bits in parts.items()}}
+    if error is not None:
+        wrong = np.asarray(error).astype(bool)
+        summary["correct"] = {name: spread(bits[~wrong]) for name, bits in parts.items()}
+        summary["wrong"] = {name: spread(bits[wrong]) for name, bits in parts.items()}
+    return summary

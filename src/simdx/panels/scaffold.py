@@ -1,0 +1,42 @@
+"""A panel file to start from, with a comment where a clinician has something to decide."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+
+def scaffold(name: str, labels: Sequence[str]) -> str:
+    """The text of a new panel file. JSON strings are valid YAML, so any label is quoted safely."""
+
+    def quoted(text: str) -> str:
+        return json.dumps(text, ensure_ascii=False)
+
+    lines = [
+        f"name: {quoted(name)}",
+        'title: ""',
+        "# The words the texts are written in: clinician | patient | case-report | plain",
+        "register: clinician",
+        "# wordllama is light and local; wordllama+minilm needs the 'sentence' extra",
+        "embedder: wordllama",
+        "labels:",
+    ]
+    for label in labels:
+        lines += [
+            f"  - name: {quoted(label)}",
+            "    # every other name of it: removed from simulated texts, so that they cannot give it away",
+            "    aliases: []",
+            "    # one or two sentences on how it presents: the simulator is told this",
+            '    description: ""',
+            "    icd10: []",
+            "    snomed: []",
+            "    # true sends a case to review when this label keeps a small but real probability",
+            "    must_not_miss: false",
+        ]
+    lines += [
+        "# What a good set of descriptions should vary; leave out to use the built-in list",
+        "# facets:",
+        "#   site: [hand, foot]",
+        "",
+    ]
+    return "\n".join(lines)

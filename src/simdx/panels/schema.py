@@ -1,0 +1,86 @@
+"""What a panel file may say. Untrusted YAML comes in here and leaves as `types.Panel`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from simdx.types import Label, Panel
+
+Register = Literal["clinician", "patient", "case-report", "plain"]
+Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+
+
+def _as_text(value: object) -> object:
+    """Clinicians write codes as bare numbers; YAML then reads an integer."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Code = Annotated[Phrase, BeforeValidator(_as_text)]
+
+
+class LabelFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Phrase
+    aliases: tuple[Phrase, ...] = ()
+    description: str = ""
+    icd10: tuple[Code, ...] = ()
+    snomed: tuple[Code, ...] = ()
+    must_not_miss: bool = False
+
+
+class PanelFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Phrase | None = None
+    title: str = ""
+    description: str = ""
+    register_: Register = Field("clinician", alias="register")
+    embedder: Phrase = "wordllama"
+    labels: tuple[LabelFile, ...]
+    facets: dict[Phrase, tuple[Code, ...]] = {}
+    banks: tuple[Phrase, ...] = ()
+    background: Phrase | None = None
+    notice: str = ""
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _plain_strings_are_names(cls, value: object) -> object:
+        if not isinstance(value, list):
+            return value
+        return [{"name": item} if isinstance(item, str) else item for item in value]
+
+    @model_validator(mode="after")
+    def _labels_are_a_choice(self) -> PanelFile:
+        names = [label.name for label in self.labels]
+        if len(names) < 2:
+            raise ValueError("a panel needs at least two labels")
+        folded = [name.casefold() for name in names]
+        for name in names:
+            if folded.count(name.casefold()) > 1:
+                raise ValueError(f"label '{name}' occurs more than once")
+        return self
+
+    def to_panel(self, default_name: str) -> Panel:
+        return Panel(
+            name=self.name or default_name,
+            title=self.title.strip(),
+            description=self.description.strip(),
+            register=self.register_,
+            embedder=self.embedder,
+            facets=dict(self.facets),
+            notice=self.notice.strip(),
+            labels=tuple(
+                Label(
+                    name=l.name,
+                    aliases=l.aliases,
+                    description=l.description.strip(),
+                    icd10=l.icd10,
+                    snomed=l.snomed,
+                    must_not_miss=l.must_not_miss,
+                )
+                for l in self.labels
+            ),
+        )

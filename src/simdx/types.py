@@ -1,0 +1,209 @@
+"""The nouns of simdx: frozen, without IO, importing numpy only.
+
+Numerics are batched over cases from the start: N cases, K labels, n simulations, d dimensions.
+Texts come in at the border; past it there are only these dataclasses and arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.floating[Any]]
+Int = NDArray[np.integer[Any]]
+
+
+# --------------------------------------------------------------------------- panels
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One diagnosis of a panel. `name` is the string in the data and in every output."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    description: str = ""
+    icd10: tuple[str, ...] = ()
+    snomed: tuple[str, ...] = ()
+    must_not_miss: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A closed set of labels, the register their texts are written in, and the default embedder."""
+
+    name: str
+    labels: tuple[Label, ...]
+    title: str = ""
+    description: str = ""
+    register: str = "clinician"  # clinician | patient | case-report | plain
+    embedder: str = "wordllama"
+    facets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notice: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(label.name for label in self.labels)
+
+    @property
+    def hash(self) -> str:
+        """Identity of the *classification problem*: the label names and their order, no prose."""
+        return content_hash("panel", *self.names)
+
+
+# --------------------------------------------------------------------------- cases and banks
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A text to classify, with its gold label and attributes where they are known."""
+
+    text: str
+    id: str = ""
+    label: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Bank:
+    """Simulated descriptions of each label of a panel, plus (optionally) of other conditions.
+
+    `label_index[i]` is the position of text i's label in `labels`. `background` holds descriptions
+    of conditions outside the panel, in the same register: the "none of these" hypothesis.
+    """
+
+    panel: str
+    labels: tuple[str, ...]
+    texts: tuple[str, ...]
+    label_index: Int
+    background: tuple[str, ...] = ()
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        n = np.bincount(self.label_index, minlength=len(self.labels))
+        return {label: int(c) for label, c in zip(self.labels, n, strict=True)}
+
+    @property
+    def hash(self) -> str:
+        """Content hash: independent of row order, sensitive to every text and label."""
+        rows = sorted(
+            json.dumps([self.labels[i], t], ensure_ascii=False)
+            for i, t in zip(self.label_index.tolist(), self.texts, strict=True)
+        )
+        rows += sorted(json.dumps([None, t], ensure_ascii=False) for t in self.background)
+        return content_hash("bank", *self.labels, "", *rows)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedBank:
+    """What numerics see of a bank: unit vectors and label indices, no text.
+
+    `blocks` are the widths of the embedders joined side by side; each block of each row has unit
+    length, so one row has squared length `len(blocks)` and a joint cosine is a mean of cosines.
+    """
+
+    vectors: Float  # (n, d)
+    label_index: Int  # (n,)
+    n_labels: int
+    blocks: tuple[int, ...]
+    background: Float | None = None  # (m, d)
+
+    @property
+    def counts(self) -> Int:
+        return np.bincount(self.label_index, minlength=self.n_labels)
+
+
+# --------------------------------------------------------------------------- answers
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOrder:
+    """A posterior on the simplex, summarised. All entropies in bits; arrays over N cases."""
+
+    mean: Float  # (N, K)
+    total_bits: Float
+    aleatoric_bits: Float
+    epistemic_bits: Float
+    alpha0: Float
+    differential_entropy: Float
+    effective_draws: Float
+    cap: float | None = None  # the largest top probability this prior and tolerance can express
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What happened, population by population; leading axis T, then N cases.
+
+    Cases that stopped early repeat their last row; `populations` says how many are their own.
+    """
+
+    tolerance: Float  # (T, N)
+    acceptance: Float  # (T, N)
+    simulations: Int  # (T, N)
+    ess: Float  # (T, N)
+    entropy_bits: Float  # (T, N)
+    mass: Float  # (T, N, K)
+    populations: Int  # (N,)
+    outcome: tuple[str, ...]  # (N,): "complete" | "acceptance" | "floor" | "budget" | "nothing accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """A batch of posteriors over labels."""
+
+    probabilities: Float  # (N, K), rows sum to one
+    effective_simulations: Float  # (N,)
+    tolerance: Float  # (N,)
+    second_order: SecondOrder | None = None
+
+    @property
+    def entropy_bits(self) -> Float:
+        return entropy_bits(self.probabilities)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do with an answer, and why, in plain words."""
+
+    action: str  # accept | test | review
+    reason: str
+
+
+# A method is fitted to a bank once and then asked about batches of observations.
+Infer = Callable[..., tuple[Posterior, Trace]]
+
+
+# --------------------------------------------------------------------------- small shared helpers
+
+
+def entropy_bits(p: Float, axis: int = -1) -> Float:
+    """Shannon entropy in bits along `axis`; 0 log 0 = 0."""
+    p = np.asarray(p, dtype=float)
+    return -np.sum(p * np.log2(np.where(p > 0, p, 1.0)), axis=axis)
+
+
+def content_hash(*parts: str) -> str:
+    """SHA-256 over length-prefixed UTF-8 parts, so that no two part lists collide by joining."""
+    h = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        h.update(len(data).to_bytes(8, "big"))
+        h.update(data)
+    return h.hexdigest()
+
+
+def case_key(text: str) -> int:
+    """The 64-bit key of a case's random stream: its content, never its position in a batch."""
+    return int(content_hash("case", text)[:16], 16)
+
+
+def as_texts(texts: str | Sequence[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
