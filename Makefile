@@ -1,0 +1,59 @@
+# simdx: every target does its own set-up. `make demo` and `make test` are the two to know.
+
+PYTHON ?= python3
+CONSTRAINTS := requirements/constraints.txt
+VENV := .venv
+PIP_FLAGS := --quiet --disable-pip-version-check -c $(CONSTRAINTS)
+
+export PYTHONHASHSEED ?= 0
+
+.PHONY: setup demo test test-slow check format bench docs clean help
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/  —/'
+
+# The core install comes first and is all the demo needs; `setup` adds every extra to the same environment.
+$(VENV)/.core: pyproject.toml $(CONSTRAINTS)
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e .
+	@touch $@
+
+$(VENV)/.full: $(VENV)/.core
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e '.[dev]'
+	@touch $@
+
+setup: $(VENV)/.full ## a .venv with every extra, and the weights the tests use
+	@$(VENV)/bin/simdx models pull smollm2 >/dev/null
+	@$(VENV)/bin/simdx models pull minilm >/dev/null
+
+demo: $(VENV)/.core ## core install, then the main job: a case in, a posterior out
+	@$(VENV)/bin/simdx models pull smollm2 >/dev/null
+	@$(VENV)/bin/simdx models verify
+	@mkdir -p out
+	@$(VENV)/bin/python -m simdx.demo --html out/demo.html
+
+test: setup ## the fast tests
+	$(VENV)/bin/python -m pytest -n 2 -m "not slow"
+
+test-slow: setup ## real models end to end, faults, kills, long statistics
+	$(VENV)/bin/python -m pytest -n 2 -m slow --timeout 900
+
+check: $(VENV)/.full ## lint, format, types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/.full ## rewrite what ruff can mend
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: setup ## speed, side by side with pyABC and the bare matrix product
+	mkdir -p out
+	OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(VENV)/bin/simdx bench engines --json | tee out/bench-engines.json
+	$(VENV)/bin/simdx bench bank --json | tee out/bench-bank.json
+
+docs: $(VENV)/.full ## check that every link of the documentation leads somewhere
+	$(VENV)/bin/python docs/check_links.py
+
+clean:
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

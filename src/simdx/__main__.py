@@ -1,0 +1,5 @@
+"""`python -m simdx` is `simdx`."""
+
+from simdx.cli.main import run
+
+run()

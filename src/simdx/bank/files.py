@@ -1,0 +1,254 @@
+"""Banks on disk: a JSONL file, or a folder whose manifest vouches for what is in it.
+
+    folder/
+      bank.jsonl         {"label", "text", …}           one simulated description a line
+      background.jsonl   {"condition", "text", …}       optional: other conditions, same register
+      manifest.json      format, panel, label counts, hashes; written last, so it means "complete"
+
+Whatever is read is checked against the panel it is meant for; the first problem ends in BadInput with
+the line number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simdx.errors import BadInput
+from simdx.panels.load import PanelSource
+from simdx.types import Bank, Panel
+
+FORMAT = 1
+BANK_FILE = "bank.jsonl"
+BACKGROUND_FILE = "background.jsonl"
+MANIFEST_FILE = "manifest.json"
+MAX_LINE_BYTES = 4_000_000
+
+
+# --------------------------------------------------------------------------- reading
+
+
+def packaged_bank(source: PanelSource) -> Bank:
+    """The bank a panel ships beside its YAML file."""
+    if not source.banks:
+        raise BadInput(
+            f"panel '{source.panel.name}' ships no bank: give --bank, or build one with 'simdx bank build'"
+        )
+    rows = [row for path in source.banks for row in _labelled_rows(path, source.panel)]
+    background = background_texts(source.background) if source.background else ()
+    name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
+    return _assemble(source.panel, rows, background, name)
+
+
+def read_bank(path: str | Path, panel: Panel) -> Bank:
+    """A bank folder (verified first) or a plain JSONL file, for that panel."""
+    path = Path(path)
+    if path.is_dir():
+        return _read_folder(path, panel)
+    if not path.is_file():
+        raise BadInput(f"no bank at '{path}': give a bank folder or a JSONL file with label and text")
+    return _assemble(panel, _labelled_rows(path, panel), (), path.stem)
+
+
+def _read_folder(folder: Path, panel: Panel) -> Bank:
+    manifest = read_manifest(folder)
+    if manifest["panel_hash"] != panel.hash:
+        raise BadInput(
+            f"bank '{folder.name}' was made for the panel '{manifest['panel']}' with other labels than "
+            f"'{panel.name}': use its own panel"
+        )
+    for problem in problems_of(folder):
+        raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
+    rows = _labelled_rows(folder / BANK_FILE, panel)
+    background = (
+        background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else ()
+    )
+    bank = _assemble(panel, rows, background, folder.name)
+    return replace(bank, rejected=dict(manifest["rejected"]))
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST_FILE
+    if not path.is_file():
+        raise BadInput(f"'{folder.name}' is not a finished bank: it has no {MANIFEST_FILE}")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        known = {"format": int, "panel": str, "panel_hash": str, "labels": dict, "rejected": dict}
+        known |= {"hash": str, "files": dict}
+        if not all(isinstance(manifest[key], kind) for key, kind in known.items()):
+            raise KeyError
+        if not all(isinstance(v, int) for part in ("labels", "rejected") for v in manifest[part].values()):
+            raise KeyError
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        raise BadInput(f"the {MANIFEST_FILE} of bank '{folder.name}' is damaged") from None
+    if manifest["format"] != FORMAT:
+        raise BadInput(f"bank '{folder.name}' has format {manifest['format']}; this version reads {FORMAT}")
+    return manifest
+
+
+def problems_of(folder: Path) -> Iterator[str]:
+    """What in a bank folder does not match its manifest; nothing when it holds."""
+    manifest = read_manifest(folder)
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        if name not in (BANK_FILE, BACKGROUND_FILE):
+            yield f"its manifest lists an unknown file '{name}'"
+        elif not path.is_file():
+            yield f"{name} is missing"
+        elif _file_hash(path) != expected:
+            yield f"{name} was changed after the manifest was written"
+    if BANK_FILE not in manifest["files"]:
+        yield f"its manifest does not list {BANK_FILE}"
+        return
+    try:
+        bank = _assemble(
+            Panel(name=manifest["panel"], labels=()),
+            list(_rows(folder / BANK_FILE)),
+            background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else (),
+            folder.name,
+            labels=tuple(manifest["labels"]),
+        )
+    except BadInput as problem:
+        yield str(problem)
+        return
+    if bank.counts != manifest["labels"]:
+        yield "the counts per label differ from the manifest's"
+    if bank.hash != manifest["hash"]:
+        yield "the content hash differs from the manifest's"
+
+
+# --------------------------------------------------------------------------- writing
+
+
+def write_bank(folder: Path, bank: Bank, panel: Panel, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Write a bank folder, manifest last; `extra` keys join the manifest. Returns the manifest."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = ({"label": bank.labels[i], "text": t} for i, t in zip(bank.label_index, bank.texts, strict=True))
+    files = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
+    if bank.background:
+        files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, ({"text": t} for t in bank.background))
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "panel": panel.name,
+        "panel_hash": panel.hash,
+        "labels": bank.counts,
+        "rejected": dict(bank.rejected),
+        "hash": bank.hash,
+        "files": files,
+        **(extra or {}),
+    }
+    write_atomically(folder / MANIFEST_FILE, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    return manifest
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write rows atomically; the SHA-256 of what was written."""
+    write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return _file_hash(path)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """All of it or nothing: a scratch file beside the target, flushed to disk, then renamed over it."""
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(scratch, 0o644)
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+# --------------------------------------------------------------------------- rows
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str]]:
+    """(label, text) of every line."""
+    for number, row in jsonl_rows(path):
+        label, text = row.get("label"), row.get("text")
+        if not isinstance(label, str) or not isinstance(text, str) or not text.strip():
+            raise BadInput(f"{path.name} line {number}: a bank row needs a non-empty 'label' and 'text'")
+        yield label, text
+
+
+def _labelled_rows(path: Path, panel: Panel) -> list[tuple[str, str]]:
+    rows = []
+    for number, (label, text) in enumerate(_rows(path), start=1):
+        if label not in panel.names:
+            raise BadInput(
+                f"{path.name} row {number}: label '{label[:80]}' is not in panel '{panel.name}' "
+                f"({', '.join(panel.names)})"
+            )
+        rows.append((label, text))
+    return rows
+
+
+def background_texts(path: Path) -> tuple[str, ...]:
+    texts = []
+    for number, row in jsonl_rows(path):
+        text = row.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise BadInput(f"{path.name} line {number}: a background row needs a non-empty 'text'")
+        texts.append(text)
+    return tuple(texts)
+
+
+def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of every non-blank line of a JSON-lines file."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if len(line) > MAX_LINE_BYTES:
+                    raise BadInput(f"{path.name} line {number} is over {MAX_LINE_BYTES:,} bytes")
+                if not line.strip():
+                    continue
+                try:
+                    row = json.loads(line.decode("utf-8"))
+                except (ValueError, RecursionError):
+                    raise BadInput(f"{path.name} line {number} is not JSON in UTF-8") from None
+                if not isinstance(row, dict):
+                    raise BadInput(f"{path.name} line {number} is not a JSON object")
+                yield number, row
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def _assemble(
+    panel: Panel,
+    rows: list[tuple[str, str]],
+    background: tuple[str, ...],
+    name: str,
+    labels: tuple[str, ...] | None = None,
+) -> Bank:
+    labels = labels if labels is not None else panel.names
+    position = {label: i for i, label in enumerate(labels)}
+    unknown = next((label for label, _ in rows if label not in position), None)
+    if unknown is not None:
+        raise BadInput(f"bank '{name}' has a label its manifest does not name")
+    missing = [label for label in labels if label not in {row_label for row_label, _ in rows}]
+    if missing:
+        raise BadInput(f"bank '{name}' has no description of {', '.join(repr(m) for m in missing)}")
+    return Bank(
+        panel=panel.name,
+        labels=labels,
+        texts=tuple(text for _, text in rows),
+        label_index=np.array([position[label] for label, _ in rows], dtype=np.int64),
+        background=background,
+        name=name,
+    )
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

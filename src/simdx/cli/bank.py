@@ -1,0 +1,79 @@
+"""`simdx bank import|show|verify` and, from their own modules, the verbs that make banks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdx.cli.output import print_json
+from simdx.errors import BadInput, RunFailed
+
+app = typer.Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A bank folder.")]
+
+
+@app.command("import")
+def import_(
+    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
+    source: Annotated[Path, typer.Option("--from", help="JSONL rows with label and text.")],
+    out: Annotated[Path, typer.Option(help="The bank folder to make.")],
+    background: Annotated[Path | None, typer.Option(help="JSONL of other conditions, for 'none of these'.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Make a bank folder from descriptions you already have."""
+    from dataclasses import replace
+
+    from simdx.bank.files import background_texts, read_bank, write_bank
+    from simdx.panels import load_panel
+
+    chosen = load_panel(panel)
+    bank = read_bank(source, chosen)
+    if background is not None:
+        bank = replace(bank, background=background_texts(background))
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadInput(f"{out} exists and is not empty: choose a new folder, nothing was written")
+    manifest = write_bank(out, bank, chosen)
+    _report(out, manifest, json)
+
+
+@app.command()
+def show(folder: Folder, json: AsJson = False) -> None:
+    """Counts per label, rejections by reason, and the content hash."""
+    from simdx.bank.files import read_manifest
+
+    _report(folder, read_manifest(folder), json)
+
+
+@app.command()
+def verify(folder: Folder, json: AsJson = False) -> None:
+    """Check every hash and count of a bank (exit 1 when it does not hold)."""
+    from simdx.bank.files import problems_of
+
+    if not folder.is_dir():
+        raise BadInput(f"no bank folder at '{folder}'")
+    try:
+        problems = list(problems_of(folder))
+    except BadInput as error:  # a damaged or absent manifest is a bank that does not hold
+        problems = [str(error)]
+    if json:
+        print_json({"ok": not problems, "problems": problems})
+    if problems:
+        raise RunFailed(f"bank '{folder.name}' does not hold: {'; '.join(problems)}")
+    if not json:
+        print(f"{folder}: holds")
+
+
+def _report(folder: Path, manifest: dict, json: bool) -> None:
+    if json:
+        print_json({key: manifest[key] for key in ("panel", "labels", "rejected", "hash")})
+        return
+    print(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} descriptions")
+    for label, n in manifest["labels"].items():
+        print(f"  {n:6}  {label}")
+    for reason, n in manifest["rejected"].items():
+        print(f"  {n:6}  rejected: {reason}")
+    print(f"  hash {manifest['hash']}")

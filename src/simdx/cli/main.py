@@ -1,0 +1,106 @@
+"""The command line: verbs are registered here, and every ending of a run is decided here.
+
+Exit 0 done; 2 bad input, one clear line on stderr; 1 a failure while running, one line on stderr.
+Set SIMDX_DEBUG=1 to see the traceback of a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+import typer
+
+from simdx.cli import bank, classify, models, panel
+from simdx.errors import SimdxError
+
+app = typer.Typer(
+    name="simdx",
+    help="Posteriors over a closed panel of diagnoses, from simulations by a language model.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("classify")(classify.classify)
+app.add_typer(panel.app, name="panel")
+app.add_typer(models.app, name="models")
+app.add_typer(bank.app, name="bank")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        from simdx import __version__
+
+        print(__version__)
+        raise typer.Exit()
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(argv: Sequence[str] | None = None) -> None:
+    """Entry point of the `simdx` command."""
+    args = _spread_repeated(list(sys.argv[1:] if argv is None else argv))
+    command = typer.main.get_command(app)
+    sys.exit(_guarded(lambda: command.main(args=args, prog_name="simdx", standalone_mode=False)))
+
+
+def _guarded(call: Callable[[], object]) -> int:
+    """Run a command and turn whatever ends it into an exit code and at most one line."""
+    try:
+        result = call()
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except SimdxError as error:
+        return _complain(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader of our output has gone; point stdout nowhere so that exit does not raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return _complain("interrupted", 130)
+    except MemoryError:
+        return _complain("out of memory: give a smaller bank, fewer texts at once, or more memory", 1)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # typer's own usage errors, whichever click it carries
+            return _complain(f"{error.format_message()} (see --help)", 2)
+        if type(error).__name__ == "Abort":
+            return _complain("interrupted", 130)
+        if os.environ.get("SIMDX_DEBUG"):
+            raise
+        # The message of an unforeseen error may quote what was being processed: name its kind only.
+        detail = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
+        return _complain(
+            f"failed with {type(error).__name__}{detail} (set SIMDX_DEBUG=1 for the traceback)", 1
+        )
+
+
+def _complain(message: str, code: int) -> int:
+    print("simdx: " + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+_ASSIGNMENT = re.compile(r"[^=\s][^=]*=\s*[-+]?(\d[\d.eE+-]*|\.\d+|nan|inf)", re.IGNORECASE)
+
+
+def _spread_repeated(args: list[str]) -> list[str]:
+    """Let `--prior a=.2 b=.3` stand for `--prior a=.2 --prior b=.3`, as the contract writes it."""
+    out: list[str] = []
+    option: str | None = None
+    for arg in args:
+        if arg in ("--prior", "--prior-counts", "--odds"):
+            option = arg
+            out.append(arg)
+        elif option and out[-1] != option and _ASSIGNMENT.fullmatch(arg):
+            out += [option, arg]
+        else:
+            if option and out[-1] != option:
+                option = None
+            out.append(arg)
+    return out

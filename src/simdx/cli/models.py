@@ -1,0 +1,71 @@
+"""`simdx models list|pull|verify`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simdx.cli.output import note, print_json
+from simdx.errors import RunFailed
+
+app = typer.Typer(help="Named model weights: list, fetch and verify them.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("list")
+def list_(json: AsJson = False) -> None:
+    """Every named model with its size, licence, sources and whether it is here."""
+    from simdx.models import REGISTRY
+    from simdx.models.verify import folder_of, home
+
+    rows = []
+    for m in REGISTRY.values():
+        try:
+            here = folder_of(m).exists()
+        except Exception:
+            here = False
+        sources = [f"hub:{m.hub.repo}"] if m.hub else []
+        sources += [f"package:{m.package}"] if m.package else []
+        sources += [f"index:{m.wheels.requirements[0]}"] if m.wheels else []
+        rows.append(
+            {"name": m.name, "kind": m.kind, "megabytes": m.megabytes, "licence": m.licence, "here": here,
+             "description": m.description, "sources": sources, "sha256": dict(m.files), "extra": m.extra}
+        )  # fmt: skip
+    if json:
+        print_json({"home": str(home()), "models": rows})
+        return
+    for row in rows:
+        state = "here" if row["here"] else "not pulled"
+        print(f"{row['name']:20} {row['kind']:9} {row['megabytes']:>5} MB  {row['licence']:11} {state:10}  {row['description']}")
+    print(f"\nfolder: {home()}")
+
+
+@app.command()
+def pull(name: Annotated[str, typer.Argument(help="A name from 'models list'.")]) -> None:
+    """Fetch a model, check its SHA-256 and put it in the cache folder."""
+    from simdx.models import pull as pull_model
+
+    print(pull_model(name, report=note))
+
+
+@app.command()
+def verify(
+    name: Annotated[str | None, typer.Argument(help="One model; all that are here when left out.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Check the SHA-256 of every pinned file (exit 1 when one does not hold)."""
+    from simdx.models import REGISTRY, describe, verify_or_explain
+    from simdx.models.verify import folder_of
+
+    chosen = [describe(name)] if name else [m for m in REGISTRY.values() if folder_of(m).exists()]
+    results = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
+    bad = {k: v for k, v in results.items() if v}
+    if json:
+        print_json({"ok": not bad, "models": {k: v or "ok" for k, v in results.items()}})
+    else:
+        for key, problem in results.items():
+            print(f"{key:20} {problem or 'ok'}")
+    if bad:
+        raise RunFailed("; ".join(f"{k}: {v}" for k, v in bad.items()))

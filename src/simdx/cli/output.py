@@ -1,0 +1,30 @@
+"""How verbs speak: one JSON object on stdout with --json, words otherwise, progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+
+def print_json(value: Any) -> None:
+    """Exactly one JSON object; a number that is not finite becomes null rather than invalid JSON."""
+    sys.stdout.write(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def note(message: str) -> None:
+    """A line of progress or explanation, on stderr."""
+    print(message, file=sys.stderr)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return _finite(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,101 @@
+"""`simdx panel list|show|new|check`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdx.cli.output import print_json
+from simdx.errors import BadInput
+
+app = typer.Typer(help="Closed sets of labels: list, show, scaffold and check them.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("list")
+def list_(json: AsJson = False) -> None:
+    """The packaged panels."""
+    from simdx.panels import PACKAGED, load_panel
+
+    panels = [load_panel(name) for name in PACKAGED]
+    if json:
+        print_json({"panels": [{"name": p.name, "title": p.title, "labels": list(p.names)} for p in panels]})
+        return
+    for p in panels:
+        print(f"{p.name:22} {len(p.names)} labels  {p.title}")
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    json: AsJson = False,
+) -> None:
+    """A panel's labels and what is known about each."""
+    from simdx.panels import load_source
+
+    source = load_source(name)
+    p = source.panel
+    if json:
+        print_json({**asdict(p), "hash": p.hash, "banks": [b.name for b in source.banks]})
+        return
+    print(f"{p.name}: {p.title}".rstrip(": "))
+    if p.description:
+        print(f"  {p.description}")
+    print(f"  register {p.register}; embedder {p.embedder}; banks {', '.join(b.name for b in source.banks) or 'none'}")
+    for label in p.labels:
+        mark = "  [must not miss]" if label.must_not_miss else ""
+        codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
+        print(f"\n  {label.name}{mark}{'  (' + codes + ')' if codes else ''}")
+        if label.description:
+            print(f"    {label.description}")
+        if label.aliases:
+            print(f"    also: {', '.join(label.aliases)}")
+    if p.notice:
+        print(f"\n  {p.notice}")
+
+
+@app.command()
+def new(
+    path: Annotated[Path, typer.Argument(help="The panel file to write.")],
+    label: Annotated[list[str] | None, typer.Option("--label", help="A label; give it at least twice.")] = None,
+) -> None:
+    """Scaffold a panel file, with comments where there is something to decide."""
+    from simdx.bank.files import write_atomically
+    from simdx.panels import load_panel, scaffold
+    from simdx.panels.load import parse_panel
+
+    path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
+    labels = label or ["first diagnosis", "second diagnosis"]
+    parse_panel({"labels": list(labels)}, where=path.name)
+    if path.exists():
+        raise BadInput(f"{path} exists already: choose another name, nothing was written")
+    if not path.parent.is_dir():
+        raise BadInput(f"the folder {path.parent} does not exist")
+    write_atomically(path, scaffold(path.stem, labels))
+    print(f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'")
+
+
+@app.command()
+def check(
+    path: Annotated[Path, typer.Argument(help="A panel file.")],
+    json: AsJson = False,
+) -> None:
+    """Say what is wrong with a panel file (exit 2), or what it could still say (exit 0)."""
+    from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
+
+    if str(path) in PACKAGED:
+        path = load_source(path).folder / "panel.yaml"
+    problems = problems_of(path)
+    advice = [] if problems else advice_for(load_panel(path))
+    if json:
+        print_json({"ok": not problems, "problems": problems, "advice": advice})
+    if problems:
+        raise BadInput(f"panel {path}: " + "; ".join(p.removeprefix(f"panel {path.name}: ") for p in problems))
+    if not json:
+        print(f"{path}: fine")
+        for line in advice:
+            print(f"  could be better: {line}")

@@ -1,0 +1,107 @@
+"""The main job, end to end, in under a minute: `make demo`.
+
+Three cases become posteriors from the packaged reference bank; then the embedded language model writes
+fresh descriptions of each label and we see whether they land where they should. The same goes into one
+self-contained HTML page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from simdx.answer import Answer
+from simdx.classifier import Classifier
+from simdx.report.page import Section, render, table
+from simdx.report.terminal import bar, print_answer
+from simdx.types import Panel
+
+PANEL = "oral-lesions"
+FRESH_PER_LABEL = 3
+
+CASES = (
+    (
+        "A classic case",
+        "66-year-old retired docker, fifty pack-years and a daily half bottle of rum. For four months an ulcer "
+        "on the left side of the tongue that does not heal and hardly hurts. The ulcer is 2 cm, its edge raised "
+        "and rolled, its base hard to the touch well beyond the margin. A firm, fixed node under the left jaw.",
+    ),
+    (
+        "An ambiguous case",
+        "48-year-old woman with a pale, dome-shaped lump inside the lower lip for ten weeks. She bites there. It "
+        "has never burst or shrunk, feels rather firm for its size, and there is a shallow raw patch on top. "
+        "She smokes a few cigarettes a day. No nodes felt.",
+    ),
+    (
+        "A case outside the panel",
+        "29-year-old man whose jaw clicks on the right when he opens wide, with a dull ache in front of the ear "
+        "on waking and tired chewing muscles. His partner hears him grind at night. Opening is limited to 30 mm. "
+        "Teeth and gums look healthy apart from flattened canine tips.",
+    ),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--html", type=Path, default=Path("out/demo.html"))
+    parser.add_argument("--fresh", type=int, default=FRESH_PER_LABEL, help="fresh descriptions per label")
+    arguments = parser.parse_args()
+    console = Console(highlight=False)
+    started = time.perf_counter()
+
+    classifier = Classifier(PANEL)
+    panel = classifier.panel
+    console.print(
+        f"\n[bold]{panel.title}[/]: {len(classifier.bank.texts)} simulated descriptions, "
+        f"embedder {panel.embedder}\n"
+    )
+    answers = classifier.infer([text for _, text in CASES])
+    sections = []
+    for (heading, text), answer in zip(CASES, answers, strict=True):
+        console.print(f"[bold]{heading}[/]\n  [italic]{text}[/]")
+        print_answer(answer, console)
+        console.print()
+        sections.append(Section(heading, text, answer))
+
+    preface = ""
+    if arguments.fresh > 0:
+        preface = _fresh_descriptions(classifier, panel, arguments.fresh, console)
+    arguments.html.parent.mkdir(parents=True, exist_ok=True)
+    page = render(f"simdx: {panel.title}", sections, notice=panel.notice, preface=preface)
+    arguments.html.write_text(page, encoding="utf-8")
+    console.print(f"\nThe same, with plots: {arguments.html}   ({time.perf_counter() - started:.0f} s)")
+    console.print("[dim]Decision support for research; not a medical device. " + panel.notice + "[/]")
+
+
+def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, console: Console) -> str:
+    """Let the embedded model describe each label anew, and classify what it wrote."""
+    from simdx.simulators.describe import describe_labels
+
+    console.print(f"[bold]Fresh descriptions by the embedded model[/] (SmolLM2-135M, {per_label} a label)")
+    written = describe_labels(panel, "smollm2", per_label=per_label, seed=1)
+    answers = classifier.infer([text for _, text in written])
+    rows: list[tuple[str, str, str]] = []
+    hits = 0
+    for (label, text), answer in zip(written, answers, strict=True):
+        hits += answer.label == label
+        _print_fresh(label, text, answer, console)
+        rows.append((label, f"{answer.label} ({answer.posterior[answer.label]:.2f})", text))
+    summary = f"{hits} of {len(written)} land on the label they were written for."
+    console.print(f"  [bold]{summary}[/]")
+    return (
+        f"<h2>Fresh descriptions by the embedded model</h2><p>SmolLM2-135M wrote these just now. {summary}</p>"
+        + table(("written for", "classified as", "text"), rows)
+    )
+
+
+def _print_fresh(label: str, text: str, answer: Answer, console: Console) -> None:
+    mark = "[green]✓[/]" if answer.label == label else "[red]✗[/]"
+    flat = " ".join(text.split())
+    console.print(f"  {mark} {label:<30} {bar(answer.posterior[label], 12)} {answer.posterior[label]:.2f}  [dim]{flat[:90]}…[/]")
+
+
+if __name__ == "__main__":
+    main()

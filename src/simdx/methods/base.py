@@ -1,0 +1,72 @@
+"""The one shape of a method.
+
+    fit(material, settings) -> infer(observations, prior) -> (Posterior, Trace | None)
+
+`Material` is everything a method may learn from: the panel and simulated text, never a labelled case.
+M-SMC, D-SMC, the shipped recipe, the amortised network and every baseline have this shape, so nothing
+that runs a method needs to know which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simdx.abc.prior import Prior
+from simdx.embedders.base import Embedder, embed_texts
+from simdx.embedders.cache import embed_cached
+from simdx.types import Bank, EmbeddedBank, Float, Int, Panel, Posterior, Trace, case_key
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user may choose. None means the method's own default."""
+
+    method: str = "auto"
+    engine: str = "exact"
+    kernel: str | None = None
+    populations: int = 5
+    tolerance: float | None = None
+    particles: int | None = None
+    bandwidth: float | None = None
+    min_acceptance: float | None = None
+    budget: int | None = None
+    simulator: str | None = None
+    network: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A panel with its bank, embedded."""
+
+    panel: Panel
+    bank: Bank
+    embedded: EmbeddedBank
+    embedder: Embedder
+
+    @classmethod
+    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder) -> Material:
+        vectors = embed_cached(embedder, bank.texts)
+        background = embed_cached(embedder, bank.background) if bank.background else None
+        embedded = EmbeddedBank(vectors, bank.label_index, len(panel.names), embedder.blocks, background)
+        return cls(panel, bank, embedded, embedder)
+
+    def observe(self, texts: Sequence[str]) -> Observations:
+        keys = [case_key(text) for text in texts]
+        return Observations(tuple(texts), embed_texts(self.embedder, texts), tuple(keys))
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """Cases as a method sees them: their texts, raw embeddings, and the keys of their random streams."""
+
+    texts: tuple[str, ...]
+    vectors: Float
+    keys: tuple[int, ...]
+
+
+Infer = Callable[[Observations, Prior], tuple[Posterior, Trace | None]]
+Fit = Callable[[Material, Settings], Infer]
+
+__all__ = ["Bank", "Fit", "Infer", "Int", "Material", "Observations", "Settings"]

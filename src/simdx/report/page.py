@@ -1,0 +1,115 @@
+"""Answers as one self-contained HTML page: no script, no request to any host, readable in print."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from simdx.answer import Answer
+from simdx.report import svg
+
+DISCLAIMER = (
+    "Decision support for research. Not a medical device, and no substitute for a clinician's judgement. "
+    "A concentrated posterior says that simulator and embedding agree, not that the diagnosis is right."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One case on the page: a heading, the text that was classified, and its answer."""
+
+    heading: str
+    text: str
+    answer: Answer
+    comment: str = ""
+
+
+def render(title: str, sections: Sequence[Section], *, notice: str = "", preface: str = "") -> str:
+    body = "".join(_section(s) for s in sections)
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>{escape(title)}</title><style>{_CSS}</style></head><body><main>"
+        f"<h1>{escape(title)}</h1><p class='notice'>{escape(DISCLAIMER)} {escape(notice)}</p>"
+        f"{preface}{body}</main></body></html>\n"
+    )
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(h)}</th>" for h in headings)
+    body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _section(section: Section) -> str:
+    a = section.answer
+    parts = [f"<section><h2>{escape(section.heading)}</h2>"]
+    if section.comment:
+        parts.append(f"<p>{escape(section.comment)}</p>")
+    parts.append(f"<blockquote>{escape(section.text)}</blockquote>")
+    parts.append(
+        f"<p class='decision {escape(a.decision.action)}'><b>{escape(a.decision.action)}</b> "
+        f"{escape(a.decision.reason)}</p>"
+    )
+    parts.append(f"<figure>{svg.posterior_bars(a.posterior, a.provenance.prior, a.label)}")
+    parts.append(
+        f"<figcaption>Posterior over the panel; the tick is the prior. Entropy {a.entropy_bits:.2f} of "
+        f"{math.log2(len(a.posterior)):.2f} bits, {a.effective_simulations:.1f} effective simulations"
+        + (f", none of these {a.out_of_class:.2f}" if a.out_of_class is not None else "")
+        + (f", typicality {a.typicality:.3f}" if a.typicality is not None else "")
+        + ".</figcaption></figure>"
+    )
+    if a.second_order is not None:
+        parts.append(_second_order(a))
+    if a.evidence:
+        rows = [(f"{e.distance:.3f}", e.label, e.text) for e in a.evidence]
+        parts.append("<h3>Nearest simulated descriptions</h3>" + table(("distance", "label", "text"), rows))
+    record = json.dumps(a.to_json()["provenance"], indent=1, ensure_ascii=False)
+    parts.append(f"<details><summary>Provenance</summary><pre>{escape(record)}</pre></details></section>")
+    return "".join(parts)
+
+
+def _second_order(a: Answer) -> str:
+    second = a.second_order
+    assert second is not None
+    split = svg.uncertainty_split(
+        second.aleatoric_bits, second.epistemic_bits, math.log2(len(a.posterior))
+    )
+    cap = f" Its top probability cannot exceed {second.cap:.2f} here." if second.cap is not None else ""
+    out = (
+        f"<figure>{split}<figcaption>The simplex posterior's uncertainty: aleatoric is ambiguity of the case "
+        "itself (more tests help), epistemic is doubt about the probabilities (review helps). "
+        f"Concentration α₀ {second.alpha0:.1f}.{cap}</figcaption></figure>"
+    )
+    if a.simplex is not None and len(second.mean) == 3:
+        picture = svg.ternary(a.simplex[:200], list(second.mean), list(second.mean.values()))
+        out += f"<figure>{picture}<figcaption>Draws from the simplex posterior and their mean.</figcaption></figure>"
+    return out
+
+
+# Blue and orange are told apart under every common colour vision; contrast is at least WCAG AA.
+_CSS = """
+:root{--ink:#1b1f24;--soft:#57606a;--paper:#fff;--line:#d0d7de;--track:#eef1f4;--lead:#0b62a8;--rest:#7fb0d8;
+--warm:#b35900;--green:#1a6b35;--violet:#7a2e8e}
+@media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa5b1;--paper:#0f1419;--line:#30363d;
+--track:#1c232b;--lead:#58a6ff;--rest:#2f5f8f;--warm:#f0a04b;--green:#5fc77f;--violet:#d59be6}}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+main{max-width:860px;margin:0 auto;padding:1.5rem}
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-top:1px solid var(--line);padding-top:1.2rem}
+h3{font-size:1rem}.notice{color:var(--soft);border-left:4px solid var(--warm);padding-left:.8rem}
+blockquote{margin:.8rem 0;padding:.6rem 1rem;background:var(--track);white-space:pre-wrap}
+.decision b{text-transform:uppercase;letter-spacing:.04em;margin-right:.4rem}
+.accept b{color:var(--green)}.test b{color:var(--warm)}.review b{color:var(--violet)}
+figure{margin:1rem 0}figcaption{color:var(--soft);font-size:.9rem}
+svg{max-width:100%;height:auto}svg text{fill:var(--ink);font:14px system-ui,sans-serif}
+.name{text-anchor:end}.value,.key{font-variant-numeric:tabular-nums}.corner{text-anchor:middle}
+.track{fill:var(--track)}.lead{fill:var(--lead)}.rest{fill:var(--rest)}.tick{stroke:var(--warm);stroke-width:2.5}
+.aleatoric{fill:var(--lead)}.epistemic{fill:var(--warm)}.frame{fill:none;stroke:var(--soft)}
+.draw{fill:var(--lead);opacity:.45}.mean{fill:var(--warm)}
+table{border-collapse:collapse;width:100%;font-size:.9rem}th,td{text-align:left;vertical-align:top;
+padding:.35rem .5rem;border-bottom:1px solid var(--line)}td:first-child{font-variant-numeric:tabular-nums}
+pre{white-space:pre-wrap;font-size:.8rem}@media print{details{display:none}}
+"""

@@ -1,0 +1,61 @@
+"""An answer in the terminal: bars, bits, the decision, and what carried it."""
+
+from __future__ import annotations
+
+import math
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from simdx.answer import Answer
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_COLOUR = {"accept": "green", "test": "yellow", "review": "magenta"}
+
+
+def bar(share: float, width: int = 32) -> str:
+    """A horizontal bar of block characters for a share in [0, 1]."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None:
+    """Everything a reader needs to weigh one answer, in about twenty lines."""
+    width = max(len(label) for label in answer.posterior)
+    for label, p in sorted(answer.posterior.items(), key=lambda item: -item[1]):
+        line = Text(f"  {label:<{width}}  ")
+        line.append(bar(p), style="bold cyan" if label == answer.label else "cyan")
+        line.append(f" {p:6.3f}")
+        console.print(line)
+    most = math.log2(len(answer.posterior))
+    console.print(
+        f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits; "
+        f"{answer.effective_simulations:.1f} effective simulations"
+    )
+    second = answer.second_order
+    if second is not None:
+        console.print(
+            f"  simplex: total {second.total_bits:.2f} = aleatoric {second.aleatoric_bits:.2f} "
+            f"+ epistemic {second.epistemic_bits:.3f} bits, α₀ {second.alpha0:.1f}"
+            + (f", top probability capped at {second.cap:.2f}" if second.cap is not None else "")
+        )
+    parts = []
+    if answer.out_of_class is not None:
+        parts.append(f"none of these {answer.out_of_class:.2f}")
+    if answer.typicality is not None:
+        parts.append(f"typicality {answer.typicality:.3f}")
+    if parts:
+        console.print("  " + "; ".join(parts))
+    colour = _COLOUR.get(answer.decision.action, "white")
+    console.print(
+        f"  [bold {colour}]{answer.decision.action.upper()}[/]: {escape(answer.decision.reason)}"
+    )
+    for item in answer.evidence[:evidence]:
+        console.print(f"  [dim]{item.distance:.3f}  {escape(item.label)}: {escape(_short(item.text))}[/]")
+
+
+def _short(text: str, limit: int = 150) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1].rsplit(" ", 1)[0] + " …"
