@@ -1,0 +1,253 @@
+"""D-SMC in closed form up to shared prior draws.
+
+A particle is theta on the simplex and its discrepancy is 1 - cos(sum_k theta_k mean_k, z). Because
+cos = theta.c / sqrt(theta' G theta) with c_k = mean_k.z and G the Gram matrix of the class means, no
+step needs more than K dimensions. With median tolerances the target after T populations is Dir(alpha)
+truncated to the nearest 2^-T of its mass: draw S * 2^T vectors once, keyed by the seed alone and shared
+by all cases, one small matrix product, keep the nearest S of each case.
+
+The draws kept are independent given the threshold; the threshold is estimated from them, and since all
+cases share the draws their Monte Carlo errors are correlated. Class means must come from *uncentred*
+embeddings: centring makes G singular.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from simdx.abc.atoms import TIE, Bool, check_observations, chunk_size, similarity
+from simdx.abc.prior import Prior
+from simdx.abc.second_order import LN2, Fit, Moments, concentration_cap, of_dirichlet, summarise
+from simdx.abc.simplex import log_dirichlet
+from simdx.errors import BadInput
+from simdx.types import Float, Posterior, SecondOrder, Trace, entropy_bits
+
+MAX_DRAW_ENTRIES = 2**27  # draws times labels: 512 MB in single precision
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedDraws:
+    """Prior draws with what every case needs of them; made once per seed, prior and class means."""
+
+    unit: Float  # (P, K') float32: theta / |mixture|, so that unit @ c is the cosine
+    features: Float  # (P, 3K'+1) float32: theta, theta^2, log theta, entropy in bits
+    means: Float  # (K', d) float32, possible labels only
+    possible: Bool  # (K,)
+
+
+def prepare(
+    class_means: Float, prior: Prior, *, seed: int, draws: int = 100, populations: int = 5
+) -> SharedDraws:
+    """S * 2^T draws from the prior by the seed alone; labels with prior zero are left out."""
+    means = np.asarray(class_means, dtype=np.float64)
+    if means.ndim != 2 or means.shape[0] != prior.n_labels:
+        raise BadInput(f"there are {means.shape[0]} class means and {prior.n_labels} priors; they must match")
+    if draws < 2 or populations < 1:
+        raise BadInput("D-SMC needs at least 2 draws and 1 population")
+    possible = prior.probabilities > 0
+    if not np.all(np.isfinite(means[possible])):
+        raise BadInput("a class mean is NaN or infinite; every possible label needs simulations")
+    n_labels = int(possible.sum())
+    count = draws * 2.0**populations
+    if count * n_labels > MAX_DRAW_ENTRIES:
+        fits = int(np.floor(np.log2(max(2.0, MAX_DRAW_ENTRIES / (n_labels * draws)))))
+        raise BadInput(
+            f"{draws} draws with {populations} populations need {count:.3g} prior draws of {n_labels} "
+            f"labels; use at most {fits} populations, fewer draws or the particles engine"
+        )
+    log_theta = log_dirichlet(np.random.default_rng([seed, 0xD1]), prior.alpha[possible], int(count))
+    theta = np.exp(log_theta)
+    gram = means[possible] @ means[possible].T
+    length = np.sqrt(np.maximum(np.einsum("pk,kl,pl->p", theta, gram, theta, optimize=True), 1e-30))
+    entropy = -np.sum(theta * log_theta, axis=1, keepdims=True) / LN2
+    return SharedDraws(
+        unit=(theta / length[:, None]).astype(np.float32),
+        features=np.concatenate([theta, theta**2, log_theta, entropy], axis=1).astype(np.float32),
+        means=means[possible].astype(np.float32),
+        possible=possible,
+    )
+
+
+def dirichlet(
+    class_means: Float,
+    observations: Float,
+    prior: Prior,
+    *,
+    seed: int,
+    kernel: Literal["hard", "soft"] = "hard",
+    draws: int = 100,
+    populations: int = 5,
+    tolerance: float | None = None,
+    bandwidth: float = 0.05,
+    fit: Fit = "moments",
+    shared: SharedDraws | None = None,
+    chunk: int | None = None,
+) -> Posterior:
+    """Posterior mean and second-order output of every observation.
+
+    hard keeps the nearest `draws` of draws * 2^populations (or, with an absolute `tolerance`, all draws
+    within it; when there are none the answer is the prior, with zero effective draws); soft weighs every
+    draw by exp(-distance / bandwidth). Pass `shared` from `prepare` to reuse draws between calls.
+    """
+    _check(kernel, bandwidth, tolerance)
+    if shared is None:
+        shared = prepare(class_means, prior, seed=seed, draws=draws, populations=populations)
+    z = check_observations(observations, shared.means.shape[1])
+    n_draws, width = shared.features.shape
+    sums = np.empty((z.shape[0], width))
+    effective, reached = np.empty(z.shape[0]), np.empty(z.shape[0])
+    step = chunk_size(n_draws, chunk=chunk)
+    for start in range(0, z.shape[0], step):
+        part = slice(start, start + step)
+        cosine = _cosines(shared, z[part])
+        if kernel == "soft":
+            weight, reached[part] = _soft_weight(cosine, bandwidth), bandwidth
+        elif tolerance is not None:
+            weight = (cosine >= np.float32(1 - tolerance - TIE)).astype(np.float32)
+            reached[part] = tolerance
+        else:
+            weight, reached[part] = _nearest_weight(cosine, draws)
+        total = weight.sum(axis=1, dtype=np.float64)
+        squares = np.einsum("ij,ij->i", weight, weight).astype(np.float64)
+        effective[part] = np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+        sums[part] = (weight @ shared.features) / np.where(total > 0, total, 1)[:, None]
+    cap = None
+    if kernel == "hard" and tolerance is None:
+        cap = concentration_cap(prior.alpha, populations)
+    return _answer(sums, effective, reached, prior, fit, cap)
+
+
+def dirichlet_trace(
+    class_means: Float,
+    observations: Float,
+    prior: Prior,
+    *,
+    seed: int,
+    draws: int = 100,
+    populations: int = 5,
+    shared: SharedDraws | None = None,
+) -> Trace:
+    """The limit population by population: 2^-t of the shared draws, nearest first.
+
+    Acceptance is the share of the population before that stays (one half, by construction);
+    simulations are the draws looked at.
+    """
+    if shared is None:
+        shared = prepare(class_means, prior, seed=seed, draws=draws, populations=populations)
+    z = check_observations(observations, shared.means.shape[1])
+    n_draws = shared.unit.shape[0]
+    n_labels = int(shared.possible.sum())
+    shape = (populations, z.shape[0])
+    tolerance, ess = np.empty(shape), np.empty(shape)
+    mass = np.zeros((*shape, prior.n_labels))
+    step = chunk_size(n_draws)
+    for start in range(0, z.shape[0], step):
+        part = slice(start, start + step)
+        cosine = _cosines(shared, z[part])
+        for t in range(populations):
+            weight, tolerance[t, part] = _nearest_weight(cosine, max(1, n_draws // 2 ** (t + 1)))
+            total = weight.sum(axis=1)
+            ess[t, part] = total**2 / np.einsum("ij,ij->i", weight, weight)
+            mean = (weight @ shared.features[:, :n_labels]) / total[:, None]
+            mass[t, part, :] = _spread(mean / mean.sum(axis=1, keepdims=True), shared.possible)
+    return Trace(
+        tolerance=tolerance,
+        acceptance=np.full(shape, 0.5),
+        simulations=np.repeat([[n_draws // 2**t] for t in range(populations)], z.shape[0], axis=1),
+        ess=ess,
+        entropy_bits=entropy_bits(mass),
+        mass=mass,
+        populations=np.full(z.shape[0], populations),
+        outcome=("complete",) * z.shape[0],
+    )
+
+
+def _cosines(shared: SharedDraws, z: Float) -> Float:
+    return similarity(similarity(z, shared.means), shared.unit)
+
+
+def _nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float]:
+    """Weight one for the nearest `keep` draws; draws tied at the edge share what is left of it."""
+    n = cosine.shape[1]
+    keep = min(keep, n)
+    edge = np.partition(cosine, n - keep, axis=1)[:, n - keep, None]
+    weight = (cosine >= edge).astype(np.float32)
+    if np.any(np.count_nonzero(weight, axis=1) > keep):  # sparse priors repeat the corners exactly
+        above = cosine > edge
+        tied = cosine == edge
+        left = keep - np.count_nonzero(above, axis=1)
+        part = left / np.count_nonzero(tied, axis=1)
+        weight = above + tied * part[:, None].astype(np.float32)
+    return weight, 1 - edge[:, 0].astype(np.float64)
+
+
+def _soft_weight(cosine: Float, bandwidth: float) -> Float:
+    cosine = cosine - cosine.max(axis=1, keepdims=True)
+    cosine *= np.float32(1 / bandwidth)
+    return np.exp(cosine, out=cosine)
+
+
+def _spread(rows: Float, possible: Bool) -> Float:
+    out = np.zeros((rows.shape[0], possible.size))
+    out[:, possible] = rows
+    return out
+
+
+def _answer(
+    sums: Float, effective: Float, reached: Float, prior: Prior, fit: Fit, cap: float | None
+) -> Posterior:
+    """Second-order summaries on the possible labels, the prior's own where nothing was accepted."""
+    possible = prior.probabilities > 0
+    k = int(possible.sum())
+    nothing = effective == 0
+    n = sums.shape[0]
+    if k == 1 or nothing.all():
+        second = of_dirichlet(np.tile(prior.alpha, (n, 1)), effective=effective, cap=cap)
+        return Posterior(second.mean, effective, reached, second)
+    theta, square, log, entropy = np.split(sums[~nothing], [k, 2 * k, 3 * k], axis=1)
+    some = summarise(Moments(theta, square, log, entropy[:, 0], effective[~nothing]), fit=fit, cap=cap)
+    mean = _spread(some.mean, possible)
+    if not nothing.any():
+        second = SecondOrder(
+            mean,
+            some.total_bits,
+            some.aleatoric_bits,
+            some.epistemic_bits,
+            some.alpha0,
+            some.differential_entropy,
+            some.effective_draws,
+            cap,
+        )
+        return Posterior(mean, effective, reached, second)
+    base = of_dirichlet(prior.alpha[None, :])
+
+    def merge(own: Float, prior_value: Float) -> Float:
+        out = np.repeat(prior_value, n, axis=0)
+        out[~nothing] = own
+        return out
+
+    second = SecondOrder(
+        merge(mean, base.mean),
+        merge(some.total_bits, base.total_bits),
+        merge(some.aleatoric_bits, base.aleatoric_bits),
+        merge(some.epistemic_bits, base.epistemic_bits),
+        merge(some.alpha0, base.alpha0),
+        merge(some.differential_entropy, base.differential_entropy),
+        effective,
+        cap,
+    )
+    return Posterior(second.mean, effective, reached, second)
+
+
+def _check(kernel: str, bandwidth: float, tolerance: float | None) -> None:
+    if kernel not in ("soft", "hard"):
+        raise BadInput(f"there is no kernel '{kernel}'; choose soft or hard")
+    if not (np.isfinite(bandwidth) and bandwidth > 0):
+        raise BadInput(f"the bandwidth is {bandwidth}; give a finite number above 0")
+    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0):
+        raise BadInput(f"the tolerance is {tolerance}; give a finite distance of at least 0")
+    if tolerance is not None and kernel == "soft":
+        raise BadInput("an absolute tolerance belongs to the hard kernel; set a bandwidth for the soft one")

@@ -1,0 +1,27 @@
+"""The exact engine: both variants of the method without particles, batched over cases.
+
+`multinomial` is M-SMC on a bank in closed form, `dirichlet` D-SMC up to prior draws shared by all
+cases. See their modules for the mathematics.
+"""
+
+from __future__ import annotations
+
+from simdx.abc.dirichlet import SharedDraws, dirichlet, dirichlet_trace, prepare
+from simdx.abc.multinomial import multinomial, multinomial_trace, simulation_weights
+from simdx.types import Posterior
+
+__all__ = [
+    "SharedDraws",
+    "dirichlet",
+    "dirichlet_trace",
+    "multinomial",
+    "multinomial_trace",
+    "outcomes",
+    "prepare",
+    "simulation_weights",
+]
+
+
+def outcomes(posterior: Posterior) -> tuple[str, ...]:
+    """Per case "complete", or "nothing accepted" where an absolute tolerance left only the prior."""
+    return tuple("complete" if n > 0 else "nothing accepted" for n in posterior.effective_simulations)

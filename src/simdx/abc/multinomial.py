@@ -1,0 +1,367 @@
+"""M-SMC on a bank, in closed form.
+
+With many particles and median tolerances, population t of the sampler keeps the nearest 2^-t of the
+prior predictive, whose mass pi_y * share_i sits on simulation i. The posterior after T populations is
+therefore the label shares of the nearest 2^-T of prior-weighted bank: no sampling, one matrix product
+and a partial sort. Kernels:
+
+hard, boundary "fractional"  the block of simulations at the tolerance counts in part, so that exactly
+                             2^-T of mass is kept; smooth in the prior and the default
+hard, boundary "whole"       each tolerance is a distance in the bank and its block counts whole, medians
+                             taken recursively: the limit the particle sampler converges to
+hard, absolute tolerance     every simulation within the tolerance counts; when none is, the answer is
+                             the prior with zero effective simulations
+soft                         every simulation counts exp(-distance / bandwidth): attention over the bank
+
+Simulations at equal distance (within `atoms.TIE`) are one block and enter or leave together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from simdx.abc.atoms import (
+    TIE,
+    Atoms,
+    Bool,
+    check_observations,
+    chunk_size,
+    label_mass,
+    make_atoms,
+    similarity,
+)
+from simdx.abc.prior import Prior
+from simdx.errors import BadInput
+from simdx.types import Float, Int, Posterior, Trace, entropy_bits
+
+Kernel = Literal["soft", "hard"]
+Boundary = Literal["fractional", "whole"]
+MASS_SLACK = 1e-9  # a cumulative mass this close to its target has reached it (summation error)
+
+
+def multinomial(
+    bank_vectors: Float,
+    label_index: Int,
+    n_labels: int,
+    observations: Float,
+    prior: Prior | Float,
+    *,
+    kernel: Kernel = "soft",
+    bandwidth: float = 0.05,
+    populations: int = 5,
+    tolerance: float | None = None,
+    boundary: Boundary = "fractional",
+    bias: Float | None = None,
+    row_weight: Float | None = None,
+    chunk: int | None = None,
+) -> Posterior:
+    """Posterior of every observation.
+
+    `prior` is one Prior (or K numbers) for all cases or an (N, K) array of one per case. `bias` adds a
+    log-weight per label to the masses; `row_weight` weighs simulations within their label (twice the
+    weight is the same as the row occurring twice among equals). `Posterior.tolerance` is the distance
+    reached, or the bandwidth of the soft kernel.
+    """
+    _check(kernel, bandwidth, populations, tolerance, boundary)
+    z = check_observations(observations, bank_vectors.shape[1])
+    prior_row, mass = label_mass(prior, n_labels, z.shape[0], bias)
+    atoms = make_atoms(bank_vectors, label_index, n_labels, mass, row_weight)
+    out = np.empty((z.shape[0], n_labels))
+    effective = np.empty(z.shape[0])
+    reached = np.empty(z.shape[0])
+    for part, own_mass in _chunks(atoms, z, mass, chunk):
+        cosine = similarity(z[part], atoms.vectors)
+        if kernel == "soft":
+            result = _soft(atoms, cosine, own_mass, bandwidth)
+        elif tolerance is not None:
+            result = _within(atoms, cosine, own_mass, tolerance)
+        elif boundary == "fractional":
+            result = _nearest(atoms, cosine, own_mass, 0.5**populations)
+        else:
+            result = _nearest_whole(atoms, cosine, own_mass, populations)
+        out[part], effective[part], reached[part] = result
+    nothing = effective == 0
+    if nothing.any():
+        out[nothing] = np.broadcast_to(prior_row, out.shape)[nothing]
+    return Posterior(out, effective, reached)
+
+
+def simulation_weights(
+    bank_vectors: Float,
+    label_index: Int,
+    n_labels: int,
+    observations: Float,
+    prior: Prior | Float,
+    *,
+    kernel: Kernel = "soft",
+    bandwidth: float = 0.05,
+    populations: int = 5,
+    tolerance: float | None = None,
+    boundary: Boundary = "fractional",
+    bias: Float | None = None,
+    row_weight: Float | None = None,
+) -> Float:
+    """What share of each answer every bank row carries: (N, n) in the caller's row order, rows sum to one.
+
+    Their sums per label are the posterior of `multinomial`. All zero where nothing was accepted.
+    """
+    _check(kernel, bandwidth, populations, tolerance, boundary)
+    z = check_observations(observations, bank_vectors.shape[1])
+    _, mass = label_mass(prior, n_labels, z.shape[0], bias)
+    atoms = make_atoms(bank_vectors, label_index, n_labels, mass, row_weight)
+    out = np.zeros((z.shape[0], atoms.n_rows))
+    for part, own_mass in _chunks(atoms, z, mass, None):
+        cosine = similarity(z[part], atoms.vectors)
+        if kernel == "soft":
+            weight = _soft_weights(atoms, cosine, own_mass, bandwidth).astype(np.float64)
+        elif tolerance is not None:
+            weight = np.where(cosine >= 1 - tolerance - TIE, own_mass[:, atoms.label] * atoms.share, 0)
+        else:
+            order, value, each = _sorted(atoms, cosine, own_mass)
+            if boundary == "fractional":
+                kept, _ = _keep_fraction(value, each, 0.5**populations)
+            else:
+                kept = np.where(_block_cut(value, each, populations)[-1], each, 0)
+            weight = np.zeros(cosine.shape)
+            np.put_along_axis(weight, order, kept, axis=1)
+        total = weight.sum(axis=1, keepdims=True)
+        out[part, atoms.rows] = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
+    return out
+
+
+def multinomial_trace(
+    bank_vectors: Float,
+    label_index: Int,
+    n_labels: int,
+    observations: Float,
+    prior: Prior | Float,
+    *,
+    populations: int = 5,
+    particles: int = 100,
+    stay: float = 0.5,
+    bias: Float | None = None,
+    row_weight: Float | None = None,
+    chunk: int | None = None,
+) -> Trace:
+    """The sampler's limit population by population: what many particles would print.
+
+    Tolerances and masses are those of the whole-atom recursion. Acceptance is the probability that a
+    proposal (an ancestor of the population before, moved by DiscreteJump) is accepted, simulations are
+    the `particles` / acceptance proposals a run of that size needs on average.
+    """
+    _check("hard", 1.0, populations, None, "whole")
+    z = check_observations(observations, bank_vectors.shape[1])
+    _, mass = label_mass(prior, n_labels, z.shape[0], bias)
+    atoms = make_atoms(bank_vectors, label_index, n_labels, mass, row_weight)
+    shape = (populations, z.shape[0])
+    tolerance, acceptance, ess = np.empty(shape), np.empty(shape), np.empty(shape)
+    labels = np.empty((*shape, n_labels))
+    own = np.empty(z.shape[0], dtype=int)
+    for part, own_mass in _chunks(atoms, z, mass, chunk):
+        order, value, each = _sorted(atoms, similarity(z[part], atoms.vectors), own_mass)
+        possible = own_mass > 0
+        proposal = np.broadcast_to(own_mass, (value.shape[0], n_labels))
+        moved = np.full(value.shape[0], populations)
+        for t, inside in enumerate(_block_cut(value, each, populations)):
+            kept = np.where(inside, each, 0)
+            by_label = _label_sums(atoms, order, kept)
+            reach = np.divide(by_label, own_mass, out=np.zeros_like(by_label), where=possible)
+            last = inside.sum(axis=1) - 1
+            tolerance[t, part] = 1 - np.take_along_axis(value, last[:, None], axis=1)[:, 0]
+            acceptance[t, part] = np.sum(proposal * reach, axis=1)
+            ess[t, part] = kept.sum(axis=1) ** 2 / np.sum(kept**2, axis=1)
+            posterior = by_label / by_label.sum(axis=1, keepdims=True)
+            labels[t, part] = posterior
+            if t:
+                stalled = tolerance[t, part] >= tolerance[t - 1, part] - TIE
+                moved = np.where(stalled & (moved == populations), t, moved)
+            proposal = jump_density(posterior, possible, stay)
+        own[part] = moved
+    return Trace(
+        tolerance=tolerance,
+        acceptance=acceptance,
+        simulations=np.ceil(particles / np.maximum(acceptance, 1e-300)).clip(max=2**62).astype(np.int64),
+        ess=ess,
+        entropy_bits=entropy_bits(labels),
+        mass=labels,
+        populations=own,
+        outcome=tuple("complete" if count == populations else "floor" for count in own),
+    )
+
+
+def jump_density(population: Float, possible: Bool, stay: float) -> Float:
+    """Label distribution of an ancestor from `population` moved by DiscreteJump over possible labels."""
+    others = np.maximum(possible.sum(axis=-1, keepdims=True) - 1, 1)
+    alone = possible.sum(axis=-1, keepdims=True) == 1
+    moved = stay * population + (1 - stay) * (1 - population) / others
+    return np.where(alone, population, moved) * possible
+
+
+# --------------------------------------------------------------------------- kernels on one chunk
+
+
+def _soft_weights(atoms: Atoms, cosine: Float, mass: Float, bandwidth: float) -> Float:
+    """Unnormalised weights, largest one, in single precision: a softmax over the bank."""
+    with np.errstate(divide="ignore"):
+        offset = np.log(mass[:, atoms.label] * atoms.share).astype(np.float32)
+    logit = np.multiply(cosine, np.float32(1 / bandwidth), out=cosine)
+    logit += offset
+    logit -= logit.max(axis=1, keepdims=True)
+    return np.exp(logit, out=logit)
+
+
+def _soft(atoms: Atoms, cosine: Float, mass: Float, bandwidth: float) -> tuple[Float, Float, Float]:
+    weight = _soft_weights(atoms, cosine, mass, bandwidth)
+    by_label = np.add.reduceat(weight, atoms.starts, axis=1).astype(np.float64)
+    total = by_label.sum(axis=1)
+    effective = total**2 / np.einsum("ij,ij->i", weight, weight).astype(np.float64)
+    return atoms.spread(by_label / total[:, None]), effective, np.full(total.size, bandwidth)
+
+
+def _within(atoms: Atoms, cosine: Float, mass: Float, tolerance: float) -> tuple[Float, Float, Float]:
+    """Absolute tolerance. Where nothing is accepted the sums are zero and the caller answers the prior."""
+    inside = cosine >= np.float32(1 - tolerance - TIE)
+    share = np.where(inside, atoms.share, 0)
+    by_label = np.add.reduceat(share, atoms.starts, axis=1) * mass[:, atoms.present]
+    squares = np.add.reduceat(share**2, atoms.starts, axis=1) * mass[:, atoms.present] ** 2
+    total = by_label.sum(axis=1)
+    some = total > 0
+    safe = np.where(some, total, 1.0)
+    effective = np.where(some, total**2 / np.where(some, squares.sum(axis=1), 1.0), 0.0)
+    return atoms.spread(by_label / safe[:, None]), effective, np.full(total.size, float(tolerance))
+
+
+def _nearest(atoms: Atoms, cosine: Float, mass: Float, target: float) -> tuple[Float, Float, Float]:
+    """Fractional boundary through partial sorts: look at the nearest few, and at more where too few."""
+    cases, n = cosine.shape
+    posterior = np.empty((cases, atoms.n_labels))
+    effective, reached = np.empty(cases), np.empty(cases)
+    todo = np.arange(cases)
+    count = min(n, int(np.ceil(1.05 * target * n)) + 8)
+    while todo.size:
+        block = cosine if todo.size == cases else cosine[todo]
+        own = mass if mass.shape[0] == 1 else mass[todo]
+        if count < n:
+            column = np.argpartition(block, n - count, axis=1)[:, n - count :]
+            order, value, each = _sorted(atoms, block, own, column)
+        else:
+            order, value, each = _sorted(atoms, block, own)
+        kept, last = _keep_fraction(value, each, target)
+        # Done when the target is reached and the boundary block ends inside what was looked at.
+        done = np.full(todo.size, True)
+        if count < n:
+            done = (last < count - 1) & (each.sum(axis=1) >= target)
+        where = todo[done]
+        kept, order = kept[done], order[done]
+        total = kept.sum(axis=1)
+        posterior[where] = _label_sums(atoms, order, kept) / total[:, None]
+        effective[where] = total**2 / np.einsum("ij,ij->i", kept, kept)
+        reached[where] = 1 - value[np.arange(todo.size), last][done]
+        todo, count = todo[~done], min(n, 2 * count)
+    return posterior, effective, reached
+
+
+def _nearest_whole(atoms: Atoms, cosine: Float, mass: Float, populations: int) -> tuple[Float, Float, Float]:
+    order, value, each = _sorted(atoms, cosine, mass)
+    inside = _block_cut(value, each, populations)[-1]
+    kept = np.where(inside, each, 0)
+    total = kept.sum(axis=1)
+    last = inside.sum(axis=1) - 1
+    return (
+        _label_sums(atoms, order, kept) / total[:, None],
+        total**2 / np.sum(kept**2, axis=1),
+        1 - value[np.arange(value.shape[0]), last],
+    )
+
+
+# --------------------------------------------------------------------------- arithmetic on sorted atoms
+
+
+def _sorted(atoms: Atoms, cosine: Float, mass: Float, column: Int | None = None) -> tuple[Int, Float, Float]:
+    """Columns (all, or the candidates given) from nearest to farthest, their cosines and masses.
+
+    Atoms without mass for a case (its prior forbids the label) are sent behind all others.
+    """
+    value = cosine if column is None else np.take_along_axis(cosine, column, axis=1)
+    by = np.argsort(-value, axis=1)
+    order = by if column is None else np.take_along_axis(column, by, axis=1)
+    value = np.take_along_axis(value, by, axis=1).astype(np.float64)
+    rows = 0 if mass.shape[0] == 1 else np.arange(mass.shape[0])[:, None]
+    each = mass[rows, atoms.label[order]] * atoms.share[order]
+    return order, value, each
+
+
+def _block_ends(value: Float) -> Bool:
+    """True at the last atom of each block of equal distances (values descending)."""
+    ends = np.ones(value.shape, dtype=bool)
+    ends[:, :-1] = value[:, :-1] - value[:, 1:] > TIE
+    return ends
+
+
+def _keep_fraction(value: Float, each: Float, target: float) -> tuple[Float, Int]:
+    """Kept mass of each sorted atom (in units of `target`, one in all), and the last atom touched.
+
+    The block in which the cumulative mass crosses the target counts in part, every atom of it alike.
+    """
+    relative = each / target
+    cumulative = np.cumsum(relative, axis=1)
+    crossing = np.minimum(np.sum(cumulative < 1 - MASS_SLACK, axis=1), value.shape[1] - 1)
+    ends = _block_ends(value)
+    index = np.arange(value.shape[1])[None, :]
+    last = np.argmax(ends & (index >= crossing[:, None]), axis=1)
+    before = ends & (index < crossing[:, None])
+    first = np.where(before.any(axis=1), value.shape[1] - np.argmax(before[:, ::-1], axis=1), 0)
+    inside = index < first[:, None]
+    block = (index >= first[:, None]) & (index <= last[:, None])
+    above = np.sum(np.where(inside, relative, 0), axis=1)
+    here = np.sum(np.where(block, relative, 0), axis=1)
+    part = np.divide(1 - above, here, out=np.ones_like(here), where=here > 0)
+    return relative * (inside + block * np.clip(part, 0, 1)[:, None]), last
+
+
+def _block_cut(value: Float, each: Float, populations: int) -> list[Bool]:
+    """Masks of the sorted atoms each population keeps: whole blocks up to the recursive median."""
+    ends = _block_ends(value)
+    cumulative = np.cumsum(each, axis=1)
+    kept = cumulative[:, -1]
+    masks = []
+    index = np.arange(value.shape[1])
+    for _ in range(populations):
+        enough = ends & (cumulative >= (0.5 * kept * (1 - MASS_SLACK))[:, None])
+        last = np.argmax(enough, axis=1)
+        kept = cumulative[np.arange(value.shape[0]), last]
+        masks.append(index[None, :] <= last[:, None])
+    return masks
+
+
+def _label_sums(atoms: Atoms, order: Int, kept: Float) -> Float:
+    """(cases, K): kept mass per label."""
+    cases = order.shape[0]
+    flat = (np.arange(cases)[:, None] * atoms.n_labels + atoms.label[order]).ravel()
+    sums: Float = np.bincount(flat, weights=kept.ravel(), minlength=cases * atoms.n_labels)
+    return sums.reshape(cases, atoms.n_labels)
+
+
+def _chunks(atoms: Atoms, z: Float, mass: Float, chunk: int | None) -> Iterator[tuple[slice, Float]]:
+    step = chunk_size(atoms.vectors.shape[0], chunk=chunk)
+    for start in range(0, z.shape[0], step):
+        part = slice(start, start + step)
+        yield part, mass if mass.shape[0] == 1 else mass[part]
+
+
+def _check(kernel: str, bandwidth: float, populations: int, tolerance: float | None, boundary: str) -> None:
+    if kernel not in ("soft", "hard"):
+        raise BadInput(f"there is no kernel '{kernel}'; choose soft or hard")
+    if boundary not in ("fractional", "whole"):
+        raise BadInput(f"there is no boundary '{boundary}'; choose fractional or whole")
+    if not (np.isfinite(bandwidth) and bandwidth > 0):
+        raise BadInput(f"the bandwidth is {bandwidth}; give a finite number above 0")
+    if not 1 <= populations <= 1000:
+        raise BadInput(f"there are {populations} populations; give between 1 and 1000")
+    if tolerance is not None and not (np.isfinite(tolerance) and tolerance >= 0):
+        raise BadInput(f"the tolerance is {tolerance}; give a finite distance of at least 0")
+    if tolerance is not None and kernel == "soft":
+        raise BadInput("an absolute tolerance belongs to the hard kernel; set a bandwidth for the soft one")

@@ -1,0 +1,232 @@
+"""Second-order output: what a posterior on the simplex says about its own spread.
+
+All entropies are in bits. total = H(E theta), aleatoric = E H(theta), epistemic = total - aleatoric.
+A Dirichlet fit condenses the draws to alpha0; three fits are offered, and their alpha0 must never be
+compared with each other:
+
+first    moments of the first component alone, as in the paper
+moments  moments of all components pooled: sum m_k(1-m_k) / sum var_k - 1 (the default)
+ml       maximum likelihood, from the mean of log theta
+
+D-SMC with *quantile* tolerances keeps a fixed share 2^-T of prior mass, and that alone caps the top
+probability it can express (`concentration_cap`), however clear the case. The remedies are more
+populations, a sparser prior (alpha0 below K), or an absolute tolerance, for which there is no such cap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import digamma, gammaln, polygamma
+from scipy.stats import beta as beta_distribution
+
+from simdx.errors import BadInput
+from simdx.types import Float, SecondOrder, entropy_bits
+
+Fit = Literal["first", "moments", "ml"]
+LN2 = float(np.log(2))
+ALPHA0_MAX = 1e8  # a posterior without spread: more would only be rounding error
+ALPHA0_MIN = 1e-6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """The averages over weighted draws that every summary is made from; N cases, K labels."""
+
+    mean: Float  # E theta_k
+    square: Float  # E theta_k^2
+    log: Float  # E log theta_k
+    entropy_bits: Float  # E H(theta), (N,)
+    effective: Float  # effective number of draws, (N,)
+
+
+def moments_of(log_theta: Float, weight: Float) -> Moments:
+    """Moments of each case's own draws: log_theta (N, S, K), weight (N, S)."""
+    w = weight / weight.sum(axis=1, keepdims=True)
+    theta = np.exp(log_theta)
+    entropy = -np.sum(theta * log_theta, axis=2) / LN2
+    return Moments(
+        np.einsum("ns,nsk->nk", w, theta),
+        np.einsum("ns,nsk->nk", w, theta**2),
+        np.einsum("ns,nsk->nk", w, log_theta),
+        np.einsum("ns,ns->n", w, entropy),
+        1 / np.sum(w**2, axis=1),
+    )
+
+
+def summarise(moments: Moments, *, fit: Fit = "moments", cap: float | None = None) -> SecondOrder:
+    """Bits and Dirichlet fit of weighted draws. Every label in `moments` must be possible."""
+    mean = moments.mean / moments.mean.sum(axis=1, keepdims=True)
+    total = entropy_bits(mean)
+    aleatoric = np.clip(moments.entropy_bits, 0, total)
+    if fit == "ml":
+        alpha = fit_maximum_likelihood(mean, moments.log)
+    elif fit == "first":
+        alpha = fit_first_component(mean, moments.square)
+    elif fit == "moments":
+        alpha = fit_all_components(mean, moments.square)
+    else:
+        raise BadInput(f"there is no Dirichlet fit '{fit}'; choose first, moments or ml")
+    return SecondOrder(
+        mean=mean,
+        total_bits=total,
+        aleatoric_bits=aleatoric,
+        epistemic_bits=total - aleatoric,
+        alpha0=alpha.sum(axis=1),
+        differential_entropy=dirichlet_differential_entropy(alpha),
+        effective_draws=moments.effective,
+        cap=cap,
+    )
+
+
+def of_dirichlet(alpha: Float, *, effective: Float | None = None, cap: float | None = None) -> SecondOrder:
+    """The same quantities of Dir(alpha) in closed form; alpha (N, K), zero for impossible labels."""
+    alpha = np.atleast_2d(np.asarray(alpha, dtype=float))
+    alpha0 = alpha.sum(axis=1)
+    mean = alpha / alpha0[:, None]
+    total = entropy_bits(mean)
+    aleatoric = -np.sum(mean * (digamma(alpha + 1) - digamma(alpha0 + 1)[:, None]), axis=1) / LN2
+    return SecondOrder(
+        mean=mean,
+        total_bits=total,
+        aleatoric_bits=np.clip(aleatoric, 0, total),
+        epistemic_bits=total - np.clip(aleatoric, 0, total),
+        alpha0=alpha0,
+        differential_entropy=dirichlet_differential_entropy(alpha),
+        effective_draws=np.zeros(alpha0.size) if effective is None else effective,
+        cap=cap,
+    )
+
+
+# --------------------------------------------------------------------------- fits
+
+
+def fit_first_component(mean: Float, square: Float) -> Float:
+    """alpha (N, K) with alpha0 = m_1(1-m_1)/var_1 - 1: the paper's fit."""
+    return mean * _alpha0(mean[:, 0] * (1 - mean[:, 0]), square[:, 0] - mean[:, 0] ** 2)[:, None]
+
+
+def fit_all_components(mean: Float, square: Float) -> Float:
+    """alpha (N, K) with the spread pooled over components, so that no label's position matters."""
+    return mean * _alpha0(np.sum(mean * (1 - mean), axis=1), np.sum(square - mean**2, axis=1))[:, None]
+
+
+def fit_maximum_likelihood(mean: Float, mean_log: Float, *, steps: int = 200) -> Float:
+    """alpha (N, K) maximising the weighted log-likelihood, by Newton's method on log alpha.
+
+    The likelihood needs E log theta only; `mean` gives the starting point.
+    """
+    n_labels = mean.shape[1]
+    if n_labels == 1:
+        return np.full_like(mean, ALPHA0_MAX)
+    # Start: Minka's approximation of alpha0 from the gap between log E and E log.
+    gap = np.sum(mean * (np.log(np.maximum(mean, 1e-300)) - mean_log), axis=1)
+    start = np.clip((n_labels - 1) / 2 / np.maximum(gap, 1e-12), ALPHA0_MIN, ALPHA0_MAX)
+    alpha = np.maximum(mean, 1e-6) * start[:, None]
+    for _ in range(steps):
+        alpha0 = alpha.sum(axis=1, keepdims=True)
+        gradient = digamma(alpha0) - digamma(alpha) + mean_log
+        # Hessian is diag(-q) + z 11^T: inverted by the matrix lemma.
+        q, z = polygamma(1, alpha), polygamma(1, alpha0)
+        b = np.sum(gradient / q, axis=1, keepdims=True) / (1 / z - np.sum(1 / q, axis=1, keepdims=True))
+        step = (gradient + b) / q
+        # In log coordinates and bounded, a step can neither leave the domain nor overshoot far.
+        change = np.clip(step / alpha, -1.0, 1.0)
+        alpha = np.clip(alpha * np.exp(change), 1e-12, ALPHA0_MAX)
+        if np.max(np.abs(change)) < 1e-10:
+            break
+    return alpha
+
+
+def _alpha0(numerator: Float, variance: Float) -> Float:
+    ratio = numerator / np.maximum(variance, 1e-300) - 1
+    return np.clip(ratio, ALPHA0_MIN, ALPHA0_MAX)
+
+
+def dirichlet_differential_entropy(alpha: Float) -> Float:
+    """Differential entropy in bits of Dir(alpha) on its possible labels (N,); -inf for a single label."""
+    alpha = np.atleast_2d(np.asarray(alpha, dtype=float))
+    possible = alpha > 0
+    a = np.where(possible, alpha, 1.0)
+    n_labels = possible.sum(axis=1)
+    alpha0 = alpha.sum(axis=1)
+    log_beta = np.sum(np.where(possible, gammaln(a), 0), axis=1) - gammaln(alpha0)
+    spread = np.sum(np.where(possible, (a - 1) * digamma(a), 0), axis=1)
+    nats = log_beta + (alpha0 - n_labels) * digamma(alpha0) - spread
+    return np.where(n_labels > 1, nats / LN2, -np.inf)
+
+
+# --------------------------------------------------------------------------- the cap of quantile tolerances
+
+
+def concentration_cap(alpha: Float | int, populations: int) -> float:
+    """Largest posterior mean any label can reach when D-SMC keeps 2^-T of the mass of Dir(alpha).
+
+    Among all regions of that mass, {theta_k >= q} gives label k the largest mean, and theta_k is
+    Beta(alpha_k, alpha0 - alpha_k): E[theta_k | theta_k >= q] has a closed form. An integer K stands
+    for the flat Dir(1, ..., 1), where it is x + (1-x)/K with x = 1 - 2^(-T/(K-1)).
+    It does not apply to absolute tolerances or the soft kernel.
+    """
+    a = np.ones(alpha) if isinstance(alpha, (int, np.integer)) else np.asarray(alpha, dtype=float)
+    a = a[a > 0]
+    if a.size == 1:
+        return 1.0
+    keep = 0.5**populations
+    rest = a.sum() - a
+    q = beta_distribution.isf(keep, a, rest)
+    top = a / a.sum() * beta_distribution.sf(q, a + 1, rest) / keep
+    top = np.where(q >= 1, 1.0, top)  # a sparse prior has that much mass within rounding of the corner
+    return float(np.clip(np.max(top), np.max(a) / a.sum(), 1.0))
+
+
+def populations_for_cap(alpha: Float | int, wanted: float, limit: int = 500) -> int | None:
+    """The fewest populations whose cap is at least `wanted`; None when `limit` is not enough."""
+    if not 0 < wanted < 1:
+        raise BadInput(f"the wanted top probability is {wanted:g}; give one between 0 and 1")
+    low, high = 1, limit
+    if concentration_cap(alpha, limit) < wanted:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if concentration_cap(alpha, middle) >= wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def alpha0_for_cap(probabilities: Float, populations: int, wanted: float) -> float | None:
+    """The largest alpha0 at which a Dirichlet with this mean has a cap of at least `wanted`."""
+    p = np.asarray(probabilities, dtype=float)
+    low, high = np.log(1e-3 * p.size), np.log(1e3 * p.size)
+    if concentration_cap(np.exp(low) * p, populations) < wanted:
+        return None
+    if concentration_cap(np.exp(high) * p, populations) >= wanted:
+        return float(np.exp(high))
+    for _ in range(60):
+        middle = (low + high) / 2
+        if concentration_cap(np.exp(middle) * p, populations) >= wanted:
+            low = middle
+        else:
+            high = middle
+    return float(np.exp(low))
+
+
+def cap_statement(probabilities: Float, alpha0: float, populations: int, wanted: float = 0.9) -> str:
+    """One plain sentence for where D-SMC answers: its cap here, and what would lift it."""
+    p = np.asarray(probabilities, dtype=float)
+    cap = concentration_cap(alpha0 * p, populations)
+    text = f"with {populations} median tolerances no label can get more than {cap:.2f} from D-SMC"
+    if cap >= wanted:
+        return text
+    remedies = []
+    more = populations_for_cap(alpha0 * p, wanted)
+    sparser = alpha0_for_cap(p, populations, wanted)
+    if more is not None:
+        remedies.append(f"{more} populations")
+    if sparser is not None:
+        remedies.append(f"alpha0 of {sparser:.2g} or less")
+    remedies.append("an absolute tolerance")
+    return f"{text}; for {wanted:g} it needs {' or '.join(remedies)}"

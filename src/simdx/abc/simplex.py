@@ -1,0 +1,50 @@
+"""Dirichlet draws and coordinates on the simplex, safe for sparse priors.
+
+With alpha far below one a Dirichlet draw has components like 1e-300, which underflow when gammas are
+drawn and divided. Everything here is therefore carried in logarithms: log G(a) = log G(a+1) + log(U)/a
+is exact for every a > 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from simdx.types import Float
+
+
+def log_dirichlet(rng: np.random.Generator, alpha: Float, size: int) -> Float:
+    """(size, K) logarithms of Dirichlet draws; alpha must be positive."""
+    alpha = np.asarray(alpha, dtype=float)
+    gamma = rng.standard_gamma(alpha + 1, size=(size, alpha.size))
+    uniform = 1 - rng.random((size, alpha.size))  # (0, 1]
+    log_gamma = np.log(gamma) + np.log(uniform) / alpha
+    return log_gamma - logsumexp(log_gamma, axis=1, keepdims=True)
+
+
+def log_ratio(log_theta: Float) -> Float:
+    """Additive log-ratio coordinates against the last component: (…, K) -> (…, K-1)."""
+    return log_theta[..., :-1] - log_theta[..., -1:]
+
+
+def from_log_ratio(x: Float) -> Float:
+    """Back to log theta: (…, K-1) -> (…, K)."""
+    padded = np.concatenate([x, np.zeros((*x.shape[:-1], 1))], axis=-1)
+    return padded - logsumexp(padded, axis=-1, keepdims=True)
+
+
+def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:
+    """Log density of Dir(alpha) *in log-ratio coordinates*, where the Jacobian adds one to each power."""
+    constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
+    return np.sum(alpha * log_theta, axis=-1) + constant
+
+
+def mixture_cosine(theta: Float, class_means: Float, observations: Float) -> Float:
+    """Cosine between sum_k theta_k mean_k and each observation, without leaving K dimensions.
+
+    theta (N, P, K) or (P, K); class_means (K, d); observations (N, d) of unit length -> (N, P).
+    """
+    c = observations.astype(np.float64) @ class_means.T.astype(np.float64)
+    gram = class_means.astype(np.float64) @ class_means.T.astype(np.float64)
+    length = np.sqrt(np.maximum(np.einsum("...k,kl,...l->...", theta, gram, theta, optimize=True), 1e-30))
+    return np.einsum("npk,nk->np", np.broadcast_to(theta, (c.shape[0], *theta.shape[-2:])), c) / length

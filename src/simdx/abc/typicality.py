@@ -1,0 +1,91 @@
+"""How usual is an observation among what was simulated?
+
+Quantile tolerances always accept something and a soft kernel always normalises, so a posterior stays
+confident on a text unlike every label. Typicality looks at the distances themselves: the mean distance
+to the k nearest simulations, as a p-value against the same quantity for every simulation of the bank
+left out in turn. Small means: hardly any simulated text lies this far from the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simdx.abc.atoms import check_observations, chunk_size, similarity
+from simdx.abc.prior import Prior, prior_rows
+from simdx.errors import BadInput
+from simdx.types import Float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Typicality:
+    """The bank's own leave-one-out distances, ready to judge observations in the same space."""
+
+    vectors: Float  # (n, d) distinct bank rows
+    reference: Float  # (n,) ascending mean k-nearest distance of each row to the others
+    neighbours: int
+
+    @classmethod
+    def fit(cls, bank_vectors: Float, neighbours: int = 5) -> Typicality:
+        """`neighbours` is cut to what the bank has; repeated rows count once, or they would look typical."""
+        if neighbours < 1:
+            raise BadInput("typicality needs at least 1 neighbour")
+        vectors = np.unique(np.ascontiguousarray(bank_vectors, dtype=np.float32), axis=0)
+        if vectors.shape[0] < 2:
+            raise BadInput("typicality needs a bank of at least two different simulations")
+        k = min(neighbours, vectors.shape[0] - 1)
+        reference = np.sort(_mean_nearest(vectors, vectors, k, leave_out=True))
+        return cls(vectors, reference, k)
+
+    def distance(self, observations: Float) -> Float:
+        """Mean distance of each observation to its nearest simulations, (N,)."""
+        z = check_observations(observations, self.vectors.shape[1])
+        return _mean_nearest(z, self.vectors, self.neighbours, leave_out=False)
+
+    def p_value(self, observations: Float) -> Float:
+        """Share of simulations at least as far from the rest of the bank, with +1 smoothing, in (0, 1]."""
+        farther = self.reference.size - np.searchsorted(
+            self.reference, self.distance(observations), side="left"
+        )
+        return (1 + farther) / (1 + self.reference.size)
+
+    def tolerance(self, quantile: float) -> float:
+        """The leave-one-out distance that this share of simulations stays within: an absolute tolerance."""
+        if not 0 <= quantile <= 1:
+            raise BadInput(f"the quantile is {quantile:g}; give one between 0 and 1")
+        return float(np.quantile(self.reference, quantile))
+
+
+def temper(probabilities: Float, prior: Prior | Float, typicality: Float, *, level: float = 0.05) -> Float:
+    """Draw posteriors towards the prior where the observation is atypical.
+
+    The evidence (posterior over prior) is raised to the power min(1, typicality / level): untouched at
+    or above the level, the prior itself in the limit of an impossible text. Zeros stay zero.
+    """
+    if level <= 0:
+        raise BadInput("the typicality level must be above 0")
+    p = np.atleast_2d(np.asarray(probabilities, dtype=float))
+    pi = np.broadcast_to(prior_rows(prior, p.shape[1], p.shape[0]), p.shape)
+    power = np.clip(np.asarray(typicality, dtype=float) / level, 0, 1)[:, None]
+    alive = (p > 0) & (pi > 0)
+    log_pi = np.log(np.where(alive, pi, 1.0))
+    log_p = np.log(np.where(alive, p, 1.0))
+    score = np.where(alive, log_pi + power * (log_p - log_pi), -np.inf)
+    out = np.exp(score - score.max(axis=1, keepdims=True))
+    return out / out.sum(axis=1, keepdims=True)
+
+
+def _mean_nearest(rows: Float, bank: Float, k: int, leave_out: bool) -> Float:
+    out = np.empty(rows.shape[0])
+    step = chunk_size(bank.shape[0])
+    for start in range(0, rows.shape[0], step):
+        part = slice(start, start + step)
+        cosine = similarity(rows[part], bank)
+        if leave_out:
+            here = np.arange(cosine.shape[0])
+            cosine[here, here + start] = -np.inf
+        n = bank.shape[0]
+        nearest = np.partition(cosine, n - k, axis=1)[:, n - k :]
+        out[part] = 1 - nearest.mean(axis=1, dtype=np.float64)
+    return np.clip(out, 0, None)
