@@ -79,10 +79,7 @@ def mixed_effects(
     if not np.all(np.isfinite(estimates)) or not np.all(np.isfinite(spreads)):
         return MixedFit(reference, len(x), n_models, reason="the fit did not give finite standard errors")
     effects = tuple(
-        Effect(
-            o, float(b), float(s), float(b - 1.96 * s), float(b + 1.96 * s), float(2 * norm.sf(abs(b) / s))
-        )
-        for o, b, s in zip(others, estimates[1:], spreads[1:], strict=True)
+        _effect(o, float(b), float(s)) for o, b, s in zip(others, estimates[1:], spreads[1:], strict=True)
     )
     return MixedFit(
         reference=reference,
@@ -94,6 +91,11 @@ def mixed_effects(
         residual_sd=float(np.sqrt(fit.scale)),
         notes=tuple(sorted({str(w.message).splitlines()[0] for w in caught})),
     )
+
+
+def _effect(method: str, estimate: float, error: float) -> Effect:
+    p_value = float(2 * norm.sf(abs(estimate) / error))
+    return Effect(method, estimate, error, estimate - 1.96 * error, estimate + 1.96 * error, p_value)
 
 
 def _refusal(x: np.ndarray, methods: list[str], n_models: int) -> str | None:

@@ -34,7 +34,7 @@ HEADLINE = (
     "e_aurc",
     "risk_at_80",
 )
-_CHUNK_CELLS = 2_000_000  # counts held at once: 16 MB, so a chunk's passes stay near the cache
+_CHUNK_CELLS = 50_000  # counts held at once: 400 kB, so that the passes over a chunk stay in cache
 
 
 def count_chunks(n: int, resamples: int, rng: np.random.Generator) -> Iterator[Float]:
@@ -92,12 +92,8 @@ class WeightedMetrics:
         return np.abs(w @ gaps).sum(axis=1) / w.sum(axis=1)
 
     def _class_auroc(self, w: Float) -> Float:
-        each = np.stack(
-            [
-                _weighted_auroc(w, order, (self._y == k).astype(float))
-                for k, order in enumerate(self._by_class)
-            ]
-        )
+        own = [(self._y == k).astype(float) for k in range(len(self._by_class))]
+        each = np.stack([_weighted_auroc(w, o, t) for o, t in zip(self._by_class, own, strict=True)])
         there = ~np.isnan(each)
         n = there.sum(axis=0)
         return np.where(n > 0, np.where(there, each, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
@@ -135,9 +131,7 @@ class _Order:
     def __init__(self, score: Float) -> None:
         self.order = np.argsort(score, kind="stable")
         ranked = score[self.order]
-        self.starts = (
-            np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else np.zeros(0, int)
-        )
+        self.starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
 
     def blocks(self, w: Float) -> Float:
         """Total weight of each tied block, lowest score first."""
@@ -146,7 +140,8 @@ class _Order:
 
 
 def _weighted_auroc(w: Float, order: _Order, positive: Float) -> Float:
-    pos, neg = order.blocks(w * positive), order.blocks(w * (1 - positive))
+    pos, both = order.blocks(w * positive), order.blocks(w)
+    neg = both - pos
     below = np.cumsum(neg, axis=1)
     n_pos, n_neg = pos.sum(axis=1), below[:, -1]
     wins = np.einsum("ij,ij->i", pos, below - neg / 2)

@@ -39,7 +39,7 @@ def checked(probabilities: ArrayLike, label_index: ArrayLike) -> tuple[Float, In
     """The arrays as float64 and int64 after the checks every metric relies on.
 
     Rows must be finite, non-negative and sum to one within 1e-3 (single precision and rounded files
-    both pass); they are then renormalised, so that no metric inherits the rounding.
+    both pass) and are then renormalised where they need it.
     """
     p = np.asarray(probabilities, dtype=np.float64)
     y = np.asarray(label_index)
@@ -65,9 +65,10 @@ def checked_rows(probabilities: ArrayLike) -> Float:
     if np.abs(sums - 1).max() > 1e-3:
         row = int(np.abs(sums - 1).argmax())
         raise BadInput(
-            f"probabilities must sum to one in each row, row {row} sums to {float(sums[row, 0]):.4f}"
+            f"probabilities must sum to one in each row, row {row} gives {float(sums[row, 0]):.4f}"
         )
-    return np.maximum(p, 0.0) / sums
+    # a row that sums to one up to rounding is left alone: dividing it would break exact ties
+    return np.maximum(p, 0.0) / np.where(np.abs(sums - 1) > 1e-9, sums, 1.0)
 
 
 def scores_and_errors(score: ArrayLike, error: ArrayLike) -> tuple[Float, Float]:
