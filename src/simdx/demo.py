@@ -100,7 +100,9 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
 def _print_fresh(label: str, text: str, answer: Answer, console: Console) -> None:
     mark = "[green]✓[/]" if answer.label == label else "[red]✗[/]"
     flat = " ".join(text.split())
-    console.print(f"  {mark} {label:<30} {bar(answer.posterior[label], 12)} {answer.posterior[label]:.2f}  [dim]{flat[:90]}…[/]")
+    console.print(
+        f"  {mark} {label:<30} {bar(answer.posterior[label], 12)} {answer.posterior[label]:.2f}  [dim]{flat[:90]}…[/]"
+    )
 
 
 if __name__ == "__main__":

@@ -68,9 +68,7 @@ def _read_folder(folder: Path, panel: Panel) -> Bank:
     for problem in problems_of(folder):
         raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
     rows = _labelled_rows(folder / BANK_FILE, panel)
-    background = (
-        background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else ()
-    )
+    background = background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else ()
     bank = _assemble(panel, rows, background, folder.name)
     return replace(bank, rejected=dict(manifest["rejected"]))
 
@@ -128,7 +126,9 @@ def problems_of(folder: Path) -> Iterator[str]:
 # --------------------------------------------------------------------------- writing
 
 
-def write_bank(folder: Path, bank: Bank, panel: Panel, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def write_bank(
+    folder: Path, bank: Bank, panel: Panel, extra: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Write a bank folder, manifest last; `extra` keys join the manifest. Returns the manifest."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = ({"label": bank.labels[i], "text": t} for i, t in zip(bank.label_index, bank.texts, strict=True))

@@ -21,7 +21,9 @@ def import_(
     panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
     source: Annotated[Path, typer.Option("--from", help="JSONL rows with label and text.")],
     out: Annotated[Path, typer.Option(help="The bank folder to make.")],
-    background: Annotated[Path | None, typer.Option(help="JSONL of other conditions, for 'none of these'.")] = None,
+    background: Annotated[
+        Path | None, typer.Option(help="JSONL of other conditions, for 'none of these'.")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Make a bank folder from descriptions you already have."""

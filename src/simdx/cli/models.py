@@ -38,7 +38,9 @@ def list_(json: AsJson = False) -> None:
         return
     for row in rows:
         state = "here" if row["here"] else "not pulled"
-        print(f"{row['name']:20} {row['kind']:9} {row['megabytes']:>5} MB  {row['licence']:11} {state:10}  {row['description']}")
+        print(
+            f"{row['name']:20} {row['kind']:9} {row['megabytes']:>5} MB  {row['licence']:11} {state:10}  {row['description']}"
+        )
     print(f"\nfolder: {home()}")
 
 

@@ -45,7 +45,9 @@ def show(
     print(f"{p.name}: {p.title}".rstrip(": "))
     if p.description:
         print(f"  {p.description}")
-    print(f"  register {p.register}; embedder {p.embedder}; banks {', '.join(b.name for b in source.banks) or 'none'}")
+    print(
+        f"  register {p.register}; embedder {p.embedder}; banks {', '.join(b.name for b in source.banks) or 'none'}"
+    )
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
@@ -61,7 +63,9 @@ def show(
 @app.command()
 def new(
     path: Annotated[Path, typer.Argument(help="The panel file to write.")],
-    label: Annotated[list[str] | None, typer.Option("--label", help="A label; give it at least twice.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="A label; give it at least twice.")
+    ] = None,
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
@@ -94,7 +98,9 @@ def check(
     if json:
         print_json({"ok": not problems, "problems": problems, "advice": advice})
     if problems:
-        raise BadInput(f"panel {path}: " + "; ".join(p.removeprefix(f"panel {path.name}: ") for p in problems))
+        raise BadInput(
+            f"panel {path}: " + "; ".join(p.removeprefix(f"panel {path.name}: ") for p in problems)
+        )
     if not json:
         print(f"{path}: fine")
         for line in advice:

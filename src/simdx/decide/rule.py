@@ -36,11 +36,14 @@ def decide(
         return Decision("review", f"more likely none of the panel's labels (probability {out_of_class:.2f})")
     if typicality is not None and typicality < thresholds.typicality:
         return Decision(
-            "review", f"unlike the simulated descriptions (typicality {typicality:.3f}): the posterior may not apply"
+            "review",
+            f"unlike the simulated descriptions (typicality {typicality:.3f}): the posterior may not apply",
         )
     for i in order[1:]:
         if panel.labels[i].must_not_miss and posterior[i] >= thresholds.must_not_miss:
-            return Decision("test", f"'{names[i]}' must not be missed and keeps probability {posterior[i]:.2f}")
+            return Decision(
+                "test", f"'{names[i]}' must not be missed and keeps probability {posterior[i]:.2f}"
+            )
     if posterior[top] < thresholds.confident:
         return Decision(
             "test",

@@ -87,7 +87,9 @@ def _from_hub(weights: Weights, staged: Path, scratch: Path, report: Report) -> 
     from huggingface_hub import snapshot_download
 
     report(f"{weights.name}: downloading {weights.megabytes} MB from {weights.hub.repo}")
-    patterns = list(weights.files) if weights.main_file else ["*.json", "*.txt", "*.safetensors", "*/config.json"]
+    patterns = (
+        list(weights.files) if weights.main_file else ["*.json", "*.txt", "*.safetensors", "*/config.json"]
+    )
     try:
         snapshot_download(
             weights.hub.repo, revision=weights.hub.revision, local_dir=staged, allow_patterns=patterns

@@ -41,7 +41,9 @@ def load_source(name_or_path: str | Path) -> PanelSource:
     if path.is_dir():
         path = path / "panel.yaml"
     if not path.is_file():
-        raise BadInput(f"unknown panel '{name}': choose {', '.join(PACKAGED)}, or give the path of a panel file")
+        raise BadInput(
+            f"unknown panel '{name}': choose {', '.join(PACKAGED)}, or give the path of a panel file"
+        )
     return read_panel_file(path)
 
 
@@ -88,7 +90,9 @@ def advice_for(panel: Panel) -> list[str]:
     advice = []
     for label in panel.labels:
         if not label.aliases:
-            advice.append(f"'{label.name}' has no aliases: other names of it will not be scrubbed from simulations")
+            advice.append(
+                f"'{label.name}' has no aliases: other names of it will not be scrubbed from simulations"
+            )
         if not label.description:
             advice.append(f"'{label.name}' has no description: the simulator gets only its name")
     if not any(label.must_not_miss for label in panel.labels):

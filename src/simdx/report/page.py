@@ -75,9 +75,7 @@ def _section(section: Section) -> str:
 def _second_order(a: Answer) -> str:
     second = a.second_order
     assert second is not None
-    split = svg.uncertainty_split(
-        second.aleatoric_bits, second.epistemic_bits, math.log2(len(a.posterior))
-    )
+    split = svg.uncertainty_split(second.aleatoric_bits, second.epistemic_bits, math.log2(len(a.posterior)))
     cap = f" Its top probability cannot exceed {second.cap:.2f} here." if second.cap is not None else ""
     out = (
         f"<figure>{split}<figcaption>The simplex posterior's uncertainty: aleatoric is ambiguity of the case "

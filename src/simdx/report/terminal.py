@@ -49,9 +49,7 @@ def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None
     if parts:
         console.print("  " + "; ".join(parts))
     colour = _COLOUR.get(answer.decision.action, "white")
-    console.print(
-        f"  [bold {colour}]{answer.decision.action.upper()}[/]: {escape(answer.decision.reason)}"
-    )
+    console.print(f"  [bold {colour}]{answer.decision.action.upper()}[/]: {escape(answer.decision.reason)}")
     for item in answer.evidence[:evidence]:
         console.print(f"  [dim]{item.distance:.3f}  {escape(item.label)}: {escape(_short(item.text))}[/]")
 

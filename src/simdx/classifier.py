@@ -1,0 +1,252 @@
+"""The front door: a panel, its bank and a method; texts in, answers out.
+
+>>> classifier = Classifier("oral-lesions")
+>>> answer = classifier.infer("A soft bluish swelling of the lower lip.", prior={"oral mucocele": 0.6})
+>>> classifier.predict(["…", "…"]), classifier.predict_proba(["…"])   # scikit-learn conventions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+
+from simdx import __version__
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.abc.typicality import Typicality
+from simdx.answer import Answer, Evidence, Provenance, SecondOrderAnswer
+from simdx.bank.files import packaged_bank, read_bank
+from simdx.decide import decide
+from simdx.embedders import get_embedder
+from simdx.embedders.base import Embedder
+from simdx.errors import BadInput
+from simdx.methods import Material, Observations, Settings, fit_method
+from simdx.methods.outside import fit_outside
+from simdx.methods.smc import fit_dirichlet
+from simdx.panels import load_source
+from simdx.types import Bank, Float, Panel, SecondOrder, Trace, entropy_bits
+
+MAX_TEXT_BYTES = 2_000_000
+EVIDENCE_LEADING = 3
+EVIDENCE_RUNNER_UP = 1
+
+PriorLike = Prior | Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAnswer:
+    """What evaluation needs of N answers, as arrays."""
+
+    posterior: Float  # (N, K): what the decision uses
+    posterior_in_class: Float  # (N, K)
+    entropy_bits: Float
+    out_of_class: Float | None
+    typicality: Float
+    effective_simulations: Float
+    tolerance: Float
+    second_order: SecondOrder | None
+    trace: Trace | None
+
+
+class Classifier:
+    """A fitted method on a panel's bank. Everything slow happens once, on first use or construction."""
+
+    def __init__(
+        self,
+        panel: str | Path | Panel,
+        bank: str | Path | Bank | None = None,
+        *,
+        method: str = "auto",
+        embedder: str | Embedder | None = None,
+        allow_remote: bool = False,
+        **settings: Any,
+    ) -> None:
+        self.settings = Settings(method=method, **settings)
+        self.panel, self.bank = _resolve(panel, bank)
+        named = embedder if embedder is not None else self.panel.embedder
+        self.embedder = get_embedder(named) if isinstance(named, str) else named
+        self.remote = bool(getattr(self.embedder, "remote", False))
+        if self.remote and not allow_remote:
+            raise BadInput(
+                f"embedder '{self.embedder.id}' would send case text to another machine: "
+                "add --allow-remote (allow_remote=True) to say that it may"
+            )
+        self.material = Material.prepare(self.panel, self.bank, self.embedder)
+        self._infer = fit_method(self.material, self.settings)
+        self._second_order = (
+            fit_dirichlet(self.material, replace(self.settings, kernel=None, engine="exact", tolerance=None))
+            if method == "auto"
+            else None
+        )
+        self._outside = fit_outside(self.material.embedded)
+        self._typicality = Typicality.fit(self._space.bank)
+
+    @property
+    def classes_(self) -> Float:
+        """Label names in the order of `predict_proba`'s columns."""
+        return np.array(self.panel.names, dtype=object)
+
+    @cached_property
+    def _space(self) -> Space:
+        return Space.fit(self.material.embedded, centre=True)
+
+    # ----------------------------------------------------------------- answers
+
+    @overload
+    def infer(self, texts: str, prior: PriorLike = None) -> Answer: ...
+    @overload
+    def infer(self, texts: Sequence[str], prior: PriorLike = None) -> list[Answer]: ...
+    def infer(self, texts: str | Sequence[str], prior: PriorLike = None) -> Answer | list[Answer]:
+        """One answer for a text, a list of answers for a list of texts."""
+        several = [texts] if isinstance(texts, str) else list(texts)
+        observations = self._observe(several)
+        chosen = self.prior(prior)
+        batch = self._batch(observations, chosen)
+        answers = [self._answer(i, batch, observations, chosen) for i in range(len(several))]
+        return answers[0] if isinstance(texts, str) else answers
+
+    def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> BatchAnswer:
+        """The same numbers as arrays, without evidence or decisions: what evaluation uses."""
+        return self._batch(self._observe(list(texts)), self.prior(prior))
+
+    def predict_proba(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
+        """(N, K) posterior probabilities, columns in the order of `classes_`."""
+        return self.infer_batch([texts] if isinstance(texts, str) else list(texts), prior).posterior
+
+    def predict(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
+        """(N,) the most probable label of each text."""
+        return self.classes_[self.predict_proba(texts, prior).argmax(axis=1)]
+
+    def prior(self, prior: PriorLike) -> Prior:
+        """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities."""
+        names = self.panel.names
+        if prior is None:
+            return Prior.uniform(len(names))
+        if isinstance(prior, Prior):
+            if len(prior.probabilities) != len(names):
+                raise BadInput(f"the prior has {len(prior.probabilities)} labels, the panel has {len(names)}")
+            return prior
+        return Prior.from_probabilities(names, prior)
+
+    # ----------------------------------------------------------------- inside
+
+    def _observe(self, texts: Sequence[str]) -> Observations:
+        for i, text in enumerate(texts):
+            check_text(text, f"text {i + 1}" if len(texts) > 1 else "the text")
+        return self.material.observe(texts)
+
+    def _batch(self, observations: Observations, prior: Prior) -> BatchAnswer:
+        result, trace = self._infer(observations, prior)
+        second = result.second_order
+        if self._second_order is not None:
+            second = self._second_order(observations, prior)[0].second_order
+        inside = result.probabilities
+        outside = self._outside(observations.vectors) if self._outside else None
+        share = np.zeros(len(inside)) if outside is None else outside
+        posterior = (1 - share)[:, None] * inside + share[:, None] * prior.probabilities
+        return BatchAnswer(
+            posterior=posterior,
+            posterior_in_class=inside,
+            entropy_bits=entropy_bits(posterior),
+            out_of_class=outside,
+            typicality=self._typicality.p_value(self._space.transform(observations.vectors)),
+            effective_simulations=result.effective_simulations,
+            tolerance=result.tolerance,
+            second_order=second,
+            trace=trace,
+        )
+
+    def _answer(self, i: int, batch: BatchAnswer, observations: Observations, prior: Prior) -> Answer:
+        names = self.panel.names
+        outside = None if batch.out_of_class is None else float(batch.out_of_class[i])
+        typical = float(batch.typicality[i])
+        tolerance = float(batch.tolerance[i])
+        return Answer(
+            panel=self.panel.name,
+            method=self.settings.method,
+            engine=self.settings.engine,
+            label=names[int(batch.posterior[i].argmax())],
+            posterior=_named(names, batch.posterior[i]),
+            posterior_in_class=_named(names, batch.posterior_in_class[i]),
+            entropy_bits=float(batch.entropy_bits[i]),
+            second_order=_second_order(names, batch.second_order, i),
+            typicality=typical,
+            out_of_class=outside,
+            effective_simulations=float(batch.effective_simulations[i]),
+            decision=decide(self.panel, batch.posterior[i], out_of_class=outside, typicality=typical),
+            evidence=self._evidence(observations.vectors[i], batch.posterior_in_class[i]),
+            provenance=Provenance(
+                bank=f"{self.bank.name}@{self.bank.hash[:16]}",
+                embedder=self.embedder.id,
+                prior=_named(names, prior.probabilities),
+                alpha0=prior.alpha0,
+                kernel=self.settings.kernel or ("soft" if self.settings.method == "auto" else "hard"),
+                tolerance=tolerance if np.isfinite(tolerance) else None,
+                seed=self.settings.seed,
+                version=__version__,
+                remote=self.remote,
+            ),
+        )
+
+    def _evidence(self, vector: Float, posterior: Float) -> tuple[Evidence, ...]:
+        """The nearest simulations of the leading label, and the nearest of the runner-up for contrast."""
+        distance = 1 - self._space.bank @ self._space.transform(vector[None, :])[0]
+        chosen = []
+        for label, count in zip(
+            np.argsort(-posterior)[:2], (EVIDENCE_LEADING, EVIDENCE_RUNNER_UP), strict=False
+        ):
+            rows = np.flatnonzero(self._space.label_index == label)
+            for row in rows[np.argsort(distance[rows], kind="stable")[:count]]:
+                text = self.bank.texts[int(self._space.rows[row])]
+                chosen.append(Evidence(self.panel.names[label], text, float(distance[row])))
+        return tuple(chosen)
+
+
+def check_text(text: object, what: str) -> None:
+    """A case must be text with something in it, of a size that is a text and not a file."""
+    if not isinstance(text, str):
+        raise BadInput(f"{what} is not a string")
+    if not text.strip():
+        raise BadInput(f"{what} is empty: give the description of a case")
+    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
+        raise BadInput(f"{what} is over {MAX_TEXT_BYTES // 1_000_000} MB: give one case, not a collection")
+
+
+def _resolve(panel: str | Path | Panel, bank: str | Path | Bank | None) -> tuple[Panel, Bank]:
+    if isinstance(panel, Panel):
+        chosen = panel
+        source = None
+    else:
+        source = load_source(panel)
+        chosen = source.panel
+    if isinstance(bank, Bank):
+        if bank.labels != chosen.names:
+            raise BadInput(f"the bank's labels are not those of panel '{chosen.name}'")
+        return chosen, bank
+    if bank is not None:
+        return chosen, read_bank(bank, chosen)
+    if source is None:
+        raise BadInput("give a bank: a panel object ships none")
+    return chosen, packaged_bank(source)
+
+
+def _named(names: Sequence[str], values: Float) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=True)}
+
+
+def _second_order(names: Sequence[str], second: SecondOrder | None, i: int) -> SecondOrderAnswer | None:
+    if second is None:
+        return None
+    return SecondOrderAnswer(
+        mean=_named(names, second.mean[i]),
+        total_bits=float(second.total_bits[i]),
+        aleatoric_bits=float(second.aleatoric_bits[i]),
+        epistemic_bits=float(second.epistemic_bits[i]),
+        alpha0=float(second.alpha0[i]),
+        cap=second.cap,
+    )

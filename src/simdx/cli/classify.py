@@ -1,0 +1,104 @@
+"""`simdx classify`: one text in, one answer out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdx.cli import options
+from simdx.cli.output import note, print_json
+from simdx.errors import BadInput
+
+MAX_BYTES = 2_000_000
+
+
+def classify(
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT|-", help="The case, or - for standard input.")
+    ] = None,
+    panel: options.PanelName = "oral-lesions",
+    file: Annotated[Path | None, typer.Option("--file", help="Read the case from a UTF-8 file.")] = None,
+    bank: options.BankPath = None,
+    method: options.Method = "auto",
+    engine: options.Engine = "exact",
+    kernel: options.Kernel = None,
+    populations: options.Populations = 5,
+    prior: options.PriorOption = None,
+    prior_counts: options.PriorCounts = None,
+    odds: options.Odds = None,
+    embedder: options.Embedder = None,
+    simulator: options.Simulator = None,
+    budget: options.Budget = None,
+    network: options.Network = None,
+    allow_remote: options.AllowRemote = False,
+    seed: options.Seed = 0,
+    json: options.AsJson = False,
+    html: Annotated[Path | None, typer.Option("--html", help="Also write a self-contained page.")] = None,
+) -> None:
+    """The posterior over a panel's labels for one case, with its uncertainty, decision and evidence."""
+    case = _read_case(text, file)
+    from simdx.classifier import Classifier, check_text
+    from simdx.panels import load_panel
+
+    check_text(case, "the text")
+    chosen_prior = options.make_prior(load_panel(panel).names, prior, prior_counts, odds)
+    if html is not None and not html.parent.is_dir():
+        raise BadInput(f"the folder of --html does not exist: {html.parent}")
+    classifier = Classifier(
+        panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
+        simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
+    )  # fmt: skip
+    answer = classifier.infer(case, prior=chosen_prior)
+    if html is not None:
+        from simdx.bank.files import write_atomically
+        from simdx.report.page import Section, render
+
+        page = render(
+            f"simdx: {classifier.panel.title or classifier.panel.name}",
+            [Section(answer.label, case, answer)],
+            notice=classifier.panel.notice,
+        )
+        write_atomically(html, page)
+        note(f"wrote {html}")
+    if json:
+        print_json(answer.to_json())
+        return
+    from rich.console import Console
+
+    from simdx.report.terminal import print_answer
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{classifier.panel.name}[/], {answer.method}")
+    print_answer(answer, console)
+
+
+def _read_case(text: str | None, file: Path | None) -> str:
+    if file is not None and text is not None:
+        raise BadInput("give either a text or --file, not both")
+    if file is not None:
+        try:
+            if file.stat().st_size > MAX_BYTES:
+                raise BadInput(
+                    f"{file.name} is over {MAX_BYTES // 1_000_000} MB: give one case, not a collection"
+                )
+            data = file.read_bytes()
+        except OSError as error:
+            raise BadInput(f"{file} cannot be read: {error.strerror}") from None
+        return _decode(data, file.name)
+    if text == "-":
+        return _decode(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
+    if text is None:
+        raise BadInput("give a text, - for standard input, or --file F")
+    return text
+
+
+def _decode(data: bytes, where: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise BadInput(f"{where} is over {MAX_BYTES // 1_000_000} MB: give one case, not a collection")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput(f"{where} is not UTF-8 text: save it as UTF-8") from None

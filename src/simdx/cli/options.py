@@ -1,0 +1,75 @@
+"""Options that several verbs share, and how they become a classifier and a prior."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simdx.errors import BadInput
+
+if TYPE_CHECKING:
+    from simdx.abc.prior import Prior
+
+PanelName = Annotated[str, typer.Option("--panel", help="A packaged panel or the path of a panel file.")]
+BankPath = Annotated[
+    Path | None, typer.Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
+]
+Method = Annotated[str, typer.Option("--method", help="auto | m-smc | d-smc")]
+Engine = Annotated[str, typer.Option("--engine", help="exact | particles | live | hybrid")]
+Kernel = Annotated[str | None, typer.Option("--kernel", help="soft | hard; default: the method's own.")]
+Populations = Annotated[int, typer.Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
+Embedder = Annotated[str | None, typer.Option("--embedder", help="NAME or NAME+NAME; default: the panel's.")]
+Simulator = Annotated[str | None, typer.Option("--simulator", help="For live and hybrid: who simulates.")]
+Budget = Annotated[int | None, typer.Option("--budget", help="For live and hybrid: most LLM calls per case.")]
+Network = Annotated[str | None, typer.Option("--network", help="For abi: the trained network's folder.")]
+AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all random streams.")]
+PriorOption = Annotated[
+    list[str] | None,
+    typer.Option("--prior", metavar="LABEL=P", help="Prior probability of a label; repeatable. 0 drops it."),
+]
+PriorCounts = Annotated[
+    list[str] | None,
+    typer.Option("--prior-counts", metavar="LABEL=A", help="Dirichlet pseudo-counts instead; repeatable."),
+]
+Odds = Annotated[
+    list[str] | None,
+    typer.Option("--odds", metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
+    """`LABEL=NUMBER` strings as a mapping; the last '=' separates, since a label may contain one."""
+    out: dict[str, float] = {}
+    for item in items or []:
+        label, separator, number = item.rpartition("=")
+        label = label.strip()
+        if not separator or not label:
+            raise BadInput(f"{option} '{item[:80]}' is not LABEL=NUMBER")
+        try:
+            value = float(number)
+        except ValueError:
+            raise BadInput(f"{option} '{item[:80]}': '{number.strip()[:40]}' is not a number") from None
+        if label in out:
+            raise BadInput(f"{option} names '{label[:80]}' twice")
+        out[label] = value
+    return out
+
+
+def make_prior(
+    labels: tuple[str, ...], prior: list[str] | None, counts: list[str] | None, odds: list[str] | None
+) -> Prior:
+    """The prior the options describe; uniform when they say nothing."""
+    from simdx.abc.prior import Prior
+
+    if counts and (prior or odds):
+        raise BadInput("--prior-counts stands alone: leave out --prior and --odds")
+    if counts:
+        return Prior.from_counts(labels, parse_assignments(counts, "--prior-counts"))
+    probabilities = parse_assignments(prior, "--prior")
+    if odds:
+        return Prior.from_prevalence(labels, probabilities, odds=parse_assignments(odds, "--odds"))
+    return Prior.from_probabilities(labels, probabilities)

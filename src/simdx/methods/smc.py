@@ -1,0 +1,77 @@
+"""M-SMC and D-SMC as methods, on the exact engine or with particles.
+
+Both default to what the paper does: raw cosine distance, a hard threshold, median tolerances over T
+populations. The exact engine is the sampler's limit in closed form; `--engine particles` runs the
+sampler itself (Algorithm 1).
+"""
+
+from __future__ import annotations
+
+from simdx.abc import exact
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.errors import BadInput
+from simdx.methods.base import Infer, Material, Observations, Settings
+from simdx.types import Posterior, Trace
+
+PARTICLES = 100
+SIMPLEX_DRAWS = 500
+BANDWIDTH = 0.05
+
+
+def fit_multinomial(material: Material, settings: Settings) -> Infer:
+    """Particles on labels: the posterior is the label shares of the nearest simulations."""
+    space = Space.fit(material.embedded, centre=False)
+    kernel = settings.kernel or "hard"
+    bank = (space.bank, space.label_index, space.n_labels)
+
+    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+        z = space.transform(observations.vectors)
+        if settings.engine == "particles":
+            _hard_only(kernel)
+            from simdx.abc.particles import multinomial_smc
+
+            return multinomial_smc(
+                *bank, z, prior, keys=observations.keys, seed=settings.seed,
+                particles=settings.particles or PARTICLES, populations=settings.populations,
+                min_acceptance=settings.min_acceptance,
+            )  # fmt: skip
+        posterior = exact.multinomial(
+            *bank, z, prior, kernel=kernel, bandwidth=settings.bandwidth or BANDWIDTH,
+            populations=settings.populations, tolerance=settings.tolerance,
+        )  # fmt: skip
+        return posterior, None
+
+    return infer
+
+
+def fit_dirichlet(material: Material, settings: Settings) -> Infer:
+    """Particles on the simplex, compared through mixtures of the (uncentred) class means."""
+    space = Space.fit(material.embedded, centre=False)
+    kernel = settings.kernel or "hard"
+    means = space.class_means
+
+    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+        z = space.transform(observations.vectors)
+        if settings.engine == "particles":
+            _hard_only(kernel)
+            from simdx.abc.particles import dirichlet_smc
+
+            return dirichlet_smc(
+                means, z, prior, keys=observations.keys, seed=settings.seed,
+                particles=settings.particles or PARTICLES, populations=settings.populations,
+                min_acceptance=settings.min_acceptance,
+            )  # fmt: skip
+        posterior = exact.dirichlet(
+            means, z, prior, seed=settings.seed, kernel=kernel, draws=settings.particles or SIMPLEX_DRAWS,
+            populations=settings.populations, tolerance=settings.tolerance,
+            bandwidth=settings.bandwidth or BANDWIDTH,
+        )  # fmt: skip
+        return posterior, None
+
+    return infer
+
+
+def _hard_only(kernel: str) -> None:
+    if kernel != "hard":
+        raise BadInput("the particles engine accepts or rejects: it has no soft kernel (use --engine exact)")
