@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from simdx.types import Decision, Float
+from simdx.types import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,6 @@ class Answer:
     decision: Decision
     evidence: tuple[Evidence, ...]
     provenance: Provenance
-    # Draws from the simplex posterior, for pictures; not part of the JSON.
-    simplex: Float | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object; a capability that is not there is null, never missing."""

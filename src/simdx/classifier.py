@@ -27,7 +27,7 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
-from simdx.methods.smc import fit_dirichlet
+from simdx.methods.smc import draws_of, fit_dirichlet
 from simdx.panels import load_source
 from simdx.types import Bank, Float, Panel, SecondOrder, Trace, entropy_bits
 
@@ -100,7 +100,7 @@ class Classifier:
     @overload
     def infer(self, texts: str, prior: PriorLike = None) -> Answer: ...
     @overload
-    def infer(self, texts: Sequence[str], prior: PriorLike = None) -> list[Answer]: ...
+    def infer(self, texts: list[str] | tuple[str, ...], prior: PriorLike = None) -> list[Answer]: ...
     def infer(self, texts: str | Sequence[str], prior: PriorLike = None) -> Answer | list[Answer]:
         """One answer for a text, a list of answers for a list of texts."""
         several = [texts] if isinstance(texts, str) else list(texts)
@@ -121,6 +121,12 @@ class Classifier:
     def predict(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
         """(N,) the most probable label of each text."""
         return self.classes_[self.predict_proba(texts, prior).argmax(axis=1)]
+
+    def simplex_draws(self, text: str, prior: PriorLike = None, count: int = 200) -> Float:
+        """(count, K) draws from the D-SMC posterior of one case: what a picture of the simplex shows."""
+        chosen = self.prior(prior)
+        observations = self._observe([text])
+        return draws_of(self.material, self.settings, observations, chosen, count)
 
     def prior(self, prior: PriorLike) -> Prior:
         """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities."""

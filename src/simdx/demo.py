@@ -25,21 +25,22 @@ FRESH_PER_LABEL = 3
 CASES = (
     (
         "A classic case",
-        "66-year-old retired docker, fifty pack-years and a daily half bottle of rum. For four months an ulcer "
-        "on the left side of the tongue that does not heal and hardly hurts. The ulcer is 2 cm, its edge raised "
-        "and rolled, its base hard to the touch well beyond the margin. A firm, fixed node under the left jaw.",
+        "66-year-old retired docker, fifty pack-years and a daily half bottle of rum. For four months an "
+        "ulcer on the left side of the tongue that does not heal and hardly hurts. The ulcer is 2 cm, its "
+        "edge raised and rolled, its base hard to the touch well beyond the margin. A firm, fixed node "
+        "under the left jaw.",
     ),
     (
         "An ambiguous case",
-        "48-year-old woman with a pale, dome-shaped lump inside the lower lip for ten weeks. She bites there. It "
-        "has never burst or shrunk, feels rather firm for its size, and there is a shallow raw patch on top. "
-        "She smokes a few cigarettes a day. No nodes felt.",
+        "48-year-old woman with a pale, dome-shaped lump inside the lower lip for ten weeks. She bites "
+        "there. It has never burst or shrunk, feels rather firm for its size, and there is a shallow raw "
+        "patch on top. She smokes a few cigarettes a day. No nodes felt.",
     ),
     (
         "A case outside the panel",
-        "29-year-old man whose jaw clicks on the right when he opens wide, with a dull ache in front of the ear "
-        "on waking and tired chewing muscles. His partner hears him grind at night. Opening is limited to 30 mm. "
-        "Teeth and gums look healthy apart from flattened canine tips.",
+        "29-year-old man whose jaw clicks on the right when he opens wide, with a dull ache in front of "
+        "the ear on waking and tired chewing muscles. His partner hears him grind at night. Opening is "
+        "limited to 30 mm. Teeth and gums look healthy apart from flattened canine tips.",
     ),
 )
 
@@ -64,7 +65,7 @@ def main() -> None:
         console.print(f"[bold]{heading}[/]\n  [italic]{text}[/]")
         print_answer(answer, console)
         console.print()
-        sections.append(Section(heading, text, answer))
+        sections.append(Section(heading, text, answer, simplex=classifier.simplex_draws(text)))
 
     preface = ""
     if arguments.fresh > 0:
@@ -92,7 +93,8 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
     summary = f"{hits} of {len(written)} land on the label they were written for."
     console.print(f"  [bold]{summary}[/]")
     return (
-        f"<h2>Fresh descriptions by the embedded model</h2><p>SmolLM2-135M wrote these just now. {summary}</p>"
+        "<h2>Fresh descriptions by the embedded model</h2>"
+        f"<p>SmolLM2-135M wrote these just now. {summary}</p>"
         + table(("written for", "classified as", "text"), rows)
     )
 
@@ -100,9 +102,8 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
 def _print_fresh(label: str, text: str, answer: Answer, console: Console) -> None:
     mark = "[green]✓[/]" if answer.label == label else "[red]✗[/]"
     flat = " ".join(text.split())
-    console.print(
-        f"  {mark} {label:<30} {bar(answer.posterior[label], 12)} {answer.posterior[label]:.2f}  [dim]{flat[:90]}…[/]"
-    )
+    share = answer.posterior[label]
+    console.print(f"  {mark} {label:<30} {bar(share, 12)} {share:.2f}  [dim]{flat[:90]}…[/]")
 
 
 if __name__ == "__main__":

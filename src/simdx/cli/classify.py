@@ -56,9 +56,11 @@ def classify(
         from simdx.bank.files import write_atomically
         from simdx.report.page import Section, render
 
+        three = len(classifier.panel.names) == 3
+        draws = classifier.simplex_draws(case, chosen_prior) if three else None
         page = render(
             f"simdx: {classifier.panel.title or classifier.panel.name}",
-            [Section(answer.label, case, answer)],
+            [Section(answer.label, case, answer, simplex=draws)],
             notice=classifier.panel.notice,
         )
         write_atomically(html, page)

@@ -38,8 +38,9 @@ def list_(json: AsJson = False) -> None:
         return
     for row in rows:
         state = "here" if row["here"] else "not pulled"
+        size = f"{row['megabytes']:>5} MB"
         print(
-            f"{row['name']:20} {row['kind']:9} {row['megabytes']:>5} MB  {row['licence']:11} {state:10}  {row['description']}"
+            f"{row['name']:20} {row['kind']:9} {size}  {row['licence']:11} {state:10}  {row['description']}"
         )
     print(f"\nfolder: {home()}")
 

@@ -45,9 +45,8 @@ def show(
     print(f"{p.name}: {p.title}".rstrip(": "))
     if p.description:
         print(f"  {p.description}")
-    print(
-        f"  register {p.register}; embedder {p.embedder}; banks {', '.join(b.name for b in source.banks) or 'none'}"
-    )
+    banks = ", ".join(b.name for b in source.banks) or "none"
+    print(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])

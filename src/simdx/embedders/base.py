@@ -24,8 +24,11 @@ TEXTS_PER_BATCH = 256
 class Embedder(Protocol):
     """`id` names the weights, not only the model: it is part of every cache key."""
 
-    id: str
-    blocks: tuple[int, ...]
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def blocks(self) -> tuple[int, ...]: ...
 
     def embed_batch(self, texts: Sequence[str]) -> Float:
         """(n, sum(blocks)) vectors of any scale for n short texts."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class HashingEmbedder:
         out = np.zeros((len(texts), self.blocks[0]), dtype=np.float32)
         for row, text in zip(out, texts, strict=True):
             words = re.findall(r"\w+", text.lower())
-            for token in words + [f"{a} {b}" for a, b in zip(words, words[1:], strict=False)]:
+            for token in words + [f"{a} {b}" for a, b in pairwise(words)]:
                 h = zlib.crc32(token.encode("utf-8", "surrogatepass"))
                 row[h % len(row)] += 1.0 if h & 0x8000_0000 else -1.0
             if not words:  # punctuation or symbols only: still a defined direction

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from simdx.abc.prior import Prior
 from simdx.embedders.base import Embedder, embed_texts
@@ -24,12 +25,12 @@ class Settings:
 
     method: str = "auto"
     engine: str = "exact"
-    kernel: str | None = None
+    kernel: Literal["soft", "hard"] | None = None
     populations: int = 5
     tolerance: float | None = None
     particles: int | None = None
     bandwidth: float | None = None
-    min_acceptance: float | None = None
+    stop_acceptance: float | None = 0.2  # the paper's rule for particles; None never stops early
     budget: int | None = None
     simulator: str | None = None
     network: str | None = None

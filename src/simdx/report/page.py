@@ -10,6 +10,7 @@ from html import escape
 
 from simdx.answer import Answer
 from simdx.report import svg
+from simdx.types import Float
 
 DISCLAIMER = (
     "Decision support for research. Not a medical device, and no substitute for a clinician's judgement. "
@@ -25,6 +26,7 @@ class Section:
     text: str
     answer: Answer
     comment: str = ""
+    simplex: Float | None = None  # draws from the simplex posterior, for the picture
 
 
 def render(title: str, sections: Sequence[Section], *, notice: str = "", preface: str = "") -> str:
@@ -63,7 +65,7 @@ def _section(section: Section) -> str:
         + ".</figcaption></figure>"
     )
     if a.second_order is not None:
-        parts.append(_second_order(a))
+        parts.append(_second_order(section))
     if a.evidence:
         rows = [(f"{e.distance:.3f}", e.label, e.text) for e in a.evidence]
         parts.append("<h3>Nearest simulated descriptions</h3>" + table(("distance", "label", "text"), rows))
@@ -72,7 +74,8 @@ def _section(section: Section) -> str:
     return "".join(parts)
 
 
-def _second_order(a: Answer) -> str:
+def _second_order(section: Section) -> str:
+    a = section.answer
     second = a.second_order
     assert second is not None
     split = svg.uncertainty_split(second.aleatoric_bits, second.epistemic_bits, math.log2(len(a.posterior)))
@@ -82,9 +85,10 @@ def _second_order(a: Answer) -> str:
         "itself (more tests help), epistemic is doubt about the probabilities (review helps). "
         f"Concentration α₀ {second.alpha0:.1f}.{cap}</figcaption></figure>"
     )
-    if a.simplex is not None and len(second.mean) == 3:
-        picture = svg.ternary(a.simplex[:200], list(second.mean), list(second.mean.values()))
-        out += f"<figure>{picture}<figcaption>Draws from the simplex posterior and their mean.</figcaption></figure>"
+    if section.simplex is not None and len(second.mean) == 3:
+        picture = svg.ternary(section.simplex, list(second.mean), list(second.mean.values()))
+        caption = "Draws from the simplex posterior and their mean."
+        out += f"<figure>{picture}<figcaption>{caption}</figcaption></figure>"
     return out
 
 
