@@ -1,0 +1,67 @@
+"""What every data set becomes: cases, the labels they use, a content hash and a notice about their origin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from simdx.errors import BadInput
+from simdx.types import Case, Int, content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Cases in a fixed order. Out-of-class sets have no labels; `fields` hold what else is known."""
+
+    name: str
+    cases: tuple[Case, ...]
+    labels: tuple[str, ...]
+    notice: str = ""
+
+    @property
+    def texts(self) -> list[str]:
+        return [case.text for case in self.cases]
+
+    @property
+    def hash(self) -> str:
+        """Identity of the cases in their order (splits are indices, so order counts)."""
+        return content_hash(
+            "dataset",
+            *(part for c in self.cases for part in (c.id, c.text, "" if c.label is None else c.label)),
+        )
+
+    def counts(self) -> dict[str, int]:
+        found = Counter(case.label for case in self.cases if case.label is not None)
+        return {label: found.get(label, 0) for label in self.labels}
+
+    def label_index(self, labels: Iterable[str]) -> Int:
+        """Each case's position in `labels`, the panel's order."""
+        position = {label: i for i, label in enumerate(labels)}
+        index = np.empty(len(self.cases), dtype=np.int64)
+        for i, case in enumerate(self.cases):
+            if case.label not in position:
+                what = "has no label" if case.label is None else "has a label that is not in the panel"
+                raise BadInput(f"case '{case.id}' of {self.name} {what}")
+            index[i] = position[case.label]
+        return index
+
+    def field(self, name: str) -> list[object]:
+        """One attribute of every case, None where it is not stated; an unknown attribute is refused."""
+        if not any(name in case.fields for case in self.cases):
+            known = sorted({key for case in self.cases for key in case.fields})
+            raise BadInput(f"{self.name} has no field '{name}'; it has {', '.join(known) or 'none'}")
+        return [case.fields.get(name) for case in self.cases]
+
+    def subset(self, indices: Iterable[int], name: str | None = None) -> Dataset:
+        return Dataset(name or self.name, tuple(self.cases[i] for i in indices), self.labels, self.notice)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A data set with, where it has one, its out-of-class companion."""
+
+    cases: Dataset
+    ood: Dataset | None = None

@@ -1,0 +1,97 @@
+"""Any JSONL, CSV or Parquet file as a data set, with a mapping of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simdx.datasets.dataset import Dataset
+from simdx.datasets.rows import read_rows
+from simdx.errors import BadInput
+from simdx.types import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column holds what; every other column becomes a field of the case."""
+
+    text: str = "text"
+    label: str = "label"
+    id: str = "id"
+
+
+def read_cases(
+    path: str | Path,
+    *,
+    columns: Columns | None = None,
+    labels: Sequence[str] | None = None,
+    labelled: bool = True,
+    name: str | None = None,
+    notice: str = "",
+) -> Dataset:
+    """Read a file of cases; the first malformed row is named by its line number.
+
+    With `labels` (a panel's) any other label is refused. With `labelled=False` labels are not looked for:
+    the file is an out-of-class set or one to be classified. Cases without an id are named after their line.
+    """
+    path = Path(path)
+    columns = columns or Columns()
+    cases: list[Case] = []
+    seen: dict[str, int] = {}
+    for number, row in read_rows(path):
+        where = f"{path.name}, line {number}"
+        case = _case(row, columns, where, f"line-{number}", labelled, labels)
+        if case.id in seen:
+            raise BadInput(f"{where}: the id '{_short(case.id)}' was used on line {seen[case.id]} already")
+        seen[case.id] = number
+        cases.append(case)
+    if not cases:
+        raise BadInput(f"{path.name} has no rows")
+    used = {case.label for case in cases if case.label is not None}
+    order = tuple(labels) if labels is not None else tuple(sorted(used))
+    return Dataset(name or path.stem, tuple(cases), order, notice)
+
+
+def _case(
+    row: Mapping[str, Any],
+    columns: Columns,
+    where: str,
+    default_id: str,
+    labelled: bool,
+    labels: Sequence[str] | None,
+) -> Case:
+    text = row.get(columns.text)
+    if columns.text not in row:
+        raise BadInput(f"{where}: no column '{columns.text}' (name the text column to read another)")
+    if not isinstance(text, str) or not text.strip():
+        raise BadInput(f"{where}: the text in '{columns.text}' is empty or not a string")
+    if len(text) > 1_000_000:
+        raise BadInput(f"{where}: the text has more than a million characters")
+    identity = row.get(columns.id, default_id)
+    if isinstance(identity, bool) or not isinstance(identity, str | int) or not str(identity).strip():
+        raise BadInput(f"{where}: the id in '{columns.id}' is empty or neither a string nor a whole number")
+    label = _label(row, columns, where, labels) if labelled else None
+    used = {columns.text, columns.id} | ({columns.label} if labelled else set())
+    fields = {k: v for k, v in row.items() if k not in used}
+    return Case(text=text, id=str(identity), label=label, fields=fields)
+
+
+def _label(row: Mapping[str, Any], columns: Columns, where: str, labels: Sequence[str] | None) -> str:
+    if columns.label not in row:
+        raise BadInput(f"{where}: no column '{columns.label}' (name the label column to read another)")
+    value = row[columns.label]
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise BadInput(f"{where}: the label in '{columns.label}' is empty or not a string")
+    value = value.strip()
+    if labels is not None and value not in labels:
+        raise BadInput(f"{where}: '{_short(value)}' is not a label of the panel ({', '.join(labels[:8])})")
+    return value
+
+
+def _short(value: str) -> str:
+    """Enough of a value to recognise it, never enough to repeat a case's text."""
+    return value if len(value) <= 40 else value[:20] + "…"

@@ -1,0 +1,236 @@
+"""MultiCaRe case reports from the published release files, labelled by a rule the user can change.
+
+The Zenodo release (10.5281/zenodo.10079369) keeps one row per article in `metadata.parquet` (`article_id`,
+`article_metadata` with title, keywords, mesh_terms, license, year, …) and in `cases.parquet` (`article_id`,
+`cases`: case_id, case_text, age, gender). Nested and flattened columns are both read, and flat CSV exports.
+MultiCaRe carries no diagnosis, so a class rule (YAML: patterns on title, keywords and MeSH terms) gives it;
+section headers and the rule's disease names are then stripped, so that no text spells out its label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from simdx.datasets.dataset import Benchmark, Dataset
+from simdx.datasets.rows import read_rows
+from simdx.errors import BadInput
+from simdx.types import Case, content_hash
+
+NOTICE = (
+    "MultiCaRe (Nievas Offidani and Delrieux, 2023), open-access case reports; "
+    "licence per article in `license`. Labels come from a rule on titles, not from a reader."
+)
+REMOVED = "[…]"
+_HEADERS = (
+    r"case (presentation|report|description|summary|history)s?|case \d+|"
+    r"(patient )?(presentation|information)|"
+    r"(past |present |family |clinical |medical )*history|"
+    r"introduction|background|abstract|discussion|conclusions?|"
+    r"(clinical |physical |laboratory |imaging |general )*(findings|examinations?|investigations?)|"
+    r"diagnos(is|es)|diagnostic assessment|differential diagnosis|treatment|therapeutic intervention|"
+    r"outcome|follow[- ]?up( and outcomes?)?|timeline|informed consent"
+)
+# a header alone on its line, or at a line's start before a colon
+_HEADER = re.compile(
+    rf"^[ \t]*(\d+[.\d]*[ \t]*)?({_HEADERS})[ \t]*(:|\.?[ \t]*$)", re.IGNORECASE | re.MULTILINE
+)
+
+
+class _LabelRule(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    title: list[str] = Field(default_factory=list)
+    keywords: list[str] = Field(default_factory=list)
+    mesh: list[str] = Field(default_factory=list)
+    names: list[str] = Field(default_factory=list)
+
+
+class _RuleFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    labels: dict[str, _LabelRule] = Field(min_length=2)
+    exclude_title: list[str] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRule:
+    """Compiled patterns: which article has which label, and which names leave the text."""
+
+    labels: tuple[str, ...]
+    title: Mapping[str, re.Pattern[str] | None]
+    keywords: Mapping[str, re.Pattern[str] | None]
+    mesh: Mapping[str, re.Pattern[str] | None]
+    exclude_title: re.Pattern[str] | None
+    names: re.Pattern[str] | None
+
+    def label_of(self, title: str, keywords: Iterable[str] = (), mesh: Iterable[str] = ()) -> str | None:
+        """The label when exactly one matches, "" when several do or the title is excluded, else None."""
+        if self.exclude_title and self.exclude_title.search(title):
+            return ""
+        words, terms = list(keywords), list(mesh)
+        hits = [
+            label
+            for label in self.labels
+            if _matches(self.title[label], [title])
+            or _matches(self.keywords[label], words)
+            or _matches(self.mesh[label], terms)
+        ]
+        return hits[0] if len(hits) == 1 else ("" if hits else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What happened to the release on its way to a data set."""
+
+    benchmark: Benchmark
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_rule(path: str | Path | None = None) -> ClassRule:
+    """A class rule from YAML; without a path, the packaged one for the seven case-report labels."""
+    packaged = files("simdx.datasets") / "data" / "multicare" / "seven_classes.yaml"
+    if path is not None and not Path(path).is_file():
+        raise BadInput(f"there is no class rule at {path}")
+    name = "the packaged class rule" if path is None else Path(path).name
+    content = packaged.read_text("utf-8") if path is None else Path(path).read_text("utf-8")
+    try:
+        rule = _RuleFile.model_validate(yaml.safe_load(content))
+    except (yaml.YAMLError, ValidationError) as problem:
+        detail = str(problem).splitlines()[0]
+        raise BadInput(f"{name} is not a class rule ({detail})") from None
+    return ClassRule(
+        labels=tuple(rule.labels),
+        title={k: _compiled(v.title, name) for k, v in rule.labels.items()},
+        keywords={k: _compiled(v.keywords, name) for k, v in rule.labels.items()},
+        mesh={k: _compiled(v.mesh, name) for k, v in rule.labels.items()},
+        exclude_title=_compiled(rule.exclude_title, name),
+        names=_compiled([n for v in rule.labels.values() for n in v.names], name),
+    )
+
+
+def load_multicare(
+    cases: str | Path,
+    metadata: str | Path,
+    *,
+    rule: ClassRule | None = None,
+    min_words: int = 40,
+    max_per_label: int | None = None,
+    max_ood: int | None = 500,
+) -> Preparation:
+    """Label, clean and select the release's cases.
+
+    One case per article (the first with enough words after cleaning), so that no article counts twice.
+    Where a cap is set, articles are taken in the order of a hash of their id: reproducible, and blind to
+    content.
+    """
+    rule = rule or read_rule()
+    articles = dict(_articles(Path(metadata)))
+    dropped: Counter[str] = Counter()
+    taken: dict[str | None, list[Case]] = {label: [] for label in (*rule.labels, None)}
+    seen: set[str] = set()
+    for row in _release_cases(Path(cases)):
+        article = articles.get(row["article_id"])
+        if article is None:
+            dropped["no metadata"] += 1
+            continue
+        if row["article_id"] in seen:
+            dropped["further case of an article"] += 1
+            continue
+        label = rule.label_of(article["title"], article["keywords"], article["mesh_terms"])
+        if label == "":
+            dropped["ambiguous or excluded title"] += 1
+            continue
+        text = clean(row["case_text"], rule.names)
+        if len(text.split()) < min_words:
+            dropped["too short"] += 1
+            continue
+        seen.add(row["article_id"])
+        fields = {k: v for k, v in (("age", row["age"]), ("sex", row["gender"])) if v is not None}
+        fields |= {"article": row["article_id"], "license": article["license"], "year": article["year"]}
+        taken[label].append(Case(text, row["case_id"], label, fields))
+    picked = [c for label in rule.labels for c in _capped(taken[label], max_per_label)]
+    if not picked:
+        raise BadInput("no case of the release matches the class rule")
+    outside = tuple(_capped(taken[None], max_ood))
+    benchmark = Benchmark(
+        Dataset("multicare", tuple(picked), rule.labels, NOTICE),
+        Dataset("multicare-ood", outside, (), NOTICE) if outside else None,
+    )
+    return Preparation(benchmark, dict(dropped))
+
+
+def clean(text: str, names: re.Pattern[str] | None) -> str:
+    """The text without section headers and without the names of the rule's diseases."""
+    text = _HEADER.sub("", text)
+    if names is not None:
+        text = names.sub(REMOVED, text)
+    return re.sub(r"[ \t]+", " ", re.sub(r"\s*\n\s*", "\n", text)).strip()
+
+
+def _articles(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, row in read_rows(path):
+        about = {**row, **row["article_metadata"]} if isinstance(row.get("article_metadata"), dict) else row
+        where = f"{path.name}, line {number}"
+        identity = row.get("article_id") or about.get("pmcid")
+        if not isinstance(identity, str) or not isinstance(about.get("title"), str):
+            raise BadInput(f"{where}: an article needs article_id (or pmcid) and title")
+        yield (
+            identity,
+            {
+                "title": about["title"],
+                "keywords": _terms(about.get("keywords")),
+                "mesh_terms": _terms(about.get("mesh_terms")),
+                "license": about.get("license") or "not stated",
+                "year": about.get("year"),
+            },
+        )
+
+
+def _release_cases(path: Path) -> Iterator[dict[str, Any]]:
+    for number, row in read_rows(path):
+        where = f"{path.name}, line {number}"
+        nested = row.get("cases")
+        for case in nested if isinstance(nested, list) else [row]:
+            identity, text = case.get("case_id"), case.get("case_text")
+            if not isinstance(identity, str) or not isinstance(text, str):
+                raise BadInput(f"{where}: a case needs case_id and case_text")
+            article = row.get("article_id") or row.get("pmcid") or identity.split("_")[0]
+            yield {
+                "case_id": identity,
+                "article_id": article,
+                "case_text": text,
+                "age": case.get("age"),
+                "gender": case.get("gender"),
+            }
+
+
+def _capped(cases: list[Case], limit: int | None) -> list[Case]:
+    if limit is None or len(cases) <= limit:
+        return cases
+    return sorted(cases, key=lambda c: content_hash("multicare", str(c.fields["article"])))[:limit]
+
+
+def _terms(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.strip("[]").replace("'", "").split(",") if part.strip()]
+    return [str(v) for v in value] if isinstance(value, list) else []
+
+
+def _matches(pattern: re.Pattern[str] | None, values: list[str]) -> bool:
+    return pattern is not None and any(pattern.search(v) for v in values)
+
+
+def _compiled(patterns: list[str], name: str) -> re.Pattern[str] | None:
+    if not patterns:
+        return None
+    try:
+        return re.compile("|".join(f"(?:{p})" for p in patterns), re.IGNORECASE)
+    except re.error as problem:
+        raise BadInput(f"{name} has a pattern that is not a regular expression ({problem})") from None

@@ -1,0 +1,28 @@
+"""Data by name or by path, as the command line asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from simdx.datasets.dataset import Benchmark
+from simdx.datasets.files import Columns, read_cases
+from simdx.datasets.oral import load_oral
+from simdx.datasets.symptoms import load_symptoms
+from simdx.errors import BadInput
+
+NAMED = ("oral-lesions", "symptom-to-diagnosis")
+
+
+def open_data(
+    source: str | Path, *, columns: Columns | None = None, labels: Sequence[str] | None = None
+) -> Benchmark:
+    """A data set by name, else a file; a file that exists wins over a name."""
+    path = Path(source)
+    if path.is_file():
+        return Benchmark(read_cases(path, columns=columns, labels=labels))
+    if str(source) == "oral-lesions":
+        return load_oral()
+    if str(source) == "symptom-to-diagnosis":
+        return load_symptoms()
+    raise BadInput(f"there is no file at {source}, nor a data set of that name ({', '.join(NAMED)})")

@@ -1,0 +1,95 @@
+"""Rows of JSONL, CSV and Parquet files, each with the number it is known by in an error.
+
+Nothing here shows a row's contents in a message: a row is named by file and line, for it may hold a patient.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from simdx.errors import BadInput, MissingExtra
+
+Row = tuple[int, dict[str, Any]]
+FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
+
+
+def read_rows(path: str | Path) -> Iterator[Row]:
+    """(line or row number, mapping) for each row; blank lines are passed over."""
+    path = Path(path)
+    if not path.is_file():
+        raise BadInput(f"there is no file at {path}")
+    suffix = path.suffix.lower()
+    if suffix in (".jsonl", ".ndjson"):
+        return _jsonl(path)
+    if suffix == ".csv":
+        return _csv(path)
+    if suffix == ".parquet":
+        return _parquet(path)
+    raise BadInput(f"{path.name} is not a kind of file that can be read; give one of {', '.join(FORMATS)}")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    with path.open("rb") as stream:
+        for number, raw in enumerate(stream, start=1):
+            try:
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise BadInput(f"{path.name}, line {number}: not valid UTF-8") from None
+
+
+def _jsonl(path: Path) -> Iterator[Row]:
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (json.JSONDecodeError, RecursionError):
+            raise BadInput(f"{path.name}, line {number}: not valid JSON") from None
+        if not isinstance(row, dict):
+            raise BadInput(f"{path.name}, line {number}: not a JSON object")
+        yield number, row
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # case reports exceed the default of 128 kB
+    reader = csv.reader((line for _, line in _lines(path)), strict=True)
+    start = 1
+    try:
+        header = next(reader, None)
+        if header is None:
+            return
+        if len(set(header)) != len(header):
+            raise BadInput(f"{path.name}, line 1: a column name occurs twice")
+        start = reader.line_num + 1
+        for values in reader:
+            if values and any(v.strip() for v in values):
+                if len(values) != len(header):
+                    raise BadInput(
+                        f"{path.name}, line {start}: {len(values)} values where the header has {len(header)}"
+                    )
+                yield start, {k: v for k, v in zip(header, values, strict=True) if v != ""}
+            start = reader.line_num + 1
+    except csv.Error:
+        raise BadInput(f"{path.name}, line {start}: not valid CSV") from None
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("reading Parquet", "eval") from None
+    try:
+        table = pq.ParquetFile(path)
+        number = 0
+        for batch in table.iter_batches(batch_size=1000):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, {k: v for k, v in row.items() if v is not None}
+    except (pa.ArrowException, OSError):
+        raise BadInput(f"{path.name} is not a readable Parquet file") from None

@@ -1,0 +1,116 @@
+"""Rows in, cases out; whatever is malformed is named by its line and never by its contents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from simdx.datasets import Columns, open_data, read_cases
+from simdx.errors import BadInput
+
+GOOD = [
+    {"id": "a", "text": "one", "label": "x", "sex": "f"},
+    {"id": "b", "text": "two", "label": "y", "sex": "m"},
+]
+
+
+def jsonl(path, rows):
+    path.write_text("\n".join(json.dumps(r) if not isinstance(r, str) else r for r in rows), "utf-8")
+    return path
+
+
+def test_jsonl_csv_and_parquet_give_the_same_cases(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    first = read_cases(jsonl(tmp_path / "d.jsonl", GOOD))
+    (tmp_path / "d.csv").write_text("id,text,label,sex\na,one,x,f\n\nb,two,y,m\n", "utf-8-sig")
+    pq.write_table(pa.Table.from_pylist(GOOD), tmp_path / "d.parquet")
+    assert read_cases(tmp_path / "d.csv").cases == first.cases
+    assert read_cases(tmp_path / "d.parquet").cases == first.cases
+    assert first.labels == ("x", "y")
+    assert first.field("sex") == ["f", "m"]
+    assert first.counts() == {"x": 1, "y": 1}
+    assert first.label_index(["y", "x"]).tolist() == [1, 0]
+
+
+def test_a_quoted_csv_field_may_span_lines(tmp_path):
+    (tmp_path / "d.csv").write_text('text,label\n"one\ntwo",x\nthree,\n', "utf-8")
+    with pytest.raises(BadInput, match=r"d\.csv, line 4: no column 'label'"):
+        read_cases(tmp_path / "d.csv")
+
+
+def test_column_mapping_and_missing_ids(tmp_path):
+    path = jsonl(tmp_path / "d.jsonl", [{"note": "one", "dx": "x"}, {"note": "two", "dx": 3}])
+    data = read_cases(path, columns=Columns(text="note", label="dx"))
+    assert [c.id for c in data.cases] == ["line-1", "line-2"]
+    assert [c.label for c in data.cases] == ["x", "3"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("{not json", "line 3: not valid JSON"),
+        ('["a list"]', "line 3: not a JSON object"),
+        ({"label": "x"}, "line 3: no column 'text'"),
+        ({"text": "  ", "label": "x"}, "line 3: the text in 'text' is empty"),
+        ({"text": 5, "label": "x"}, "line 3: the text in 'text' is empty or not a string"),
+        ({"text": "secret words", "label": ""}, "line 3: the label in 'label' is empty"),
+        ({"text": "secret words"}, "line 3: no column 'label'"),
+        ({"text": "secret words", "label": "z"}, "line 3: 'z' is not a label of the panel (x, y)"),
+        ({"id": "a", "text": "secret words", "label": "x"}, "the id 'a' was used on line 1 already"),
+        ({"id": True, "text": "secret words", "label": "x"}, "line 3: the id in 'id'"),
+    ],
+)
+def test_a_malformed_row_is_named_by_its_line(tmp_path, row, message):
+    path = jsonl(tmp_path / "d.jsonl", [*GOOD, row])
+    with pytest.raises(BadInput) as caught:
+        read_cases(path, labels=["x", "y"])
+    assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_text_mistaken_for_a_label_is_not_repeated(tmp_path):
+    text = "a long private description of a patient that nobody should see in a log"
+    path = jsonl(tmp_path / "d.jsonl", [{"text": "one", "label": text}])
+    with pytest.raises(BadInput) as caught:
+        read_cases(path, labels=["x"])
+    assert text[25:] not in str(caught.value)
+
+
+def test_bytes_that_are_not_utf8_and_ragged_csv(tmp_path):
+    (tmp_path / "d.jsonl").write_bytes(b'{"text": "one", "label": "x"}\n{"text": "\xff\xfe"}\n')
+    with pytest.raises(BadInput, match="line 2: not valid UTF-8"):
+        read_cases(tmp_path / "d.jsonl")
+    (tmp_path / "d.csv").write_text("text,label\none,x\ntwo,y,z\n", "utf-8")
+    with pytest.raises(BadInput, match="line 3: 3 values where the header has 2"):
+        read_cases(tmp_path / "d.csv")
+    (tmp_path / "e.csv").write_text('text,label\none,x\n"two,y\n', "utf-8")
+    with pytest.raises(BadInput, match="line 3: not valid CSV"):
+        read_cases(tmp_path / "e.csv")
+    (tmp_path / "d.parquet").write_bytes(b"not parquet")
+    with pytest.raises(BadInput, match="not a readable Parquet file"):
+        read_cases(tmp_path / "d.parquet")
+
+
+def test_absent_empty_and_unknown_files(tmp_path):
+    with pytest.raises(BadInput, match="no file"):
+        read_cases(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    with pytest.raises(BadInput, match="no rows"):
+        read_cases(tmp_path / "empty.jsonl")
+    (tmp_path / "d.xlsx").write_text("x")
+    with pytest.raises(BadInput, match="not a kind of file"):
+        read_cases(tmp_path / "d.xlsx")
+    with pytest.raises(BadInput, match="nor a data set of that name"):
+        open_data("nonesuch")
+
+
+def test_a_field_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    data = read_cases(jsonl(tmp_path / "d.jsonl", GOOD))
+    with pytest.raises(BadInput, match="has no field 'age'; it has sex"):
+        data.field("age")
+    with pytest.raises(BadInput, match="case 'a'"):
+        data.label_index(["y"])
