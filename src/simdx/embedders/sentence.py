@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 from collections.abc import Sequence
@@ -19,13 +20,13 @@ class SentenceEmbedder:
     """Wraps a SentenceTransformer; pieces longer than its window are halved until they fit."""
 
     def __init__(self, name: str) -> None:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
-            raise MissingExtra(f"embedder '{name}'", "sentence") from None
+        if importlib.util.find_spec("sentence_transformers") is None:
+            raise MissingExtra(f"embedder '{name}'", "sentence")
+        folder = locate(name) if name in REGISTRY else None  # refuse bad weights before the slow import
+        from sentence_transformers import SentenceTransformer
+
         _quiet()
-        if name in REGISTRY:
-            folder = locate(name)
+        if folder is not None:
             self.id = f"{name}/{REGISTRY[name].files['model.safetensors'][:12]}"
             os.environ.setdefault("HF_HUB_OFFLINE", "1")  # verified local files: no call home
             self._model = SentenceTransformer(str(folder), device=_device())

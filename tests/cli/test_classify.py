@@ -1,0 +1,182 @@
+"""`simdx classify`: the contract's keys, priors, and one clear line for every kind of bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+CASE = "A painless bluish fluctuant swelling of the lower lip after a bite, it bursts and comes back."
+LABELS = ["oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis"]
+
+KEYS = {
+    "panel", "method", "engine", "label", "posterior", "posterior_in_class", "entropy_bits", "second_order",
+    "typicality", "out_of_class", "alarm", "conformal_set", "effective_simulations", "decision", "evidence",
+    "sentences", "flip", "provenance",
+}  # fmt: skip
+PROVENANCE = {
+    "bank", "embedder", "prior", "alpha0", "kernel", "tolerance", "seed", "version", "remote",
+}  # fmt: skip
+
+
+def check_answer(a: dict) -> None:
+    assert set(a) >= KEYS
+    assert set(a["provenance"]) >= PROVENANCE
+    p = a["posterior"]
+    assert math.isclose(sum(p.values()), 1, abs_tol=1e-6)
+    assert all(0 <= v <= 1 for v in p.values())
+    assert a["label"] == max(p, key=p.__getitem__)
+    out, prior = a["out_of_class"] or 0.0, a["provenance"]["prior"]
+    for label in p:
+        mixed = (1 - out) * a["posterior_in_class"][label] + out * prior[label]
+        assert math.isclose(p[label], mixed, abs_tol=1e-6)
+    entropy = -sum(v * math.log2(v) for v in p.values() if v > 0)
+    assert math.isclose(a["entropy_bits"], entropy, abs_tol=1e-6)
+    assert a["decision"]["action"] in ("accept", "test", "review")
+    second = a["second_order"]
+    if second is not None:
+        assert math.isclose(
+            second["total_bits"], second["aleatoric_bits"] + second["epistemic_bits"], abs_tol=1e-6
+        )
+
+
+@pytest.mark.parametrize("panel", ["oral-lesions", "symptom-to-diagnosis", "case-reports"])
+def test_the_contract_on_every_packaged_panel(cli: Cli, panel: str) -> None:
+    a = cli("classify", CASE, "--panel", panel, "--json").json
+    check_answer(a)
+    assert a["panel"] == panel
+    assert a["second_order"] is not None
+    assert a["out_of_class"] is not None
+    assert a["evidence"]
+
+
+@pytest.mark.parametrize("method", ["auto", "m-smc", "d-smc"])
+@pytest.mark.parametrize("extra", [[], ["--kernel", "hard"], ["--kernel", "soft"], ["--engine", "particles"]])
+def test_methods_engines_kernels(cli: Cli, method: str, extra: list[str]) -> None:
+    ran = cli("classify", CASE, "--method", method, *extra, "--json")
+    if method == "auto" and "particles" in extra:
+        assert "m-smc or d-smc" in ran.complaint
+        return
+    check_answer(ran.json)
+    assert ran.json["label"] == "oral mucocele"
+
+
+def test_same_seed_same_answer(cli: Cli) -> None:
+    args = ("classify", CASE, "--method", "d-smc", "--engine", "particles", "--json", "--seed")
+    assert cli(*args, 3).json == cli(*args, 3).json != cli(*args, 4).json
+
+
+def test_priors(cli: Cli) -> None:
+    prior = cli("classify", CASE, "--json", "--prior", "oral mucocele=.1").json["provenance"]["prior"]
+    assert prior == pytest.approx({LABELS[0]: 0.45, LABELS[1]: 0.1, LABELS[2]: 0.45})
+    dropped = cli("classify", CASE, "--json", "--prior", "oral mucocele=0", "atrophic glossitis=.5").json
+    assert dropped["posterior"]["oral mucocele"] == 0
+    assert dropped["second_order"]["mean"]["oral mucocele"] == 0
+    counts = cli("classify", CASE, "--json", "--prior-counts", "oral mucocele=5").json["provenance"]
+    assert counts["alpha0"] == 7
+    assert counts["prior"]["oral mucocele"] == pytest.approx(5 / 7)
+    doubled = cli("classify", CASE, "--json", "--odds", "oral mucocele=2").json["provenance"]["prior"]
+    assert doubled["oral mucocele"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (["--panel", "nope"], "unknown panel"),
+        (["--prior", "gingivitis=.5"], "gingivitis"),
+        (["--prior", "oral mucocele=-1"], "oral mucocele"),
+        (["--prior", "oral mucocele=nan"], "oral mucocele"),
+        (["--prior", "oral mucocele=1.5"], "oral mucocele"),
+        (["--prior", "oral mucocele"], "LABEL=NUMBER"),
+        (["--prior", "oral mucocele=.7", "--prior", "atrophic glossitis=.7"], "at most 1"),
+        ([x for name in LABELS for x in ("--prior", f"{name}=0")], "prior 0"),
+        ([x for name in LABELS for x in ("--prior", f"{name}=.2")], "sum to"),
+        (["--method", "magic"], "magic"),
+        (["--engine", "steam"], "steam"),
+        (["--kernel", "furry"], "furry"),
+        (["--populations", "0"], "populations"),
+        (["--populations", "many"], "populations"),
+        (["--embedder", "hashing+"], "empty part"),
+        (["--bank", "no/such/bank"], "no bank"),
+        (["--no-such-option"], "no-such-option"),
+        (["--html", "no/such/folder/x.html"], "does not exist"),
+    ],
+)
+def test_bad_options(cli: Cli, args: list[str], problem: str) -> None:
+    assert problem in cli("classify", CASE, *args).complaint
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
+def test_empty_text(cli: Cli, text: str) -> None:
+    assert "empty" in cli("classify", text).complaint
+
+
+def test_no_text_at_all(cli: Cli) -> None:
+    assert "give a text" in cli("classify").complaint
+
+
+def test_files(cli: Cli, tmp_path: Path) -> None:
+    good = tmp_path / "case.txt"
+    good.write_text(CASE, encoding="utf-8-sig")
+    assert cli("classify", "--file", good, "--json").json["label"] == "oral mucocele"
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("déjà vu".encode("latin-1"))
+    assert "not UTF-8" in cli("classify", "--file", latin).complaint
+    big = tmp_path / "big.txt"
+    big.write_text("word " * 1_000_001)
+    assert "over 2 MB" in cli("classify", "--file", big).complaint
+    assert "cannot be read" in cli("classify", "--file", tmp_path / "gone.txt").complaint
+    assert "not both" in cli("classify", CASE, "--file", good).complaint
+
+
+def test_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CASE.encode())))
+    assert cli("classify", "-", "--json").json["label"] == "oral mucocele"
+
+
+def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
+    bank = tmp_path / "bank.jsonl"
+    bank.write_text(
+        "".join(json.dumps({"label": x, "text": f"{x} seen {i}"}) + "\n" for x in LABELS for i in range(4))
+    )
+    a = cli("classify", CASE, "--bank", bank, "--json").json
+    check_answer(a)
+    assert a["out_of_class"] is None
+    assert a["posterior"] == a["posterior_in_class"]
+    bank.write_text('{"label": "gingivitis", "text": "x"}\n')
+    assert "gingivitis" in cli("classify", CASE, "--bank", bank).complaint
+
+
+def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "answer.html"
+    text = CASE + ' <script>alert("x")</script> & more'
+    assert cli("classify", text, "--html", page).code == 0
+    html = page.read_text()
+    assert "<svg" in html
+    assert "<script" not in html
+    assert not re.search(r"""(?:src|href)\s*=\s*['"]?(?:https?:)?//""", html)
+    assert "not a medical device" in html.lower()
+    assert html.count("class='draw'") + html.count('class="draw"') > 50
+
+
+def test_weights_with_a_wrong_hash_are_refused(cli: Cli, private_home: Path) -> None:
+    folder = private_home / "models" / "minilm"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"not the weights")
+    complaint = cli("classify", CASE, "--embedder", "minilm").complaint
+    assert "SHA-256" in complaint
+    assert "simdx models pull minilm" in complaint
+
+
+def test_the_words_on_the_terminal(cli: Cli) -> None:
+    ran = cli("classify", CASE)
+    assert ran.code == 0
+    for word in ("oral mucocele", "aleatoric", "epistemic", "none of these", "ACCEPT"):
+        assert word in ran.out

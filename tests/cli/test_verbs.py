@@ -1,0 +1,68 @@
+"""panel, models and bank verbs; and that the command line starts light."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.conftest import Cli
+
+
+def test_help_loads_neither_numpy_nor_torch() -> None:
+    code = (
+        "import sys\nfrom simdx.cli.main import run\n"
+        "try: run(['--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'numpy', 'torch', 'scipy', 'matplotlib', 'wordllama', 'xllamacpp'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "classify" in done.stdout
+
+
+def test_panel_verbs(cli: Cli, tmp_path: Path) -> None:
+    assert {p["name"] for p in cli("panel", "list", "--json").json["panels"]} >= {"oral-lesions"}
+    assert cli("panel", "show", "oral-lesions", "--json").json["labels"][0]["must_not_miss"] is True
+    assert "must not miss" in cli("panel", "show", "oral-lesions").out
+    path = tmp_path / "mine.yaml"
+    assert cli("panel", "new", path, "--label", "a: b", "--label", "c").code == 0
+    assert cli("panel", "check", path, "--json").json["ok"] is True
+    assert "exists already" in cli("panel", "new", path).complaint
+    before = path.read_text()
+    path.write_text(before.replace('"c"', '"a: b"'))
+    assert "more than once" in cli("panel", "check", path).complaint
+    assert "at least two" in cli("panel", "new", tmp_path / "one.yaml", "--label", "only").complaint
+    assert not (tmp_path / "one.yaml").exists()
+
+
+def test_models_verbs(cli: Cli) -> None:
+    rows = {m["name"]: m for m in cli("models", "list", "--json").json["models"]}
+    assert rows["wordllama"]["here"] is True
+    assert rows["smollm2"]["sha256"]
+    assert cli("models", "verify", "wordllama").code == 0
+    assert "unknown model" in cli("models", "pull", "nope").complaint
+
+
+def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    labels = ["oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis"]
+    source.write_text(
+        "".join(json.dumps({"label": x, "text": f"{x} {i}"}) + "\n" for x in labels for i in range(2))
+    )
+    out = tmp_path / "bank"
+    made = cli("bank", "import", "--panel", "oral-lesions", "--from", source, "--out", out, "--json").json
+    assert made["labels"] == dict.fromkeys(labels, 2)
+    shown = cli("bank", "show", out, "--json").json
+    assert {k: shown[k] for k in ("panel", "labels", "rejected", "hash")} == made
+    assert cli("bank", "verify", out).code == 0
+    assert (
+        "not empty"
+        in cli("bank", "import", "--panel", "oral-lesions", "--from", source, "--out", out).complaint
+    )
+    (out / "bank.jsonl").write_text((out / "bank.jsonl").read_text().replace("mucocele 1", "mucocele 7"))
+    broken = cli("bank", "verify", out)
+    assert broken.code == 1
+    assert len(broken.err.strip().splitlines()) == 1
+    assert "does not hold" in cli("classify", "text", "--bank", out).complaint

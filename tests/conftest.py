@@ -1,0 +1,58 @@
+"""Shared by all tests: where optional data lies, a private cache folder, and a tiny panel to play with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.types import Bank, Label, Panel
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def shared_data() -> Path | None:
+    """The folder with the evaluation data, where there is one."""
+    for candidate in (os.environ.get("SIMDX_SHARED"), ROOT.parent / "shared"):
+        if candidate and (Path(candidate) / "data").is_dir():
+            return Path(candidate) / "data"
+    return None
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    folder = shared_data()
+    if folder is None:
+        pytest.skip("the shared evaluation data is not beside the checkout")
+    return folder
+
+
+@pytest.fixture
+def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder of its own, for tests that download or damage things."""
+    monkeypatch.setenv("SIMDX_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def toy_panel() -> Panel:
+    labels = (Label("apple", aliases=("pome",)), Label("river"), Label("engine", must_not_miss=True))
+    return Panel(name="toy", labels=labels, register="plain", embedder="hashing")
+
+
+@pytest.fixture
+def toy_bank(toy_panel: Panel) -> Bank:
+    words = {
+        "apple": "red sweet fruit tree orchard juice core peel",
+        "river": "water bank current bridge flood boat stream delta",
+        "engine": "piston oil fuel gear heat torque motor valve",
+    }
+    rng = np.random.default_rng(7)
+    texts, index = [], []
+    for i, name in enumerate(toy_panel.names):
+        for _ in range(12):
+            texts.append(" ".join(rng.choice(words[name].split(), size=6)))
+            index.append(i)
+    return Bank("toy", toy_panel.names, tuple(texts), np.array(index), name="toy")

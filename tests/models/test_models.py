@@ -1,0 +1,90 @@
+"""Weights: every registered file is pinned, and nothing unverified is ever used."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from simdx.errors import BadInput, RunFailed
+from simdx.models import REGISTRY, describe, fetch, locate, pull, verify
+from simdx.models.registry import Weights, Wheels
+
+
+def test_every_entry_is_pinned_licensed_and_sourced() -> None:
+    for weights in REGISTRY.values():
+        assert weights.files
+        assert all(re.fullmatch(r"[0-9a-f]{64}", h) for h in weights.files.values())
+        assert weights.licence
+        assert weights.megabytes > 0
+        assert weights.package or (weights.hub and weights.wheels)
+
+
+def test_the_default_embedder_is_here_and_holds() -> None:
+    assert verify(describe("wordllama")).is_dir()
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(BadInput, match="smollm2"):
+        describe("gpt-5000")
+
+
+def fake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes = b"weights", **changes: object
+) -> Weights:
+    """A model served by a wheel on disk in place of the package index."""
+    wheel = tmp_path / "w.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("pkg/model/w.bin", content)
+        archive.writestr("pkg/model/evil.py", b"raise SystemExit")
+        archive.writestr("pkg/__init__.py", b"raise SystemExit")
+    weights = Weights(
+        name="fake",
+        kind="generator",
+        description="",
+        licence="MIT",
+        megabytes=1,
+        files={"w.bin": hashlib.sha256(b"weights").hexdigest()},
+        wheels=Wheels(("fake==1",), folder="pkg/model"),
+        main_file="w.bin",
+    )
+    monkeypatch.setitem(REGISTRY, "fake", weights)  # type: ignore[arg-type]
+
+    def download(requirement: str, into: Path) -> Path:
+        into.mkdir()
+        return Path(str(wheel)).rename(into / "w.whl") if wheel.exists() else into / "missing"
+
+    monkeypatch.setattr(fetch, "_download_wheel", download)
+    return weights
+
+
+def test_pull_verifies_and_unzips_without_code(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, monkeypatch)
+    path = locate("fake")
+    assert path.read_bytes() == b"weights"
+    assert not list(private_home.rglob("*.py"))
+    assert pull("fake") == path.parent  # a second pull downloads nothing
+
+
+def test_wrong_bytes_are_never_put_in_place(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, monkeypatch, content=b"other bytes")
+    with pytest.raises(RunFailed, match="SHA-256"):
+        pull("fake")
+    assert not (private_home / "models" / "fake").exists()
+
+
+def test_weights_changed_on_disk_are_refused(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, monkeypatch)
+    path = locate("fake")
+    path.write_bytes(b"weightz")
+    with pytest.raises(BadInput, match="simdx models pull fake"):
+        locate("fake")

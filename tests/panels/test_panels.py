@@ -1,0 +1,89 @@
+"""Panels: the packaged ones are sound, a user's own is read strictly, and mistakes are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simdx.bank import packaged_bank
+from simdx.errors import BadInput
+from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of, scaffold
+
+
+def write(folder: Path, text: str, name: str = "p.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packaged_panels_are_complete(name: str) -> None:
+    source = load_source(name)
+    assert source.panel.name == name
+    assert problems_of(source.folder / "panel.yaml") == []
+    assert advice_for(source.panel) == []
+    assert "no clinician" in source.panel.notice
+    bank = packaged_bank(source)
+    assert min(bank.counts.values()) >= 40
+    assert len(bank.background) >= 100
+
+
+def test_a_minimal_panel_needs_only_label_names(tmp_path: Path) -> None:
+    path = write(tmp_path, "labels: [{name: a}, b]\n")
+    panel = load_panel(path)
+    assert panel.names == ("a", "b")
+    assert panel.name == "p"
+    assert panel.embedder == "wordllama"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("labels: [a]", "at least two labels"),
+        ("labels: []", "at least two labels"),
+        ("labels: [a, a]", "more than once"),
+        ("labels: [a, A]", "more than once"),
+        ("labels: ['', b]", "labels"),
+        ("labels: ['  ', b]", "labels"),
+        ("labels: [a, {name: b, colour: red}]", "colour"),
+        ("labels: [a, b]\nregister: shouting", "register"),
+        ("labels: [a, b", "not valid YAML"),
+        ("- a\n- b", "no mapping"),
+        ("labels: &x [a, b]\nfacets: {f: *x}", "aliases"),
+        ("labels: [a, b]\nbanks: [gone.jsonl]", "gone.jsonl"),
+        ("", "no mapping"),
+    ],
+)
+def test_a_bad_panel_is_refused_in_one_line(tmp_path: Path, text: str, problem: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(BadInput) as caught:
+        load_panel(path)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert problems_of(path)
+
+
+def test_a_panel_that_is_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_bytes(b"labels: [caf\xe9, b]")
+    with pytest.raises(BadInput, match="not UTF-8"):
+        load_panel(path)
+
+
+def test_an_unknown_panel_names_the_known_ones() -> None:
+    with pytest.raises(BadInput, match="oral-lesions"):
+        load_panel("no-such-panel")
+
+
+def test_the_scaffold_is_a_valid_panel_whatever_the_labels(tmp_path: Path) -> None:
+    labels = ["plain", "with: colon", '"quoted"', "# hash", "sí, señor", "- dash", "yes"]
+    panel = load_panel(write(tmp_path, scaffold("mine", labels)))
+    assert panel.names == tuple(labels)
+
+
+def test_the_hash_is_that_of_the_question_not_of_the_prose(tmp_path: Path) -> None:
+    first = load_panel(write(tmp_path, "labels: [a, b]\ntitle: one", "x.yaml"))
+    same = load_panel(write(tmp_path, "labels: [a, b]\ntitle: two", "y.yaml"))
+    other = load_panel(write(tmp_path, "labels: [b, a]", "z.yaml"))
+    assert first.hash == same.hash != other.hash
