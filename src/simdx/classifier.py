@@ -27,7 +27,7 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
-from simdx.methods.smc import draws_of, fit_dirichlet
+from simdx.methods.simplex_view import SimplexView
 from simdx.panels import load_source
 from simdx.types import Bank, Float, Panel, SecondOrder, Trace, entropy_bits
 
@@ -78,11 +78,7 @@ class Classifier:
             )
         self.material = Material.prepare(self.panel, self.bank, self.embedder)
         self._infer = fit_method(self.material, self.settings)
-        self._second_order = (
-            fit_dirichlet(self.material, replace(self.settings, kernel=None, engine="exact", tolerance=None))
-            if method == "auto"
-            else None
-        )
+        self._second_order = self._simplex.infer if method == "auto" else None
         self._outside = fit_outside(self.material.embedded)
         self._typicality = Typicality.fit(self._space.bank)
 
@@ -95,6 +91,15 @@ class Classifier:
     def _space(self) -> Space:
         return Space.fit(self.material.embedded, centre=True)
 
+    @cached_property
+    def _simplex(self) -> SimplexView:
+        return SimplexView(self.material, replace(self.settings, kernel=None, engine="exact", tolerance=None))
+
+    @cached_property
+    def _bank_name(self) -> str:
+        # Hashing a bank costs milliseconds, more than an answer: once per classifier.
+        return f"{self.bank.name}@{self.bank.hash[:16]}"
+
     # ----------------------------------------------------------------- answers
 
     @overload
@@ -104,15 +109,25 @@ class Classifier:
     def infer(self, texts: str | Sequence[str], prior: PriorLike = None) -> Answer | list[Answer]:
         """One answer for a text, a list of answers for a list of texts."""
         several = [texts] if isinstance(texts, str) else list(texts)
-        observations = self._observe(several)
+        answers = self.infer_observed(self.observe(several), prior)
+        return answers[0] if isinstance(texts, str) else answers
+
+    def observe(self, texts: Sequence[str]) -> Observations:
+        """Checked and embedded texts: the slow part of an answer, reusable under any number of priors."""
+        for i, text in enumerate(texts):
+            check_text(text, f"text {i + 1}" if len(texts) > 1 else "the text")
+        return self.material.observe(texts)
+
+    def infer_observed(self, observations: Observations, prior: PriorLike = None) -> list[Answer]:
+        """Answers for texts observed before, under this prior."""
         chosen = self.prior(prior)
         batch = self._batch(observations, chosen)
-        answers = [self._answer(i, batch, observations, chosen) for i in range(len(several))]
-        return answers[0] if isinstance(texts, str) else answers
+        places = self._space.transform(observations.vectors)
+        return [self._answer(i, batch, places[i], chosen) for i in range(len(observations.texts))]
 
     def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> BatchAnswer:
         """The same numbers as arrays, without evidence or decisions: what evaluation uses."""
-        return self._batch(self._observe(list(texts)), self.prior(prior))
+        return self._batch(self.observe(list(texts)), self.prior(prior))
 
     def predict_proba(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
         """(N, K) posterior probabilities, columns in the order of `classes_`."""
@@ -124,9 +139,13 @@ class Classifier:
 
     def simplex_draws(self, text: str, prior: PriorLike = None, count: int = 200) -> Float:
         """(count, K) draws from the D-SMC posterior of one case: what a picture of the simplex shows."""
-        chosen = self.prior(prior)
-        observations = self._observe([text])
-        return draws_of(self.material, self.settings, observations, chosen, count)
+        return self.simplex_draws_observed(self.observe([text]), prior, count)
+
+    def simplex_draws_observed(
+        self, observations: Observations, prior: PriorLike = None, count: int = 200
+    ) -> Float:
+        """The same for a case observed before."""
+        return self._simplex.draws(observations, self.prior(prior), count)
 
     def prior(self, prior: PriorLike) -> Prior:
         """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities."""
@@ -140,11 +159,6 @@ class Classifier:
         return Prior.from_probabilities(names, prior)
 
     # ----------------------------------------------------------------- inside
-
-    def _observe(self, texts: Sequence[str]) -> Observations:
-        for i, text in enumerate(texts):
-            check_text(text, f"text {i + 1}" if len(texts) > 1 else "the text")
-        return self.material.observe(texts)
 
     def _batch(self, observations: Observations, prior: Prior) -> BatchAnswer:
         result, trace = self._infer(observations, prior)
@@ -167,7 +181,7 @@ class Classifier:
             trace=trace,
         )
 
-    def _answer(self, i: int, batch: BatchAnswer, observations: Observations, prior: Prior) -> Answer:
+    def _answer(self, i: int, batch: BatchAnswer, place: Float, prior: Prior) -> Answer:
         names = self.panel.names
         outside = None if batch.out_of_class is None else float(batch.out_of_class[i])
         typical = float(batch.typicality[i])
@@ -185,9 +199,9 @@ class Classifier:
             out_of_class=outside,
             effective_simulations=float(batch.effective_simulations[i]),
             decision=decide(self.panel, batch.posterior[i], out_of_class=outside, typicality=typical),
-            evidence=self._evidence(observations.vectors[i], batch.posterior_in_class[i]),
+            evidence=self._evidence(place, batch.posterior_in_class[i]),
             provenance=Provenance(
-                bank=f"{self.bank.name}@{self.bank.hash[:16]}",
+                bank=self._bank_name,
                 embedder=self.embedder.id,
                 prior=_named(names, prior.probabilities),
                 alpha0=prior.alpha0,
@@ -199,9 +213,9 @@ class Classifier:
             ),
         )
 
-    def _evidence(self, vector: Float, posterior: Float) -> tuple[Evidence, ...]:
+    def _evidence(self, place: Float, posterior: Float) -> tuple[Evidence, ...]:
         """The nearest simulations of the leading label, and the nearest of the runner-up for contrast."""
-        distance = 1 - self._space.bank @ self._space.transform(vector[None, :])[0]
+        distance = 1 - self._space.bank @ place
         chosen = []
         for label, count in zip(
             np.argsort(-posterior)[:2], (EVIDENCE_LEADING, EVIDENCE_RUNNER_UP), strict=False

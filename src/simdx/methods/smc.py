@@ -7,18 +7,16 @@ sampler itself (Algorithm 1).
 
 from __future__ import annotations
 
-import numpy as np
-
 from simdx.abc import exact
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, Settings
-from simdx.types import Float, Posterior, Trace
+from simdx.methods.simplex_view import SimplexView
+from simdx.types import Posterior, Trace
 
 PARTICLES = 100
-SIMPLEX_DRAWS = 500
 BANDWIDTH = 0.05
 
 
@@ -48,43 +46,21 @@ def fit_multinomial(material: Material, settings: Settings) -> Infer:
 
 def fit_dirichlet(material: Material, settings: Settings) -> Infer:
     """Particles on the simplex, compared through mixtures of the (uncentred) class means."""
+    if settings.engine != "particles":
+        return SimplexView(material, settings).infer
     space = Space.fit(material.embedded, centre=False)
     kernel = settings.kernel or "hard"
     means = space.class_means
 
     def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        z = space.transform(observations.vectors)
-        if settings.engine == "particles":
-            _hard_only(kernel)
-            return dirichlet_smc(
-                means, z, prior, keys=observations.keys, seed=settings.seed,
-                particles=settings.particles or PARTICLES, populations=settings.populations,
-                stop_acceptance=settings.stop_acceptance,
-            )  # fmt: skip
-        posterior = exact.dirichlet(
-            means, z, prior, seed=settings.seed, kernel=kernel, draws=settings.particles or SIMPLEX_DRAWS,
-            populations=settings.populations, tolerance=settings.tolerance,
-            bandwidth=settings.bandwidth or BANDWIDTH,
+        _hard_only(kernel)
+        return dirichlet_smc(
+            means, space.transform(observations.vectors), prior, keys=observations.keys, seed=settings.seed,
+            particles=settings.particles or PARTICLES, populations=settings.populations,
+            stop_acceptance=settings.stop_acceptance,
         )  # fmt: skip
-        return posterior, None
 
     return infer
-
-
-def draws_of(
-    material: Material, settings: Settings, observations: Observations, prior: Prior, count: int
-) -> Float:
-    """(count, K) accepted draws of the first observation, for pictures of the simplex."""
-    space = Space.fit(material.embedded, centre=False)
-    shared = exact.prepare(
-        space.class_means, prior, seed=settings.seed, draws=count, populations=settings.populations
-    )
-    z = space.transform(observations.vectors[:1])[0]
-    cosine = shared.unit @ (shared.means @ z)
-    nearest = np.argsort(-cosine, kind="stable")[:count]
-    theta = np.zeros((count, prior.n_labels))
-    theta[:, shared.possible] = shared.features[nearest, : int(shared.possible.sum())]
-    return theta
 
 
 def _hard_only(kernel: str) -> None:
