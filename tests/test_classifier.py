@@ -1,0 +1,114 @@
+"""The Python front door: scikit-learn conventions, priors, and answers that do not depend on company."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import simdx
+from simdx import BadInput, Classifier, Prior
+from simdx.embedders.hashing import HashingEmbedder
+from simdx.types import Bank, Panel
+
+CASES = [
+    "red sweet fruit from the orchard",
+    "the boat on the water under the bridge",
+    "the motor lost oil and the piston broke",
+]
+
+
+@pytest.fixture
+def classifier(toy_panel: Panel, toy_bank: Bank) -> Classifier:
+    return Classifier(toy_panel, toy_bank)
+
+
+def test_predict_like_scikit_learn(classifier: Classifier) -> None:
+    assert list(classifier.predict(CASES)) == ["apple", "river", "engine"]
+    p = classifier.predict_proba(CASES)
+    assert p.shape == (3, 3)
+    assert np.allclose(p.sum(axis=1), 1)
+    assert list(classifier.classes_) == ["apple", "river", "engine"]
+    assert classifier.classes_[p.argmax(axis=1)].tolist() == list(classifier.predict(CASES))
+    assert classifier.predict_proba(CASES[0]).shape == (1, 3)
+    assert classifier.predict(np.array(CASES)).shape == (3,)
+
+
+def test_infer_one_or_many(classifier: Classifier) -> None:
+    one = classifier.infer(CASES[0])
+    many = classifier.infer(CASES)
+    assert one.label == "apple" == many[0].label
+    assert one.posterior == pytest.approx(many[0].posterior, abs=1e-6)
+    assert one.evidence[0].label == "apple"
+
+
+@pytest.mark.parametrize("method", ["auto", "m-smc", "d-smc"])
+@pytest.mark.parametrize("engine", ["exact", "particles"])
+def test_an_answer_does_not_depend_on_its_batch(
+    toy_panel: Panel, toy_bank: Bank, method: str, engine: str
+) -> None:
+    if method == "auto" and engine == "particles":
+        return
+    c = Classifier(toy_panel, toy_bank, method=method, engine=engine)
+    together = c.predict_proba(CASES)
+    reversed_ = c.predict_proba(CASES[::-1])[::-1]
+    alone = np.concatenate([c.predict_proba([t]) for t in CASES])
+    assert np.allclose(together, reversed_, atol=1e-5)
+    assert np.allclose(together, alone, atol=1e-5)
+
+
+def test_priors_in_every_form(classifier: Classifier) -> None:
+    text = "red water motor"
+    zero = classifier.infer(text, prior={"apple": 0.0})
+    assert zero.posterior["apple"] == 0
+    strong = classifier.infer(text, prior={"river": 0.9})
+    assert strong.posterior["river"] > classifier.infer(text).posterior["river"]
+    counts = Prior.from_counts(classifier.panel.names, {"river": 18})
+    assert classifier.infer(text, prior=counts).provenance.alpha0 == 20
+    with pytest.raises(BadInput, match="2 labels"):
+        classifier.infer(text, prior=Prior.uniform(2))
+    with pytest.raises(BadInput, match="pear"):
+        classifier.infer(text, prior={"pear": 0.5})
+
+
+@pytest.mark.parametrize("bad", ["", "  \n", None, 3, "x" * 3_000_000])
+def test_bad_texts(classifier: Classifier, bad: object) -> None:
+    with pytest.raises(BadInput):
+        classifier.infer(["fine", bad])  # type: ignore[list-item]
+
+
+def test_no_texts_are_no_answers(classifier: Classifier) -> None:
+    assert classifier.infer([]) == []
+    assert classifier.predict_proba([]).shape == (0, 3)
+
+
+def test_remote_embedders_need_permission(toy_panel: Panel, toy_bank: Bank) -> None:
+    class Remote(HashingEmbedder):
+        id, remote = "remote/x", True
+
+    with pytest.raises(BadInput, match="--allow-remote"):
+        Classifier(toy_panel, toy_bank, embedder=Remote())
+    allowed = Classifier(toy_panel, toy_bank, embedder=Remote(), allow_remote=True)
+    assert allowed.infer("red").provenance.remote is True
+
+
+def test_the_public_names() -> None:
+    assert set(simdx.__all__) == {
+        "Answer", "BadInput", "Classifier", "Prior", "RunFailed", "SimdxError", "__version__",
+    }  # fmt: skip
+    for name in simdx.__all__:
+        assert getattr(simdx, name) is not None
+
+
+def test_packaged_panel_out_of_class_and_decision() -> None:
+    c = Classifier("oral-lesions")
+    cancer, outside = c.infer(
+        [
+            "A 60-year-old smoker with a hard ulcer of the lateral tongue, rolled edges and a fixed neck node.",
+            "My jaw clicks and aches in front of the ear when I chew, and I grind my teeth at night.",
+        ]
+    )
+    assert cancer.label == "oral squamous cell carcinoma"
+    assert cancer.out_of_class is not None
+    assert outside.out_of_class is not None
+    assert cancer.out_of_class < 0.5 < outside.out_of_class
+    assert outside.decision.action == "review"
