@@ -1,0 +1,65 @@
+"""Simulators by name.
+
+smollm2, qwen2.5-coder-1.5b, …     named weights, run by the embedded llama.cpp
+path/to/model.gguf                 any GGUF file, likewise
+openai:MODEL@http://host:port/v1   any OpenAI-compatible server
+hf:NAME or hf:FOLDER               Hugging Face transformers
+scripted                           no model: deterministic texts
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simdx.errors import BadInput
+from simdx.simulators.base import (
+    Capabilities,
+    Completion,
+    Request,
+    Simulator,
+    TokenLogprobs,
+    ask,
+    ask_all,
+)
+
+__all__ = [
+    "Capabilities",
+    "Completion",
+    "Request",
+    "Simulator",
+    "TokenLogprobs",
+    "ask",
+    "ask_all",
+    "get_simulator",
+]
+
+DEFAULT = "smollm2"
+
+
+def get_simulator(name: str = DEFAULT, **options: Any) -> Simulator:
+    """The simulator of that name; `options` go to its constructor."""
+    if name == "scripted" or name.startswith("scripted:"):
+        from simdx.simulators.scripted import ScriptedSimulator, options_from_name
+
+        return ScriptedSimulator(**{**options_from_name(name), **options})
+    if name.startswith("openai:"):
+        from simdx.simulators.openai import OpenAISimulator
+
+        return OpenAISimulator.from_name(name, **options)
+    if name.startswith("hf:"):
+        from simdx.simulators.transformers import TransformersSimulator
+
+        return TransformersSimulator(name.removeprefix("hf:"), **options)
+    from simdx.simulators.llamacpp import LlamaCppSimulator
+
+    if name.endswith(".gguf"):
+        return LlamaCppSimulator(name, **options)
+    from simdx.models import locate
+    from simdx.models.registry import describe
+
+    weights = describe(name)
+    if weights.kind != "generator":
+        raise BadInput(f"'{name}' is an {weights.kind}, not a generator: it cannot simulate")
+    # The pinned hash, not the name, is the identity: a new pin must not answer for old requests.
+    sha = weights.files[weights.main_file] if weights.main_file else "unpinned"
+    return LlamaCppSimulator(locate(name), name=f"{name}@{sha[:16]}", **options)

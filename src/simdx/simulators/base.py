@@ -1,0 +1,118 @@
+"""What a simulator is: requests in, texts with their usage out, one batch method.
+
+Everything that shapes a text belongs to its `Request`, never to the simulator, so a request can be
+hashed, stored, repeated and compared. A simulator pulls requests lazily and hands every answer over the
+moment it exists, so whoever builds a bank can persist it at once. A request that fails is an answer too:
+a `Completion` with `error` set. No single request can end a batch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from simdx.types import content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One text to generate. `options` holds further sampler settings by the server's own names."""
+
+    prompt: str
+    system: str | None = None
+    temperature: float = 0.8
+    top_p: float = 0.95
+    max_tokens: int = 256
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    grammar: str | None = None  # GBNF
+    logprobs: int = 0  # alternatives wanted per generated token; 0: none
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def key(self, model: str) -> str:
+        """The content address of this request when asked of `model`."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["options"] = dict(sorted(self.options.items()))
+        return content_hash("request", model, json.dumps(fields, sort_keys=True, ensure_ascii=False))
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """One generated token and the likeliest alternatives in its place, natural logarithms."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The answer to one request; with `error` set there is no text, and the error names no secret."""
+
+    text: str
+    finish_reason: str = "stop"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a probe found the simulator able to do."""
+
+    logprobs: bool
+    grammars: bool
+    seeds: bool
+    system_prompts: bool
+
+    def describe(self) -> str:
+        found = [name.replace("_", " ") for name in self.__dataclass_fields__ if getattr(self, name)]
+        missing = [name.replace("_", " ") for name in self.__dataclass_fields__ if not getattr(self, name)]
+        said = "has " + ", ".join(found) if found else "has nothing beyond plain text"
+        return said + (f"; lacks {', '.join(missing)}" if missing else "")
+
+
+@runtime_checkable
+class Simulator(Protocol):
+    """`id` names the weights as exactly as is known: it is part of every request's content address."""
+
+    id: str
+    concurrency: int  # requests it works on at once
+    remote: bool  # True where prompts leave this machine
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        """(position, answer) in the order answers come; one for every request that was pulled.
+
+        `requests` is pulled from the caller's own thread, only as fast as there is room. A `None` in it
+        means "nothing to ask before another answer has come"; it takes no position.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+def failed(error: str, seconds: float = 0.0) -> Completion:
+    return Completion(text="", finish_reason="error", seconds=seconds, error=error)
+
+
+def ask(simulator: Simulator, request: Request) -> Completion:
+    """One request, one answer."""
+    (_, completion), *_ = simulator.complete([request])
+    return completion
+
+
+def ask_all(simulator: Simulator, requests: Iterable[Request]) -> list[Completion]:
+    """All answers, in the order of the requests."""
+    answers = dict(simulator.complete(requests))
+    return [answers[i] for i in range(len(answers))]

@@ -1,0 +1,171 @@
+"""The embedded simulator: llama.cpp inside this process, any GGUF file, no network, no other program.
+
+llama.cpp batches continuously over its slots, so many requests under way cost little more than one.
+Three of its habits shape this file. It divides `n_ctx` over the slots, so the context is asked for per
+slot. Its threads spin while they wait, which on shared cores makes it twenty times slower, so polling is
+off. Its log-probabilities under a grammar are those before masking, so a request with a grammar asks for
+the ones after sampling instead.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from simdx.errors import BadInput, RunFailed
+from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
+from simdx.simulators.probe import probe
+from simdx.simulators.stream import stream
+
+SLOTS = 8
+CONTEXT_PER_SLOT = 2048
+
+
+class LlamaCppSimulator:
+    """A GGUF model served in-process. `address` is its OpenAI-compatible endpoint on loopback."""
+
+    remote = False
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        slots: int = SLOTS,
+        context: int = CONTEXT_PER_SLOT,
+        threads: int | None = None,
+    ) -> None:
+        path = Path(path)
+        if not path.is_file():
+            raise BadInput(f"no model file at '{path}'")
+        with path.open("rb") as file:
+            if file.read(4) != b"GGUF":
+                raise BadInput(f"'{path.name}' is not a GGUF model file")
+        if slots < 1 or context < 1:
+            raise BadInput("a simulator needs at least one slot and one token of context")
+        # The file's name and size tell two quantisations of one model apart without hashing gigabytes.
+        self.id = name or f"gguf:{path.name}:{path.stat().st_size}"
+        self.concurrency = slots
+        self.context = context
+        self._server = _start(path, slots, context, threads or usable_cores())
+
+    @property
+    def address(self) -> str:
+        return f"{self._server.listening_address}/v1"
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        return probe(self._answer)
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        return stream(requests, self._answer, self.concurrency)
+
+    def close(self) -> None:
+        self._server = None
+
+    def _answer(self, request: Request) -> Completion:
+        started = time.monotonic()
+        try:
+            reply = self._server.handle_chat_completions(body_of(request))
+        except Exception as error:
+            return failed(
+                f"llama.cpp refused the request ({type(error).__name__})", time.monotonic() - started
+            )
+        seconds = time.monotonic() - started
+        if "error" in reply:
+            return failed(f"llama.cpp: {_reason(reply['error'])}", seconds)
+        choice = reply["choices"][0]
+        return Completion(
+            text=choice["message"].get("content") or "",
+            finish_reason=choice.get("finish_reason") or "stop",
+            prompt_tokens=reply["usage"]["prompt_tokens"],
+            completion_tokens=reply["usage"]["completion_tokens"],
+            seconds=seconds,
+            logprobs=_logprobs(choice.get("logprobs")) if request.logprobs else None,
+        )
+
+
+def usable_cores() -> int:
+    """The cores this process may run on, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def body_of(request: Request) -> dict[str, Any]:
+    """The request as llama.cpp's chat endpoint takes it, in-process and over HTTP alike."""
+    messages = [{"role": "system", "content": request.system}] if request.system is not None else []
+    body: dict[str, Any] = {
+        "messages": [*messages, {"role": "user", "content": request.prompt}],
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "max_tokens": request.max_tokens,
+        **dict(request.options),
+    }
+    if request.seed is not None:
+        body["seed"] = request.seed
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.grammar is not None:
+        body["grammar"] = request.grammar
+    if request.logprobs:
+        body["logprobs"] = True
+        body["top_logprobs"] = request.logprobs
+        if request.grammar is not None:
+            body["post_sampling_probs"] = True
+    return body
+
+
+def _start(path: Path, slots: int, context: int, threads: int) -> Any:
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_parallel = slots
+    params.n_ctx = slots * context
+    params.verbosity = -1
+    params.warmup = False
+    params.cache_ram_mib = 256
+    for cpu in (params.cpuparams, params.cpuparams_batch):
+        cpu.n_threads = threads
+        cpu.poll = 0
+    try:
+        return xllamacpp.Server(params)
+    except Exception as error:
+        raise RunFailed(
+            f"llama.cpp could not load '{path.name}': the file may be damaged or too large for this machine"
+        ) from error
+
+
+def _reason(error: Any) -> str:
+    """llama.cpp's own words name token counts and settings, never the prompt."""
+    if isinstance(error, dict) and error.get("type") == "exceed_context_size_error":
+        return (
+            f"the prompt of {error.get('n_prompt_tokens')} tokens exceeds the context of {error.get('n_ctx')}"
+        )
+    code = error.get("code") if isinstance(error, dict) else None
+    return f"error {code}" if code else "error"
+
+
+def _logprobs(part: Any) -> tuple[TokenLogprobs, ...] | None:
+    if not isinstance(part, dict) or not isinstance(part.get("content"), list):
+        return None
+    return tuple(
+        TokenLogprobs(
+            token=entry["token"],
+            logprob=_log(entry),
+            top=tuple(
+                (t["token"], _log(t)) for t in entry.get("top_logprobs") or entry.get("top_probs") or ()
+            ),
+        )
+        for entry in part["content"]
+    )
+
+
+def _log(entry: dict[str, Any]) -> float:
+    if "logprob" in entry:
+        return float(entry["logprob"])
+    return math.log(entry["prob"]) if entry.get("prob", 0) > 0 else -math.inf

@@ -1,0 +1,167 @@
+"""A simulator without a model: deterministic texts keyed by the request's content.
+
+It ships beside the real ones, so that a pipeline can be tried, tested and broken on purpose without
+weights. The same request always gets the same text, in any order and in any process. Faults are drawn
+from the content too: a share of the requests fails its first attempts, or answers with a refusal, an
+empty text, a loop or the label's name, so every path of a build can be walked.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from simdx.errors import BadInput
+from simdx.simulators.base import Capabilities, Completion, Request, failed
+from simdx.simulators.stream import stream
+from simdx.types import content_hash
+
+_OPENINGS = (
+    "For {time} there has been {finding}, {course}.",
+    "{Who} describes {finding} that began {time} ago and is {course}.",
+    "It started {time} ago with {finding}; since then it is {course}.",
+    "{Who} came because of {finding}, noticed {time} ago and {course}.",
+)
+_MIDDLES = (
+    "There is also {finding}, mostly {when}.",
+    "On looking closely one sees {finding} on the {side}.",
+    "{Who} mentions {finding} as well, worse {when}.",
+    "Earlier there was {finding}, which passed {when}.",
+)
+_ENDINGS = (
+    "Nothing taken so far has changed it.",
+    "Otherwise {who} feels well.",
+    "Sleep and appetite have suffered.",
+    "There is no fever and no loss of weight.",
+)
+_TIMES = ("two days", "five days", "a week", "three weeks", "two months", "half a year", "about a year")
+_COURSES = (
+    "slowly getting worse",
+    "coming and going",
+    "unchanged",
+    "worse at night",
+    "spreading",
+    "improving",
+)
+_WHOS = ("the patient", "a young woman", "an older man", "a retired teacher", "a student", "a farmer")
+_WHENS = ("after meals", "in the morning", "at night", "during work", "in cold weather", "after exercise")
+_SIDES = ("left side", "right side", "front", "back", "upper part", "lower part")
+_QUALITIES = ("dull", "burning", "sharp", "pale", "red", "firm", "soft", "itching", "throbbing", "smooth")
+_THINGS = ("pain", "swelling", "patch", "spot", "stiffness", "tiredness", "soreness", "rash", "lump", "cough")
+
+
+class ScriptedSimulator:
+    """Texts from phrase lists, or from `answers` where one of its keys occurs in the prompt."""
+
+    remote = False
+    capabilities = Capabilities(logprobs=False, grammars=False, seeds=True, system_prompts=True)
+
+    def __init__(
+        self,
+        answers: Mapping[str, Sequence[str]] | None = None,
+        *,
+        concurrency: int = 4,
+        delay: float = 0.0,
+        error: float = 0.0,
+        error_attempts: int = 1,
+        refusal: float = 0.0,
+        empty: float = 0.0,
+        loop: float = 0.0,
+        leak: float = 0.0,
+    ) -> None:
+        rates = {"error": error, "refusal": refusal, "empty": empty, "loop": loop, "leak": leak}
+        if any(not 0 <= rate <= 1 for rate in rates.values()) or sum(rates.values()) > 1:
+            raise BadInput("the scripted simulator's fault rates lie in [0, 1] and sum to at most 1")
+        self.id = "scripted"
+        self.concurrency = int(concurrency)
+        self.calls = 0
+        self._answers = {k: tuple(v) for k, v in (answers or {}).items()}
+        self._delay = delay
+        self._rates = rates
+        self._error_attempts = int(error_attempts)
+        self._attempts: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        return stream(requests, self._answer, self.concurrency)
+
+    def close(self) -> None:
+        return None
+
+    def _answer(self, request: Request) -> Completion:
+        started = time.monotonic()
+        key = request.key(self.id)
+        with self._lock:
+            self.calls += 1
+            attempt = self._attempts[key] = self._attempts.get(key, 0) + 1
+        if self._delay:
+            time.sleep(self._delay)
+        rng = random.Random(key)
+        fault = self._fault(rng.random())
+        seconds = time.monotonic() - started
+        if fault == "error" and attempt <= self._error_attempts:
+            return failed("scripted fault", seconds)
+        text = self._text(request, rng, fault)
+        return Completion(text, "stop", len(request.prompt.split()), len(text.split()), seconds)
+
+    def _fault(self, draw: float) -> str | None:
+        for fault, rate in self._rates.items():
+            if draw < rate:
+                return fault
+            draw -= rate
+        return None
+
+    def _text(self, request: Request, rng: random.Random, fault: str | None) -> str:
+        if fault == "refusal":
+            return "I'm sorry, but as an AI language model I cannot help with that request."
+        if fault == "empty":
+            return ""
+        if fault == "loop":
+            return "There is pain in the mouth. " * 20
+        if fault == "leak":
+            return "The following is a description as requested. " + request.prompt
+        for phrase, texts in self._answers.items():
+            if phrase in request.prompt:
+                return texts[rng.randrange(len(texts))]
+        return describe(request.prompt, rng)
+
+
+def describe(prompt: str, rng: random.Random) -> str:
+    """A description whose findings depend on the first line of the prompt, so that labels differ."""
+    topic = random.Random(content_hash("topic", prompt.strip().splitlines()[0] if prompt.strip() else ""))
+    findings = [f"{topic.choice(_QUALITIES)} {topic.choice(_THINGS)}" for _ in range(4)]
+    findings.append(f"{rng.choice(_QUALITIES)} {rng.choice(_THINGS)}")
+    rng.shuffle(findings)
+    who = rng.choice(_WHOS)
+    sentences = [rng.choice(_OPENINGS), *rng.sample(_MIDDLES, 2), rng.choice(_ENDINGS)]
+    written = [
+        sentence.format(
+            time=rng.choice(_TIMES),
+            finding=findings[i],
+            course=rng.choice(_COURSES),
+            when=rng.choice(_WHENS),
+            side=rng.choice(_SIDES),
+            who=who,
+            Who=who.capitalize(),
+        )
+        for i, sentence in enumerate(sentences)
+    ]
+    return " ".join(written)
+
+
+def options_from_name(name: str) -> dict[str, float]:
+    """`scripted:delay=.02,error=.1` → the options it names."""
+    _, _, tail = name.partition(":")
+    options: dict[str, float] = {}
+    for part in filter(None, tail.split(",")):
+        option, _, value = part.partition("=")
+        try:
+            options[option.strip()] = float(value)
+        except ValueError:
+            raise BadInput(f"simulator '{name}': write options as NAME=NUMBER") from None
+    known = {"concurrency", "delay", "error", "error_attempts", "refusal", "empty", "loop", "leak"}
+    if unknown := set(options) - known:
+        raise BadInput(f"simulator '{name}' has no option '{sorted(unknown)[0]}'")
+    return options

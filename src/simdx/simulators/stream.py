@@ -1,0 +1,65 @@
+"""Keeping a server busy: a bounded number of requests under way, answers handed over as they come.
+
+Requests are pulled, and answers yielded, in the caller's thread; only the blocking call to the server
+runs in workers. So a caller may decide what to ask next from the answers it has already seen, without
+locks of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
+
+from simdx.simulators.base import Completion, Request, failed
+
+Answer = Callable[[Request], Completion]
+
+
+def stream(
+    requests: Iterable[Request | None], answer: Answer, concurrency: int
+) -> Iterator[tuple[int, Completion]]:
+    """Answer `requests` with at most `concurrency` calls of `answer` at a time, each in a worker."""
+    todo: SimpleQueue[tuple[int, Request] | None] = SimpleQueue()
+    done: SimpleQueue[tuple[int, Completion]] = SimpleQueue()
+    workers: list[threading.Thread] = []
+
+    def work() -> None:
+        while (item := todo.get()) is not None:
+            position, request = item
+            try:
+                completion = answer(request)
+            except Exception as error:  # a simulator's own bug must not swallow the position
+                completion = failed(f"the simulator failed with {type(error).__name__}")
+            done.put((position, completion))
+
+    source = iter(requests)
+    position = under_way = 0
+    more = True
+    try:
+        while True:
+            while more and under_way < concurrency:
+                try:
+                    request = next(source)
+                except StopIteration:
+                    more = False
+                    break
+                if request is None:
+                    # Wait for an answer; with none under way there is nothing left to wait for.
+                    more = under_way > 0
+                    break
+                todo.put((position, request))
+                position += 1
+                under_way += 1
+                if len(workers) < under_way:
+                    # Daemons: a worker stuck in a dead server must not keep the process alive.
+                    workers.append(threading.Thread(target=work, daemon=True, name="simdx-simulator"))
+                    workers[-1].start()
+            if not under_way:
+                return
+            finished = done.get()
+            under_way -= 1
+            yield finished
+    finally:
+        for _ in workers:
+            todo.put(None)
