@@ -341,7 +341,7 @@ def _label_sums(atoms: Atoms, order: Int, kept: Float) -> Float:
     """(cases, K): kept mass per label."""
     cases = order.shape[0]
     flat = (np.arange(cases)[:, None] * atoms.n_labels + atoms.label[order]).ravel()
-    sums: Float = np.bincount(flat, weights=kept.ravel(), minlength=cases * atoms.n_labels)
+    sums = np.bincount(flat, weights=kept.ravel(), minlength=cases * atoms.n_labels).astype(np.float64)
     return sums.reshape(cases, atoms.n_labels)
 
 

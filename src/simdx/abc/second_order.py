@@ -218,7 +218,7 @@ def cap_statement(probabilities: Float, alpha0: float, populations: int, wanted:
     """One plain sentence for where D-SMC answers: its cap here, and what would lift it."""
     p = np.asarray(probabilities, dtype=float)
     cap = concentration_cap(alpha0 * p, populations)
-    text = f"with {populations} median tolerances no label can get more than {cap:.2f} from D-SMC"
+    text = f"with {populations} median tolerances no label can get more than {cap:.2g} from D-SMC"
     if cap >= wanted:
         return text
     remedies = []

@@ -8,9 +8,15 @@ is exact for every a > 0.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from simdx.types import Float
+
+
+def log_sum_exp(x: Float) -> Float:
+    """Over the last axis, which is kept; at least one entry must be above -inf."""
+    top = x.max(axis=-1, keepdims=True)
+    return top + np.log(np.sum(np.exp(x - top), axis=-1, keepdims=True))
 
 
 def log_dirichlet(rng: np.random.Generator, alpha: Float, size: int) -> Float:
@@ -19,7 +25,7 @@ def log_dirichlet(rng: np.random.Generator, alpha: Float, size: int) -> Float:
     gamma = rng.standard_gamma(alpha + 1, size=(size, alpha.size))
     uniform = 1 - rng.random((size, alpha.size))  # (0, 1]
     log_gamma = np.log(gamma) + np.log(uniform) / alpha
-    return log_gamma - logsumexp(log_gamma, axis=1, keepdims=True)
+    return log_gamma - log_sum_exp(log_gamma)
 
 
 def log_ratio(log_theta: Float) -> Float:
@@ -30,7 +36,7 @@ def log_ratio(log_theta: Float) -> Float:
 def from_log_ratio(x: Float) -> Float:
     """Back to log theta: (…, K-1) -> (…, K)."""
     padded = np.concatenate([x, np.zeros((*x.shape[:-1], 1))], axis=-1)
-    return padded - logsumexp(padded, axis=-1, keepdims=True)
+    return padded - log_sum_exp(padded)
 
 
 def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:

@@ -1,0 +1,298 @@
+"""The sequential Monte Carlo loop of the paper's Algorithm 1, over many cases at once.
+
+A `Model` knows how to propose particles and measure their discrepancy; this loop knows tolerances,
+acceptance, weights and when to stop. Population t accepts S proposals within the tolerance eps_t, where
+eps_1 is the median of S prior simulations and eps_{t+1} the weighted median of population t. A case
+ends with one of these outcomes:
+
+complete           all T populations ran (or the absolute tolerance asked for was reached)
+acceptance         acceptance fell below the early-stop threshold after a population
+floor              the median no longer tightens: the nearest simulations hold half the mass
+budget             the proposal budget ran out; the answer is the last complete population, or what was
+                   accepted so far where there is none or an absolute tolerance was being tried
+nothing accepted   no proposal came within the absolute tolerance; the answer is the prior
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simdx.abc.atoms import TIE
+from simdx.errors import BadInput
+from simdx.types import Float, Int, Trace, entropy_bits
+
+Particles = NDArray[Any]  # (N, S) labels or (N, S, K-1) log-ratio coordinates
+
+
+@dataclass(slots=True)
+class Population:
+    """Weighted particles of N cases. A case's unused slots have weight zero."""
+
+    particles: Particles  # (N, S, ...)
+    distance: Float  # (N, S)
+    weight: Float  # (N, S), rows sum to one, or to zero where there is no population
+
+
+class Model(Protocol):
+    """What the loop needs to know of a problem; every method acts on the given cases at once."""
+
+    n_cases: int
+    particle_shape: tuple[int, ...]  # trailing shape of one particle
+    particle_type: Any
+    floor: Float  # (N,) no simulation can be nearer than this; -inf where unknown
+
+    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
+        """`size` prior proposals per case and their distances."""
+
+    def adapt(self, cases: Int, before: Population) -> None:
+        """Fit these cases' proposals to the population before; `before` holds all cases."""
+
+    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
+        """`size` proposals per case from the adapted proposal, and their distances."""
+
+    def weight(self, cases: Int, particles: Particles) -> Float:
+        """Unnormalised importance weights: prior over the adapted proposal's density."""
+
+    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
+        """(A, K) posterior over labels of weighted particles."""
+
+    def prior_mass(self, cases: Int) -> Float:
+        """(A, K) the prior over labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long to refine, and how much it may cost."""
+
+    particles: int = 100
+    populations: int = 5
+    stop_acceptance: float | None = None
+    tolerance: float | None = None
+    budget: int | None = None  # proposals per case; 2000 per particle unless set
+    block: int | None = None  # proposals drawn together; part of what fixes a case's stream
+
+    def __post_init__(self) -> None:
+        if self.particles < 2:
+            raise BadInput(f"there are {self.particles} particles; give at least 2")
+        if self.populations < 1:
+            raise BadInput(f"there are {self.populations} populations; give at least 1")
+        if self.budget is not None and self.budget < 1:
+            raise BadInput(f"the budget is {self.budget}; give at least 1")
+        if self.stop_acceptance is not None and not 0 <= self.stop_acceptance < 1:
+            raise BadInput("the acceptance threshold must be at least 0 and below 1")
+        if self.tolerance is not None and not (np.isfinite(self.tolerance) and self.tolerance >= 0):
+            raise BadInput(f"the tolerance is {self.tolerance}; give a finite distance of at least 0")
+
+    @property
+    def limit(self) -> int:
+        return self.budget if self.budget is not None else 2000 * self.particles
+
+    @property
+    def block_size(self) -> int:
+        return self.block if self.block is not None else 2 * self.particles
+
+
+def weighted_median(value: Float, weight: Float) -> Float:
+    """Per row the smallest value at which half of the weight is reached."""
+    order = np.argsort(value, axis=1, kind="stable")
+    cumulative = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
+    half = 0.5 * cumulative[:, -1:] * (1 - 1e-9)
+    at = np.argmax(cumulative >= half, axis=1)
+    return np.take_along_axis(value, np.take_along_axis(order, at[:, None], axis=1), axis=1)[:, 0]
+
+
+def run(model: Model, schedule: Schedule) -> tuple[Population, Trace]:
+    """All populations of all cases. The population returned has weight zero where the prior answers."""
+    n, size, steps = model.n_cases, schedule.particles, schedule.populations
+    everyone = np.arange(n)
+    ledger = _Ledger(n, steps, model.prior_mass(everyone))
+    population = Population(
+        np.zeros((n, size, *model.particle_shape), dtype=model.particle_type),
+        np.full((n, size), np.inf),
+        np.zeros((n, size)),
+    )
+    calibration = min(size, schedule.limit)
+    _, distance = model.prior_block(everyone, calibration)
+    ledger.spent += calibration
+    epsilon = weighted_median(distance, np.ones_like(distance))
+    ledger.pending += calibration
+    target = schedule.tolerance
+    if target is not None:
+        epsilon = np.maximum(epsilon, target) if steps > 1 else np.full(n, float(target))
+    active = everyone
+    for t in range(steps):
+        if t:
+            model.adapt(active, population)
+        accepted, filled, used = _fill(model, schedule, active, epsilon, t == 0, ledger)
+        whole = filled == size
+        done = active[whole]
+        if t:
+            raw = model.weight(done, accepted.particles[whole])
+        else:
+            raw = np.ones((done.size, size))
+        population.particles[done] = accepted.particles[whole]
+        population.distance[done] = accepted.distance[whole]
+        population.weight[done] = raw / raw.sum(axis=1, keepdims=True)
+        mass = model.label_mass(done, population.particles[done], population.weight[done])
+        ledger.record(t, done, epsilon[done], size / used[whole], used[whole], population.weight[done], mass)
+        short = active[~whole]
+        if short.size:
+            at_target = np.full(short.size, target is not None) & (epsilon[short] <= (target or 0) + TIE)
+            _settle_short(
+                model, ledger, t, population, accepted, ~whole, active, filled, used, epsilon, at_target
+            )
+        if schedule.stop_acceptance is not None and done.size:
+            ledger.close(done[size / used[whole] < schedule.stop_acceptance], t, "acceptance")
+        active = everyone[ledger.open]
+        if t + 1 == steps or not active.size:
+            break
+        tighter = weighted_median(population.distance[active], population.weight[active])
+        if target is None:
+            stalled = tighter >= epsilon[active] - TIE
+            ledger.close(active[stalled], t, "floor")
+        else:
+            ledger.close(active[epsilon[active] <= target + TIE], t, "complete")
+            stalled = (tighter >= epsilon[active] - TIE) | (t + 2 == steps)
+            tighter = np.where(stalled, target, np.maximum(tighter, target))
+        epsilon[active] = tighter
+        active = everyone[ledger.open]
+    ledger.close(everyone[ledger.open], steps - 1, "complete")
+    return population, ledger.trace()
+
+
+def _fill(
+    model: Model,
+    schedule: Schedule,
+    cases: Int,
+    epsilon: Float,
+    first: bool,
+    ledger: _Ledger,
+) -> tuple[Population, Int, Int]:
+    """Propose in blocks until each case has S accepted particles or no budget: (accepted, filled, used)."""
+    size, block = schedule.particles, schedule.block_size
+    accepted = Population(
+        np.zeros((cases.size, size, *model.particle_shape), dtype=model.particle_type),
+        np.full((cases.size, size), np.inf),
+        np.zeros((cases.size, size)),
+    )
+    filled = np.zeros(cases.size, dtype=np.int64)
+    used = np.zeros(cases.size, dtype=np.int64)
+    hopeless = epsilon[cases] < model.floor[cases] - TIE
+    left = schedule.limit - ledger.spent[cases]
+    todo = np.flatnonzero(~hopeless & (left > 0))
+    while todo.size:
+        who = cases[todo]
+        propose = model.prior_block if first else model.move_block
+        particles, distance = propose(who, block)
+        allowed = np.arange(distance.shape[1])[None, :] < (left - used)[todo][:, None]
+        inside = (distance <= epsilon[who][:, None] + TIE) & allowed
+        rank = np.cumsum(inside, axis=1) + filled[todo][:, None]
+        row, column = np.nonzero(inside & (rank <= size))
+        slot = rank[row, column] - 1
+        accepted.particles[todo[row], slot] = particles[row, column]
+        accepted.distance[todo[row], slot] = distance[row, column]
+        full = rank[:, -1] >= size
+        at_full = np.argmax(rank >= size, axis=1) + 1
+        used[todo] += np.where(full, at_full, allowed.sum(axis=1))
+        filled[todo] = np.minimum(rank[:, -1], size)
+        todo = todo[~full & (left[todo] > used[todo])]
+    ledger.spent[cases] += used
+    return accepted, filled, used
+
+
+def _settle_short(
+    model: Model,
+    ledger: _Ledger,
+    t: int,
+    population: Population,
+    accepted: Population,
+    short: NDArray[np.bool_],
+    active: Int,
+    filled: Int,
+    used: Int,
+    epsilon: Float,
+    at_target: NDArray[np.bool_],
+) -> None:
+    """Cases whose budget ended inside population t: say so, and answer with the best there is."""
+    for index, wanted in zip(np.flatnonzero(short), at_target, strict=True):
+        case = active[index : index + 1]
+        has_population = population.weight[case].sum() > 0
+        if has_population and not wanted:
+            ledger.simulations[t - 1, case] += used[index]  # paid for, though they completed nothing
+            ledger.close(case, max(t - 1, 0), "budget")
+            continue
+        count = int(filled[index])
+        weight = np.zeros((1, population.weight.shape[1]))
+        if count:
+            if has_population:
+                part = accepted.particles[index : index + 1, :count]
+                weight[:, :count] = model.weight(case, part)
+            else:
+                weight[:, :count] = 1.0
+            weight /= weight.sum()
+        population.particles[case] = accepted.particles[index : index + 1]
+        population.distance[case] = accepted.distance[index : index + 1]
+        population.weight[case] = weight
+        mass = model.label_mass(case, population.particles[case], weight) if count else model.prior_mass(case)
+        rate = np.array([count / max(1, int(used[index]))])
+        ledger.record(t, case, epsilon[case], rate, used[index : index + 1], weight, mass)
+        ledger.close(case, t, "budget" if count else "nothing accepted")
+
+
+class _Ledger:
+    """Writes the trace while the loop runs."""
+
+    def __init__(self, n: int, steps: int, prior: Float) -> None:
+        shape = (steps, n)
+        self.tolerance = np.zeros(shape)
+        self.acceptance = np.zeros(shape)
+        self.simulations = np.zeros(shape, dtype=np.int64)
+        self.ess = np.zeros(shape)
+        self.mass = np.broadcast_to(prior, (steps, *prior.shape)).copy()
+        self.populations = np.full(n, steps)
+        self.outcome = ["complete"] * n
+        self.open = np.ones(n, dtype=bool)
+        self.spent = np.zeros(n, dtype=np.int64)
+        self.pending = np.zeros(n, dtype=np.int64)  # calibration draws, booked on the first population
+
+    def record(
+        self, t: int, cases: Int, tolerance: Float, acceptance: Float, used: Int, weight: Float, mass: Float
+    ) -> None:
+        self.tolerance[t, cases] = tolerance
+        self.acceptance[t, cases] = acceptance
+        self.simulations[t, cases] = used + self.pending[cases]
+        self.pending[cases] = 0
+        squares = np.sum(weight**2, axis=1)
+        self.ess[t, cases] = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)
+        self.mass[t, cases] = mass
+
+    def repeat(self, t: int, cases: Int) -> None:
+        """Row t of these cases repeats the row before, down to the end."""
+        for rows in (self.tolerance, self.acceptance, self.simulations, self.ess, self.mass):
+            rows[t:, cases] = rows[t - 1, cases]
+
+    def close(self, cases: Int, t: int, outcome: str) -> None:
+        """The case ends with row t as its last own row."""
+        cases = cases[self.open[cases]]
+        self.open[cases] = False
+        self.populations[cases] = t + 1
+        for case in cases:
+            self.outcome[case] = outcome
+        if t + 1 < self.tolerance.shape[0]:
+            self.repeat(t + 1, cases)
+
+    def trace(self) -> Trace:
+        return Trace(
+            tolerance=self.tolerance,
+            acceptance=self.acceptance,
+            simulations=self.simulations,
+            ess=self.ess,
+            entropy_bits=entropy_bits(self.mass),
+            mass=self.mass,
+            populations=self.populations,
+            outcome=tuple(self.outcome),
+        )
