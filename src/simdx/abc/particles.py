@@ -53,9 +53,9 @@ def multinomial_smc(
 ) -> tuple[Posterior, Trace]:
     """M-SMC by particles on a bank. `stop_acceptance` 0.2 is the paper's early stop; None is off."""
     schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
-    _check_stay(stay)
+    check_stay(stay)
     z = check_observations(observations, bank_vectors.shape[1])
-    _check_keys(keys, z.shape[0])
+    check_keys(keys, z.shape[0])
     rows = prior_rows(prior, n_labels, z.shape[0])
     atoms = make_atoms(bank_vectors, label_index, n_labels, rows)
     step = chunk_size(max(atoms.vectors.shape[0], 4 * particles), chunk=chunk)
@@ -87,7 +87,7 @@ def dirichlet_smc(
     """D-SMC by particles: posterior mean, second-order output and the trace."""
     schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget)
     z = check_observations(observations, class_means.shape[1])
-    _check_keys(keys, z.shape[0])
+    check_keys(keys, z.shape[0])
     if class_means.shape[0] != prior.n_labels:
         raise BadInput(f"there are {class_means.shape[0]} class means and {prior.n_labels} priors")
     cap = concentration_cap(prior.alpha, populations) if tolerance is None else None
@@ -333,13 +333,13 @@ def join(parts: Iterable[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
     return posterior, trace
 
 
-def _check_keys(keys: Sequence[int] | Int, n: int) -> None:
+def check_keys(keys: Sequence[int] | Int, n: int) -> None:
     if n == 0:
         raise BadInput("there are no cases; give at least one")
     if len(keys) != n:
         raise BadInput(f"there are {len(keys)} case keys for {n} cases; give one per case")
 
 
-def _check_stay(stay: float) -> None:
+def check_stay(stay: float) -> None:
     if not 0 <= stay < 1:
         raise BadInput(f"DiscreteJump's probability to stay is {stay:g}; give one of at least 0, below 1")

@@ -74,6 +74,7 @@ class Schedule:
     tolerance: float | None = None
     budget: int | None = None  # proposals per case; 2000 per particle unless set
     block: int | None = None  # proposals drawn together; part of what fixes a case's stream
+    live: bool = False  # simulations cost money: pay for whole blocks, let calibration draws count
 
     def __post_init__(self) -> None:
         if self.particles < 2:
@@ -116,7 +117,7 @@ def run(model: Model, schedule: Schedule) -> tuple[Population, Trace]:
         np.zeros((n, size)),
     )
     calibration = min(size, schedule.limit)
-    _, distance = model.prior_block(everyone, calibration)
+    first, distance = model.prior_block(everyone, calibration)
     ledger.spent += calibration
     epsilon = weighted_median(distance, np.ones_like(distance))
     ledger.pending += calibration
@@ -127,7 +128,8 @@ def run(model: Model, schedule: Schedule) -> tuple[Population, Trace]:
     for t in range(steps):
         if t:
             model.adapt(active, population)
-        accepted, filled, used = _fill(model, schedule, active, epsilon, t == 0, ledger)
+        head = None if t else (first, distance)
+        accepted, filled, used = _fill(model, schedule, active, epsilon, head, ledger)
         whole = filled == size
         done = active[whole]
         if t:
@@ -138,7 +140,7 @@ def run(model: Model, schedule: Schedule) -> tuple[Population, Trace]:
         population.distance[done] = accepted.distance[whole]
         population.weight[done] = raw / raw.sum(axis=1, keepdims=True)
         mass = model.label_mass(done, population.particles[done], population.weight[done])
-        ledger.record(t, done, epsilon[done], size / used[whole], used[whole], population.weight[done], mass)
+        ledger.record(t, done, epsilon[done], size / used[whole], population.weight[done], mass)
         short = active[~whole]
         if short.size:
             at_target = np.full(short.size, target is not None) & (epsilon[short] <= (target or 0) + TIE)
@@ -169,10 +171,16 @@ def _fill(
     schedule: Schedule,
     cases: Int,
     epsilon: Float,
-    first: bool,
+    head: tuple[Particles, Float] | None,
     ledger: _Ledger,
 ) -> tuple[Population, Int, Int]:
-    """Propose in blocks until each case has S accepted particles or no budget: (accepted, filled, used)."""
+    """Propose in blocks until each case has S accepted particles or no budget: (accepted, filled, used).
+
+    `head` is given for the first population, which proposes from the prior: the calibration draws, which
+    are accepted like any other proposals where simulations cost money (they are paid for already).
+    `used` counts the proposals up to the last one needed, from which acceptance follows; what a run
+    pays for (whole blocks, when live) is booked in the ledger.
+    """
     size, block = schedule.particles, schedule.block_size
     accepted = Population(
         np.zeros((cases.size, size, *model.particle_shape), dtype=model.particle_type),
@@ -183,12 +191,20 @@ def _fill(
     used = np.zeros(cases.size, dtype=np.int64)
     hopeless = epsilon[cases] < model.floor[cases] - TIE
     left = schedule.limit - ledger.spent[cases]
-    todo = np.flatnonzero(~hopeless & (left > 0))
+    paid = np.zeros(cases.size, dtype=np.int64)
+    free = head if head is not None and schedule.live else None
+    todo = np.flatnonzero(~hopeless & ((left > 0) | (free is not None)))
     while todo.size:
         who = cases[todo]
-        propose = model.prior_block if first else model.move_block
-        particles, distance = propose(who, block)
-        allowed = np.arange(distance.shape[1])[None, :] < (left - used)[todo][:, None]
+        if free is not None:
+            particles, distance = free[0][who], free[1][who]
+            allowed = np.ones(distance.shape, dtype=bool)
+        else:
+            propose = model.move_block if head is None else model.prior_block
+            particles, distance = propose(who, block)
+            allowed = np.arange(distance.shape[1])[None, :] < (left - paid)[todo][:, None]
+        if not distance.shape[1]:  # a live simulator with nothing left to give
+            break
         inside = (distance <= epsilon[who][:, None] + TIE) & allowed
         rank = np.cumsum(inside, axis=1) + filled[todo][:, None]
         row, column = np.nonzero(inside & (rank <= size))
@@ -196,11 +212,15 @@ def _fill(
         accepted.particles[todo[row], slot] = particles[row, column]
         accepted.distance[todo[row], slot] = distance[row, column]
         full = rank[:, -1] >= size
-        at_full = np.argmax(rank >= size, axis=1) + 1
-        used[todo] += np.where(full, at_full, allowed.sum(axis=1))
+        needed = np.where(full, np.argmax(rank >= size, axis=1) + 1, allowed.sum(axis=1))
+        used[todo] += needed
+        if free is None:
+            paid[todo] += allowed.sum(axis=1) if schedule.live else needed
         filled[todo] = np.minimum(rank[:, -1], size)
-        todo = todo[~full & (left[todo] > used[todo])]
-    ledger.spent[cases] += used
+        free = None
+        todo = todo[~full & (left[todo] > paid[todo])]
+    ledger.spent[cases] += paid
+    ledger.pending[cases] += paid
     return accepted, filled, used
 
 
@@ -222,7 +242,7 @@ def _settle_short(
         case = active[index : index + 1]
         has_population = population.weight[case].sum() > 0
         if has_population and not wanted:
-            ledger.simulations[t - 1, case] += used[index]  # paid for, though they completed nothing
+            ledger.simulations[t - 1, case] += ledger.pending[case]  # paid for, though nothing completed
             ledger.close(case, max(t - 1, 0), "budget")
             continue
         count = int(filled[index])
@@ -239,7 +259,7 @@ def _settle_short(
         population.weight[case] = weight
         mass = model.label_mass(case, population.particles[case], weight) if count else model.prior_mass(case)
         rate = np.array([count / max(1, int(used[index]))])
-        ledger.record(t, case, epsilon[case], rate, used[index : index + 1], weight, mass)
+        ledger.record(t, case, epsilon[case], rate, weight, mass)
         ledger.close(case, t, "budget" if count else "nothing accepted")
 
 
@@ -257,14 +277,14 @@ class _Ledger:
         self.outcome = ["complete"] * n
         self.open = np.ones(n, dtype=bool)
         self.spent = np.zeros(n, dtype=np.int64)
-        self.pending = np.zeros(n, dtype=np.int64)  # calibration draws, booked on the first population
+        self.pending = np.zeros(n, dtype=np.int64)  # paid for, not yet booked on a population
 
     def record(
-        self, t: int, cases: Int, tolerance: Float, acceptance: Float, used: Int, weight: Float, mass: Float
+        self, t: int, cases: Int, tolerance: Float, acceptance: Float, weight: Float, mass: Float
     ) -> None:
         self.tolerance[t, cases] = tolerance
         self.acceptance[t, cases] = acceptance
-        self.simulations[t, cases] = used + self.pending[cases]
+        self.simulations[t, cases] = self.pending[cases]
         self.pending[cases] = 0
         squares = np.sum(weight**2, axis=1)
         self.ess[t, cases] = np.divide(1.0, squares, out=np.zeros_like(squares), where=squares > 0)

@@ -1,0 +1,473 @@
+"""Live and hybrid engines: a simulator callback in place of the bank, or beside it.
+
+The callback is `simulate(label_indices (m,), rng) -> vectors (m, d)` in the space of the observations;
+what is behind it (an LLM and an embedder, or a formula in a test) is none of this module's business.
+Calls cost money, so they are drawn in batches, counted and capped (`CountedSimulator`), and a budget
+that ends is an outcome, not an error.
+
+live, M    Algorithm 1 as the paper has it: every proposal is a fresh simulation of its own label
+live, D    fresh simulations of all labels refresh the class means, round by round, until a case's
+           posterior mean has stopped moving
+hybrid     the bank answers first; a case whose answer rests on too few effective simulations gets fresh
+           ones of its leading labels, which join the bank (M) or the class means (D) for that case
+
+Budgets are per case where simulations are per case (live M, hybrid), so that an answer depends neither
+on the batch nor on the order of cases; live D shares its simulations and its budget between all cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from simdx.abc.atoms import check_observations
+from simdx.abc.dirichlet import dirichlet
+from simdx.abc.multinomial import jump_density, multinomial
+from simdx.abc.particles import check_keys, check_stay, join
+from simdx.abc.prior import Prior, prior_rows
+from simdx.abc.smc import Particles, Population, Schedule, run
+from simdx.abc.streams import pick, stream
+from simdx.errors import BadInput, RunFailed
+from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits
+
+Simulate = Callable[[Int, Generator], Float]
+
+
+@dataclass(slots=True)
+class CountedSimulator:
+    """A simulator that counts its calls and stops at a budget: it then returns fewer rows, or none."""
+
+    simulate: Simulate
+    budget: int
+    width: int
+    calls: int = 0
+    batches: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.budget - self.calls
+
+    def __call__(self, labels: Int, rng: Generator) -> Float:
+        labels = np.asarray(labels)[: max(0, self.left)]
+        if not labels.size:
+            return np.zeros((0, self.width))
+        vectors = np.asarray(self.simulate(labels, rng), dtype=np.float64)
+        if vectors.shape != (labels.size, self.width):
+            raise RunFailed(
+                f"the simulator returned an array of shape {vectors.shape} for {labels.size} simulations "
+                f"of width {self.width}; it must return one vector per label"
+            )
+        if not np.all(np.isfinite(vectors)):
+            raise RunFailed("the simulator returned NaN or infinite values; check its embedder")
+        self.calls += labels.size
+        self.batches += 1
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, length, out=vectors, where=length > 1e-12)
+
+
+# --------------------------------------------------------------------------- live
+
+
+def multinomial_live(
+    simulate: Simulate,
+    n_labels: int,
+    observations: Float,
+    prior: Prior | Float,
+    keys: Sequence[int] | Int,
+    *,
+    seed: int,
+    budget: int,
+    particles: int = 100,
+    populations: int = 5,
+    batch: int = 32,
+    stay: float = 0.5,
+    stop_acceptance: float | None = 0.2,
+    tolerance: float | None = None,
+) -> tuple[Posterior, Trace]:
+    """M-SMC with a fresh simulation per proposal and at most `budget` simulations per case.
+
+    The paper's early stop is on by default: past it, simulations rise steeply for little gain.
+    """
+    z = check_observations(observations, np.atleast_2d(observations).shape[1])
+    check_keys(keys, z.shape[0])
+    check_stay(stay)
+    _check_budget(budget, batch)
+    schedule = Schedule(particles, populations, stop_acceptance, tolerance, budget, batch, live=True)
+    rows = np.broadcast_to(prior_rows(prior, n_labels, z.shape[0]), (z.shape[0], n_labels))
+    parts = []
+    for case, key in enumerate(keys):
+        simulator = CountedSimulator(simulate, budget, z.shape[1])
+        model = LiveLabels(simulator, z[case], rows[case], stream(seed, int(key)), stay)
+        _, trace = run(model, schedule)
+        last = int(trace.populations[0]) - 1
+        parts.append((Posterior(trace.mass[last], trace.ess[last], trace.tolerance[last]), trace))
+    return join(parts)
+
+
+class LiveLabels:
+    """M-SMC of one case with a simulator: every proposal simulates its own label."""
+
+    n_cases = 1
+    particle_shape: tuple[int, ...] = ()
+    particle_type: Any = np.int64
+
+    def __init__(
+        self, simulator: CountedSimulator, z: Float, prior: Float, rng: Generator, stay: float
+    ) -> None:
+        self.simulator, self.z, self.rng, self.stay = simulator, z.astype(np.float64), rng, stay
+        self.prior = prior[None, :]
+        self.possible = self.prior > 0
+        self.moved = self.prior.copy()
+        self.floor: Float = np.array([-np.inf])
+
+    def prior_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
+        return self._simulate(self.prior, size)
+
+    def adapt(self, cases: Int, before: Population) -> None:
+        self.moved = jump_density(self._shares(before.particles, before.weight), self.possible, self.stay)
+
+    def move_block(self, cases: Int, size: int) -> tuple[Particles, Float]:
+        return self._simulate(self.moved, size)
+
+    def weight(self, cases: Int, particles: Particles) -> Float:
+        ratio = np.divide(self.prior, self.moved, out=np.zeros_like(self.moved), where=self.moved > 0)
+        return ratio[0][particles]
+
+    def label_mass(self, cases: Int, particles: Particles, weight: Float) -> Float:
+        return self._shares(particles, weight)[: cases.size]
+
+    def prior_mass(self, cases: Int) -> Float:
+        return self.prior[: cases.size]
+
+    def _simulate(self, label_probability: Float, size: int) -> tuple[Particles, Float]:
+        labels = pick(label_probability, self.rng.random((1, size)))[0]
+        vectors = self.simulator(labels, self.rng)
+        return labels[None, : vectors.shape[0]], (1 - vectors @ self.z)[None, :]
+
+    def _shares(self, particles: Particles, weight: Float) -> Float:
+        sums = np.bincount(particles.ravel(), weights=weight.ravel(), minlength=self.prior.shape[1])
+        return sums.astype(np.float64)[None, :]
+
+
+def dirichlet_live(
+    simulate: Simulate,
+    observations: Float,
+    prior: Prior,
+    *,
+    seed: int,
+    budget: int,
+    batch: int = 8,
+    change: float = 0.01,
+    draws: int = 100,
+    populations: int = 5,
+    tolerance: float | None = None,
+) -> tuple[Posterior, Trace]:
+    """D-SMC on class means of fresh simulations, `batch` per label and round, `budget` in all.
+
+    A case is converged when its posterior mean moved less than `change` (total variation) in two rounds
+    running; its answer is frozen there, so it does not depend on how long other cases need. Rows of the
+    trace are rounds; simulations are shared by all cases.
+    """
+    z = check_observations(observations, np.atleast_2d(observations).shape[1])
+    possible = np.flatnonzero(prior.probabilities > 0)
+    _check_budget(budget, batch)
+    if budget < possible.size:
+        raise BadInput(f"a budget of {budget} cannot simulate {possible.size} labels once; raise it")
+    simulator = CountedSimulator(simulate, budget, z.shape[1])
+    rng = stream(seed, 0)
+    sums = np.zeros((prior.n_labels, z.shape[1]))
+    rounds = _Rounds(z.shape[0], prior)
+    calm = np.zeros(z.shape[0], dtype=int)
+    count = 0
+    while simulator.left >= possible.size and np.any(calm < 2):
+        per_label = min(batch, simulator.left // possible.size)
+        labels = np.repeat(possible, per_label)
+        np.add.at(sums, labels, simulator(labels, rng))
+        count += per_label
+        posterior = dirichlet(
+            sums / count, z, prior, seed=seed, draws=draws, populations=populations, tolerance=tolerance
+        )
+        move = rounds.add(posterior, np.full(z.shape[0], labels.size), running=calm < 2)
+        calm = np.where(calm < 2, np.where(move < change, calm + 1, 0), calm)
+    return rounds.finish(np.where(calm >= 2, "complete", "budget"))
+
+
+# --------------------------------------------------------------------------- hybrid
+
+
+def multinomial_hybrid(
+    bank_vectors: Float,
+    label_index: Int,
+    n_labels: int,
+    simulate: Simulate,
+    observations: Float,
+    prior: Prior | Float,
+    keys: Sequence[int] | Int,
+    *,
+    seed: int,
+    budget: int,
+    effective: float = 30.0,
+    batch: int = 16,
+    leading: float = 0.95,
+    **options: Any,
+) -> tuple[Posterior, Trace]:
+    """The bank's answer, with fresh simulations where it is thin.
+
+    A case whose answer rests on fewer than `effective` simulations gets `batch` fresh ones at a time,
+    spread over the labels that hold `leading` of its posterior, until it rests on enough or `budget`
+    (per case) ends. `options` go to the exact engine (kernel, bandwidth, populations, ...).
+    """
+    z = check_observations(observations, bank_vectors.shape[1])
+    check_keys(keys, z.shape[0])
+    _check_budget(budget, batch)
+    rows = np.broadcast_to(prior_rows(prior, n_labels, z.shape[0]), (z.shape[0], n_labels))
+    first = multinomial(bank_vectors, label_index, n_labels, z, rows, **options)
+    parts = []
+    for case, key in enumerate(keys):
+        own = rows[case]
+
+        def answer(
+            vectors: Float, labels: Int, case: int = case, own: Float = own
+        ) -> tuple[Posterior, Float]:
+            posterior = multinomial(vectors, labels, n_labels, z[case], own, **options)
+            return posterior, posterior.effective_simulations
+
+        parts.append(
+            _refine(
+                _row(first, case),
+                first.effective_simulations[case],
+                answer,
+                CountedSimulator(simulate, budget, z.shape[1]),
+                stream(seed, int(key)),
+                (bank_vectors, label_index),
+                Prior(own, 1.0),
+                effective,
+                batch,
+                leading,
+            )
+        )
+    return _join_rounds(parts)
+
+
+def dirichlet_hybrid(
+    bank_vectors: Float,
+    label_index: Int,
+    n_labels: int,
+    simulate: Simulate,
+    observations: Float,
+    prior: Prior,
+    keys: Sequence[int] | Int,
+    *,
+    seed: int,
+    budget: int,
+    effective: float = 30.0,
+    batch: int = 16,
+    leading: float = 0.95,
+    bandwidth: float = 0.05,
+    draws: int = 100,
+    populations: int = 5,
+    tolerance: float | None = None,
+) -> tuple[Posterior, Trace]:
+    """D-SMC on the bank's class means, refreshed for a case where the bank is thin near it.
+
+    Thin means: fewer than `effective` simulations carry a soft-kernel answer at `bandwidth`. Vectors
+    must be uncentred, as always for D-SMC.
+    """
+    z = check_observations(observations, bank_vectors.shape[1])
+    check_keys(keys, z.shape[0])
+    _check_budget(budget, batch)
+    possible = prior.probabilities > 0
+
+    def posterior_of(vectors: Float, labels: Int, rows: Float) -> tuple[Posterior, Float]:
+        means = np.zeros((n_labels, z.shape[1]))
+        np.add.at(means, labels, vectors.astype(np.float64))
+        count = np.bincount(labels, minlength=n_labels)
+        if np.any(possible & (count == 0)):
+            raise BadInput("a label with prior above 0 has no simulations in the bank; simulate it first")
+        means /= np.maximum(count, 1)[:, None]
+        posterior = dirichlet(
+            means, rows, prior, seed=seed, draws=draws, populations=populations, tolerance=tolerance
+        )
+        near = multinomial(vectors, labels, n_labels, rows, prior, bandwidth=bandwidth)
+        return posterior, near.effective_simulations
+
+    first, near = posterior_of(bank_vectors, label_index, z)
+    parts = []
+    for case, key in enumerate(keys):
+
+        def answer(vectors: Float, labels: Int, case: int = case) -> tuple[Posterior, Float]:
+            return posterior_of(vectors, labels, z[case : case + 1])
+
+        parts.append(
+            _refine(
+                _row(first, case),
+                near[case],
+                answer,
+                CountedSimulator(simulate, budget, z.shape[1]),
+                stream(seed, int(key)),
+                (bank_vectors, label_index),
+                prior,
+                effective,
+                batch,
+                leading,
+            )
+        )
+    return _join_rounds(parts)
+
+
+def _refine(
+    posterior: Posterior,
+    near: float,
+    answer: Callable[[Float, Int], tuple[Posterior, Float]],
+    simulator: CountedSimulator,
+    rng: Generator,
+    bank: tuple[Float, Int],
+    prior: Prior,
+    effective: float,
+    batch: int,
+    leading: float,
+) -> tuple[Posterior, Trace]:
+    """One case: simulate its leading labels until enough simulations lie near it."""
+    rounds = _Rounds(1, prior)
+    rounds.add(posterior, np.zeros(1, dtype=int))
+    vectors, labels = [np.asarray(bank[0])], [np.asarray(bank[1])]
+    while near < effective and simulator.left > 0:
+        wanted = leading_labels(posterior.probabilities[0], leading)
+        ask = np.resize(wanted, batch)
+        fresh = simulator(ask, rng)
+        vectors.append(fresh)
+        labels.append(ask[: fresh.shape[0]])
+        posterior, found = answer(np.concatenate(vectors), np.concatenate(labels))
+        near = float(found[0])
+        rounds.add(posterior, np.array([fresh.shape[0]]))
+    return rounds.finish(np.array(["complete" if near >= effective else "budget"]))
+
+
+def leading_labels(probabilities: Float, share: float) -> Int:
+    """The fewest labels that hold `share` of the posterior, at least two where two are possible.
+
+    Fresh simulations of one label alone could only ever speak for it.
+    """
+    order = np.argsort(-probabilities, kind="stable")
+    count = int(np.searchsorted(np.cumsum(probabilities[order]), share) + 1)
+    return order[: min(max(2, count), int(np.count_nonzero(probabilities)))]
+
+
+# --------------------------------------------------------------------------- books
+
+
+@dataclass(slots=True)
+class _Rounds:
+    """Answers round by round; a case that stopped keeps its last one."""
+
+    n_cases: int
+    prior: Prior
+    posteriors: list[Posterior] = field(default_factory=list)
+    simulations: list[Int] = field(default_factory=list)
+    own: Int = field(default_factory=lambda: np.zeros(0, dtype=int))
+
+    def add(self, posterior: Posterior, simulations: Int, running: Any = True) -> Float:
+        """Record a round; returns how far each case's posterior moved (one for the first round)."""
+        going = np.broadcast_to(np.asarray(running), (self.n_cases,))
+        if not self.posteriors:
+            self.own = np.ones(self.n_cases, dtype=int)
+            self.posteriors.append(posterior)
+            self.simulations.append(simulations)
+            return np.ones(self.n_cases)
+        before = self.posteriors[-1]
+        now = _choose(going, posterior, before)
+        self.own = self.own + going
+        self.posteriors.append(now)
+        self.simulations.append(np.where(going, simulations, 0))
+        return 0.5 * np.abs(now.probabilities - before.probabilities).sum(axis=1)
+
+    def finish(self, outcome: Any) -> tuple[Posterior, Trace]:
+        last = self.posteriors[-1]
+        names = [
+            "nothing accepted" if n == 0 else str(o)
+            for n, o in zip(last.effective_simulations, outcome, strict=True)
+        ]
+        mass = np.stack([p.probabilities for p in self.posteriors])
+        shape = mass.shape[:2]
+        trace = Trace(
+            tolerance=np.stack([p.tolerance for p in self.posteriors]),
+            acceptance=np.ones(shape),
+            simulations=np.stack(self.simulations),
+            ess=np.stack([p.effective_simulations for p in self.posteriors]),
+            entropy_bits=entropy_bits(mass),
+            mass=mass,
+            populations=self.own,
+            outcome=tuple(names),
+        )
+        return last, trace
+
+
+def _choose(take: Any, new: Posterior, old: Posterior) -> Posterior:
+    """Row by row the new posterior where `take`, else the old."""
+
+    def pick_rows(a: Float, b: Float) -> Float:
+        return np.where(take.reshape(-1, *([1] * (a.ndim - 1))), a, b)
+
+    second = None
+    if new.second_order is not None and old.second_order is not None:
+        names = [f for f in SecondOrder.__dataclass_fields__ if f != "cap"]
+        merged = {f: pick_rows(getattr(new.second_order, f), getattr(old.second_order, f)) for f in names}
+        second = SecondOrder(**merged, cap=new.second_order.cap)
+    return Posterior(
+        pick_rows(new.probabilities, old.probabilities),
+        pick_rows(new.effective_simulations, old.effective_simulations),
+        pick_rows(new.tolerance, old.tolerance),
+        second,
+    )
+
+
+def _row(posterior: Posterior, case: int) -> Posterior:
+    part = slice(case, case + 1)
+    second = posterior.second_order
+    if second is not None:
+        names = [f for f in SecondOrder.__dataclass_fields__ if f != "cap"]
+        second = SecondOrder(**{f: getattr(second, f)[part] for f in names}, cap=second.cap)
+    return Posterior(
+        posterior.probabilities[part],
+        posterior.effective_simulations[part],
+        posterior.tolerance[part],
+        second,
+    )
+
+
+def _join_rounds(parts: list[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
+    """Cases with different numbers of rounds: shorter ones repeat their last row (and simulate nothing)."""
+    longest = max(trace.tolerance.shape[0] for _, trace in parts)
+
+    def pad(rows: Any) -> Any:
+        extra = longest - rows.shape[0]
+        return np.concatenate([rows, np.repeat(rows[-1:], extra, axis=0)])
+
+    padded = []
+    for posterior, trace in parts:
+        simulations = pad(trace.simulations)
+        simulations[trace.tolerance.shape[0] :] = 0
+        padded.append(
+            (
+                posterior,
+                replace(
+                    trace,
+                    tolerance=pad(trace.tolerance),
+                    acceptance=pad(trace.acceptance),
+                    simulations=simulations,
+                    ess=pad(trace.ess),
+                    entropy_bits=pad(trace.entropy_bits),
+                    mass=pad(trace.mass),
+                ),
+            )
+        )
+    return join(padded)
+
+
+def _check_budget(budget: int, batch: int) -> None:
+    if budget < 1 or batch < 1:
+        raise BadInput(f"the budget is {budget} and the batch {batch}; both must be at least 1")

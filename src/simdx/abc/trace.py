@@ -1,0 +1,75 @@
+"""Reading a trace: the paper's table of refinement dynamics and its worked example, as plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simdx.errors import BadInput
+from simdx.types import Int, Trace
+
+Row = dict[str, float | int | None]
+
+
+def dynamics_table(trace: Trace, true_label: Sequence[int] | Int | None = None) -> list[Row]:
+    """Population by population means over the cases still refining.
+
+    Keys: population, cases, epsilon, acceptance, simulations, entropy_bits, p_true (None when the true
+    labels are not given). A case that stopped early leaves the means instead of repeating itself.
+    """
+    steps, n = trace.tolerance.shape
+    if true_label is not None and len(true_label) != n:
+        raise BadInput(f"there are {len(true_label)} true labels for {n} cases; give one per case")
+    rows: list[Row] = []
+    for t in range(steps):
+        here = np.flatnonzero(trace.populations > t)
+        if not here.size:
+            break
+        p_true = None
+        if true_label is not None:
+            p_true = float(np.mean(trace.mass[t, here, np.asarray(true_label)[here]]))
+        rows.append(
+            {
+                "population": t + 1,
+                "cases": int(here.size),
+                "epsilon": float(trace.tolerance[t, here].mean()),
+                "acceptance": float(trace.acceptance[t, here].mean()),
+                "simulations": float(trace.simulations[t, here].mean()),
+                "entropy_bits": float(trace.entropy_bits[t, here].mean()),
+                "p_true": p_true,
+            }
+        )
+    return rows
+
+
+def worked_example(trace: Trace, case: int, label: int) -> list[Row]:
+    """One case's own populations: population, p_label, entropy_bits, epsilon, acceptance, ess."""
+    return [
+        {
+            "population": t + 1,
+            "p_label": float(trace.mass[t, case, label]),
+            "entropy_bits": float(trace.entropy_bits[t, case]),
+            "epsilon": float(trace.tolerance[t, case]),
+            "acceptance": float(trace.acceptance[t, case]),
+            "ess": float(trace.ess[t, case]),
+        }
+        for t in range(int(trace.populations[case]))
+    ]
+
+
+def format_rows(rows: Sequence[Mapping[str, float | int | None]]) -> str:
+    """Rows as an aligned text table."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    cells = [[_cell(row[name]) for name in names] for row in rows]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
+    lines = [names, *cells]
+    return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in lines)
+
+
+def _cell(value: float | int | None) -> str:
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
