@@ -1,0 +1,148 @@
+"""`simdx evaluate`: a file of labelled cases in, metrics with intervals out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simdx.cli import options
+from simdx.cli.output import note, print_json
+from simdx.errors import BadInput
+
+if TYPE_CHECKING:
+    from simdx.datasets import Columns, Dataset
+
+
+def evaluate(
+    data: Annotated[
+        str, typer.Option("--data", help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")
+    ],
+    panel: options.PanelName = "oral-lesions",
+    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    label_column: Annotated[str, typer.Option(help="Column of the gold label.")] = "label",
+    id_column: Annotated[str, typer.Option(help="Column of the case's id.")] = "id",
+    bank: options.BankPath = None,
+    method: options.Method = "auto",
+    engine: options.Engine = "exact",
+    kernel: options.Kernel = None,
+    populations: options.Populations = 5,
+    prior: options.PriorOption = None,
+    prior_counts: options.PriorCounts = None,
+    odds: options.Odds = None,
+    embedder: options.Embedder = None,
+    simulator: options.Simulator = None,
+    budget: options.Budget = None,
+    network: options.Network = None,
+    allow_remote: options.AllowRemote = False,
+    seed: options.Seed = 0,
+    ood: Annotated[str | None, typer.Option("--ood", help="Cases of none of the labels, a file.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Fields to report subgroups by: FIELD,…")] = None,
+    calibrate: Annotated[
+        Path | None, typer.Option("--calibrate", help="Labelled cases to fit a temperature on.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for rows, metrics and report.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on where a killed run with --out stopped.")] = True,
+    show_texts: Annotated[bool, typer.Option("--show-texts", help="Quote case texts in the report.")] = False,
+    resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 2000,
+    json: options.AsJson = False,
+) -> None:
+    """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
+    from simdx.classifier import Classifier
+    from simdx.datasets import Columns, open_data, read_cases
+    from simdx.evaluate import evaluate as run
+    from simdx.panels import load_panel
+
+    labels = load_panel(panel).names
+    columns = Columns(text_column, label_column, id_column)
+    chosen_prior = options.make_prior(labels, prior, prior_counts, odds)
+    cases = open_data(data, columns=columns, labels=labels)
+    cases.cases.label_index(labels)  # a packaged set may belong to another panel
+    outside = _outside(ood, columns)
+    if resamples < 100:
+        raise BadInput("--resamples needs at least 100")
+    fields = [f.strip() for f in (by or "").split(",") if f.strip()]
+    for field in fields:
+        cases.cases.field(field)
+    held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
+    classifier = Classifier(
+        panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
+        simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
+    )  # fmt: skip
+    with _Bar(len(cases.cases.cases)) as progress:
+        result = run(
+            classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, calibrate=held, out=out,
+            resume=resume, show_texts=show_texts, resamples=resamples, progress=progress,
+        )  # fmt: skip
+    if out is not None:
+        note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
+    if json:
+        print_json(result.to_json())
+        return
+    _print(result.to_json())
+
+
+def _outside(ood: str | None, columns: Columns) -> Dataset | None:
+    from simdx.datasets import load_oral, read_cases
+
+    if ood is None:
+        return None
+    if ood == "oral-lesions" and not Path(ood).exists():
+        return load_oral().ood
+    return read_cases(ood, columns=columns, labelled=False)
+
+
+class _Bar:
+    """A progress bar on stderr, silent where stderr is not a terminal."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._progress = Progress(console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task("cases", total=total)
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)
+
+
+def _print(record: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from simdx.metrics import HEADLINE
+
+    console = Console(highlight=False)
+    console.print(
+        f"[bold]{record['panel']}[/], {record['method']} ({record['engine']}), {record['embedder']}, "
+        f"{record['n']} cases"
+    )
+    table = Table("metric", "value", "95 % interval", box=None)
+    for name in HEADLINE:
+        value, interval = record[name], record["ci"][name]
+        table.add_row(
+            name,
+            "undefined" if value is None else f"{value:.3f}",
+            "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+        )
+    console.print(table)
+    if record["ood"]:
+        found = record["ood"]
+        shown = "undefined" if found["auroc"] is None else f"{found['auroc']:.3f}"
+        console.print(f"out of class: {found['n']} cases, AUROC {shown} by {found['score']}")
+    for field, groups in record["groups"].items():
+        parts = Table(field, "n", "accuracy", "ece", "", box=None)
+        for value, g in groups.items():
+            figures = ("undefined" if g[k] is None else f"{g[k]:.3f}" for k in ("accuracy", "ece"))
+            parts.add_row(value, str(g["n"]), *figures, "too small" if g["too_small"] else "")
+        console.print(parts)
+    for name, reason in record["undefined"].items():
+        console.print(f"{name}: {reason}")

@@ -1,0 +1,371 @@
+"""Evaluate a classifier on labelled cases: numbers per case, metrics with intervals, files and a report.
+
+    dataset ──► classifier, chunk by chunk ──► rows ──► metrics ──► record ──► report
+
+The record has the command line's key names; a metric that is undefined is None and `undefined` says why.
+Rows hold ids, labels, probabilities and the fields asked for with `by`, never a case's text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simdx import __version__
+from simdx.chunks import PARTS, Arrays, Progress, forget_other_runs, in_chunks
+from simdx.datasets.dataset import Dataset
+from simdx.errors import BadInput, MissingExtra
+from simdx.metrics import (
+    apply_temperature,
+    by_group,
+    confusion,
+    entropy_strata,
+    errors,
+    evaluate_probabilities,
+    fit_temperature,
+    headline_values,
+    out_of_class,
+    reliability,
+    risk_coverage,
+    spread,
+    uncertainty,
+)
+from simdx.types import Float, Int, content_hash, entropy_bits
+
+if TYPE_CHECKING:
+    from simdx.classifier import Classifier, PriorLike
+
+_BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
+_CURVE_POINTS = 200
+_MANY_VALUES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything an evaluation found."""
+
+    record: dict[str, Any]  # the contract's object, with further keys
+    curves: dict[str, Any]  # what the plots draw: reliability, risk–coverage, confusion, strata
+    labels: tuple[str, ...]
+    dataset: Dataset
+    ood: Dataset | None
+    label_index: Int
+    arrays: Arrays
+    ood_arrays: Arrays | None
+    fields: dict[str, list[str]]
+
+    def to_json(self) -> dict[str, Any]:
+        return self.record
+
+    def rows(self) -> dict[str, list[Any]]:
+        """Per-case columns: ids, labels, probabilities, uncertainty and the fields of `by`."""
+        table = _columns(self.dataset, self.arrays, self.labels)
+        predicted = self.arrays["posterior"].argmax(axis=1)
+        table["label"] = [case.label for case in self.dataset.cases]
+        table["predicted"] = [self.labels[i] for i in predicted]
+        table["correct"] = (predicted == self.label_index).tolist()
+        return table | dict(self.fields)
+
+    def ood_rows(self) -> dict[str, list[Any]] | None:
+        return None if self.ood is None else _columns(self.ood, self.ood_arrays or {}, self.labels)
+
+    def worst(self, count: int = 10) -> list[int]:
+        """Wrong answers, the most confident first (ties in the order of the cases)."""
+        p = self.arrays["posterior"]
+        wrong = np.flatnonzero(p.argmax(axis=1) != self.label_index)
+        return [int(i) for i in wrong[np.argsort(-p[wrong].max(axis=1), kind="stable")][:count]]
+
+
+def evaluate(
+    classifier: Classifier,
+    dataset: Dataset,
+    *,
+    ood: Dataset | None = None,
+    by: Sequence[str] = (),
+    prior: PriorLike = None,
+    calibrate: Dataset | None = None,
+    out: str | Path | None = None,
+    resume: bool = True,
+    show_texts: bool = False,
+    resamples: int = 2000,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Classify every case and measure the answers.
+
+    `calibrate` is a labelled set, disjoint from `dataset` by text, on which a temperature is fitted and then
+    applied to every posterior. With `out`, per-case rows (Parquet), metrics (JSON) and a report (HTML) are
+    written there, and a run that was killed goes on where it stopped. The report quotes case texts only with
+    `show_texts`.
+    """
+    labels = classifier.panel.names
+    y = dataset.label_index(labels)
+    fields = {name: _group_names(dataset.field(name)) for name in by}
+    folder = None if out is None else _prepare(Path(out))
+    keep: set[str] = set()
+
+    def run(data: Dataset, notify: Progress | None) -> Arrays:
+        key = _run_hash(classifier, data, prior)
+        keep.add(key)
+        parts = None if folder is None else folder / PARTS / key
+        texts = data.texts
+        return in_chunks(
+            texts,
+            lambda part: _arrays(classifier, part, prior),
+            folder=parts,
+            resume=resume,
+            progress=notify,
+        )
+
+    arrays = run(dataset, progress)
+    ood_arrays = None if ood is None else run(ood, None)
+    temperature = None
+    if calibrate is not None:
+        _check_disjoint(calibrate, dataset)
+        fitted = fit_temperature(run(calibrate, None)["posterior"], calibrate.label_index(labels))
+        temperature = asdict(fitted)
+        arrays = _tempered(arrays, fitted.value)
+        ood_arrays = None if ood_arrays is None else _tempered(ood_arrays, fitted.value)
+
+    record = _record(classifier, arrays, y, fields, ood, ood_arrays, temperature, resamples)
+    record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
+    result = Evaluation(
+        record=record,
+        curves=_curves(arrays["posterior"], y, labels),
+        labels=labels,
+        dataset=dataset,
+        ood=ood,
+        label_index=y,
+        arrays=arrays,
+        ood_arrays=ood_arrays,
+        fields=fields,
+    )
+    if folder is not None:
+        write(result, folder, classifier=classifier, prior=prior, show_texts=show_texts)
+        forget_other_runs(folder / PARTS, keep)
+    return result
+
+
+def write(
+    result: Evaluation,
+    folder: Path,
+    *,
+    classifier: Classifier | None = None,
+    prior: PriorLike = None,
+    show_texts: bool = False,
+) -> None:
+    """cases.parquet, ood.parquet, report.html and, last because it means "complete", metrics.json."""
+    from simdx.bank.files import write_atomically
+    from simdx.report.evaluation import render_evaluation
+
+    _write_parquet(folder / "cases.parquet", result.rows())
+    outside = result.ood_rows()
+    if outside is not None:
+        _write_parquet(folder / "ood.parquet", outside)
+    worst = result.worst()
+    answers = (
+        classifier.infer([result.dataset.cases[i].text for i in worst], prior) if classifier and worst else []
+    )
+    page = render_evaluation(result, dict(zip(worst, answers, strict=False)), show_texts=show_texts)
+    write_atomically(folder / "report.html", page)
+    record = {**result.record, "curves": result.curves}
+    write_atomically(
+        folder / "metrics.json", json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
+    )
+
+
+# --------------------------------------------------------------------------- numbers
+
+
+def _arrays(classifier: Classifier, texts: Sequence[str], prior: PriorLike) -> Arrays:
+    """A batch answer as plain arrays; what a method does not have is left out."""
+    batch = classifier.infer_batch(texts, prior)
+    arrays: Arrays = {
+        "posterior": np.asarray(batch.posterior, dtype=np.float64),
+        "posterior_in_class": np.asarray(batch.posterior_in_class, dtype=np.float64),
+        "typicality": np.asarray(batch.typicality, dtype=np.float64),
+        "effective_simulations": np.asarray(batch.effective_simulations, dtype=np.float64),
+    }
+    if batch.out_of_class is not None:
+        arrays["out_of_class"] = np.asarray(batch.out_of_class, dtype=np.float64)
+    if batch.second_order is not None:
+        for name in (*_BITS, "alpha0"):
+            arrays[name] = np.asarray(getattr(batch.second_order, name), dtype=np.float64)
+    return arrays
+
+
+def _record(
+    classifier: Classifier,
+    arrays: Arrays,
+    y: Int,
+    fields: dict[str, list[str]],
+    ood: Dataset | None,
+    ood_arrays: Arrays | None,
+    temperature: dict[str, Any] | None,
+    resamples: int,
+) -> dict[str, Any]:
+    p, settings = arrays["posterior"], classifier.settings
+    rng = np.random.default_rng(settings.seed)
+    found = evaluate_probabilities(p, y, resamples=resamples, rng=rng)
+    group_resamples = max(200, resamples // 2)
+    groups = {
+        name: {
+            value: group.as_dict()
+            for value, group in by_group(p, y, values, resamples=group_resamples, rng=rng).items()
+        }
+        for name, values in fields.items()
+    }
+    inside = headline_values(arrays["posterior_in_class"], y)
+    return {
+        "n": found.pop("n"),
+        "k": found.pop("k"),
+        "panel": classifier.panel.name,
+        "method": settings.method,
+        "engine": settings.engine,
+        "embedder": classifier.embedder.id,
+        **found,
+        "ood": None if ood is None or ood_arrays is None else _ood(ood, arrays, ood_arrays),
+        "alarm": None,
+        "groups": groups,
+        "in_class": {name: value.value for name, value in inside.items()},
+        "second_order": _second_order(arrays, errors(p, y)),
+        "temperature": temperature,
+        "provenance": {
+            "bank": f"{classifier.bank.name}@{classifier.bank.hash[:16]}",
+            "settings": asdict(settings),
+            "version": __version__,
+            "resamples": resamples,
+        },
+    }
+
+
+def _ood(ood: Dataset, arrays: Arrays, outside: Arrays) -> dict[str, Any]:
+    """Separation by the out-of-class probability if there is one, else by entropy; the others beside it."""
+    candidates = {
+        "out_of_class": (arrays.get("out_of_class"), outside.get("out_of_class")),
+        "entropy_bits": (uncertainty(arrays["posterior"]), uncertainty(outside["posterior"])),
+        "atypicality": (1 - arrays["typicality"], 1 - outside["typicality"]),
+        "epistemic_bits": (arrays.get("epistemic_bits"), outside.get("epistemic_bits")),
+    }
+    usable = {name: (a, b) for name, (a, b) in candidates.items() if a is not None and b is not None}
+    score = next(iter(usable))
+    known = {key for case in ood.cases for key in case.fields}
+    kind = next((name for name in ("distance", "topic") if name in known), None)
+    kinds = None if kind is None else _group_names(ood.field(kind))
+    found = out_of_class(*usable[score], kinds)
+    return {
+        "n": found.n,
+        "score": score,
+        "auroc": found.auroc.value,
+        "entropy_bits": float(entropy_bits(outside["posterior"]).mean()),
+        "by": {value: {"n": n, "auroc": v.value} for value, (n, v) in found.by.items()},
+        "scores": {name: out_of_class(a, b).auroc.value for name, (a, b) in usable.items()},
+    }
+
+
+def _second_order(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
+    if "aleatoric_bits" not in arrays:
+        return None
+    sides = {"all": np.ones(len(wrong), bool), "correct": wrong == 0, "wrong": wrong == 1}
+    return {
+        side: {name: spread(arrays[name][chosen]).as_dict() for name in _BITS}
+        for side, chosen in sides.items()
+    }
+
+
+def _curves(p: Float, y: Int, labels: Sequence[str]) -> dict[str, Any]:
+    table = reliability(p, y)
+    curve = risk_coverage(uncertainty(p), errors(p, y))
+    step: Int = np.unique(np.linspace(0, max(len(y) - 1, 0), min(len(y), _CURVE_POINTS)).astype(int))
+    return {
+        "reliability": {
+            "edges": table.edges.tolist(),
+            "n": table.n.tolist(),
+            "confidence": table.confidence.tolist(),
+            "accuracy": table.accuracy.tolist(),
+        },
+        "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
+        "confusion": {"labels": list(labels), "counts": confusion(p, y).tolist()},
+        "strata": [
+            {"low_bits": s.low_bits, "high_bits": s.high_bits, "n": s.n, "accuracy": s.accuracy.value}
+            for s in entropy_strata(p, y)
+        ],
+    }
+
+
+def _tempered(arrays: Arrays, temperature: float) -> Arrays:
+    return {**arrays, "posterior": apply_temperature(arrays["posterior"], temperature)}
+
+
+def _group_names(values: Sequence[object]) -> list[str]:
+    """Group values as strings; a number with many values is cut at its quartiles."""
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    stated = [v for v in values if v is not None and v != ""]
+    if len(numbers) < len(stated) or len(set(numbers)) <= _MANY_VALUES:
+        return ["" if v is None else str(v) for v in values]
+    edges = np.quantile(numbers, [0.25, 0.5, 0.75])
+    cuts = [min(numbers), *edges.tolist(), max(numbers)]
+    names = [f"Q{i + 1}: {cuts[i]:g} to {cuts[i + 1]:g}" for i in range(4)]
+    return [
+        names[int(np.searchsorted(edges, float(v), side="left"))] if isinstance(v, int | float) else ""
+        for v in values
+    ]
+
+
+# --------------------------------------------------------------------------- files
+
+
+def _prepare(folder: Path) -> Path:
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file: --out needs a folder")
+    try:
+        import pyarrow  # noqa: F401  # asked for before the work, not after it
+    except ImportError:
+        raise MissingExtra("writing per-case rows as Parquet", "eval") from None
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _run_hash(classifier: Classifier, data: Dataset, prior: PriorLike) -> str:
+    """Everything that decides the numbers of one data set."""
+    chosen = classifier.prior(prior)
+    settings = json.dumps(asdict(classifier.settings), sort_keys=True)
+    weights = json.dumps([*chosen.probabilities.tolist(), chosen.alpha0])
+    parts = (classifier.panel.hash, classifier.bank.hash, classifier.embedder.id, settings, weights)
+    return content_hash("evaluation", __version__, *parts, data.hash)[:24]
+
+
+def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:
+    texts = {" ".join(t.lower().split()) for t in calibrate.texts}
+    shared = sum(" ".join(t.lower().split()) in texts for t in dataset.texts)
+    if shared:
+        raise BadInput(f"{shared} evaluated cases are also in the calibration set: separate them")
+
+
+def _columns(data: Dataset, arrays: Arrays, labels: Sequence[str]) -> dict[str, list[Any]]:
+    p = arrays["posterior"]
+    table: dict[str, list[Any]] = {"id": [case.id for case in data.cases]}
+    for k, label in enumerate(labels):
+        table[f"posterior.{label}"] = p[:, k].tolist()
+    for k, label in enumerate(labels):
+        table[f"posterior_in_class.{label}"] = arrays["posterior_in_class"][:, k].tolist()
+    table["entropy_bits"] = entropy_bits(p).tolist()
+    for name in ("out_of_class", "typicality", "effective_simulations", *_BITS, "alpha0"):
+        if name in arrays:
+            table[name] = arrays[name].tolist()
+    return table
+
+
+def _write_parquet(path: Path, table: dict[str, list[Any]]) -> None:
+    import os
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    scratch = path.with_name(path.name + ".part")
+    pq.write_table(pa.table(table), scratch)
+    os.replace(scratch, path)

@@ -1,0 +1,197 @@
+"""Evaluation end to end on the packaged benchmark with the embedder that needs no weights."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simdx.chunks import PARTS, in_chunks
+from simdx.classifier import Classifier
+from simdx.datasets import Dataset, load_oral
+from simdx.errors import BadInput
+from simdx.evaluate import evaluate
+from simdx.metrics import HEADLINE, headline_values
+from simdx.types import Case
+
+CONTRACT = {
+    "n", "k", "method", "engine", "embedder", "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits",
+    "auroc", "error_auroc", "aurc", "e_aurc", "risk_at_80", "ci", "ood", "alarm", "groups",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return Classifier("oral-lesions", embedder="hashing")
+
+
+@pytest.fixture(scope="module")
+def bench():
+    whole = load_oral()
+    chosen = [i for start in (0, 100, 200) for i in range(start, start + 20)]
+    return replace(whole, cases=whole.cases.subset(chosen), ood=whole.ood.subset(range(30)))
+
+
+@pytest.fixture(scope="module")
+def result(classifier, bench):
+    return evaluate(classifier, bench.cases, ood=bench.ood, by=["sex", "age"], resamples=200)
+
+
+def test_the_record_has_every_key_of_the_contract(result):
+    record = result.to_json()
+    assert set(record) >= CONTRACT
+    assert set(record["ci"]) == set(HEADLINE)
+    assert set(record["ood"]) >= {"n", "score", "auroc", "entropy_bits", "by"}
+    assert set(record["ood"]["by"]) == {"near", "far"}
+    assert record["ood"]["by"]["near"].keys() >= {"n", "auroc"}
+    female = record["groups"]["sex"]["female"]
+    assert female.keys() >= {"n", "accuracy", "ece", "ci", "too_small"}
+    assert (record["n"], record["k"]) == (60, 3)
+    json.dumps(record, allow_nan=False)
+
+
+def test_metrics_are_those_of_the_classifiers_own_probabilities(result, classifier, bench):
+    p = classifier.predict_proba(bench.cases.texts)
+    y = [list(classifier.panel.names).index(c.label) for c in bench.cases.cases]
+    for name, value in headline_values(p, np.array(y)).items():
+        assert result.record[name] == pytest.approx(value.value, abs=1e-6), name
+
+
+def test_ages_are_grouped_into_four_bands(result):
+    bands = result.record["groups"]["age"]
+    assert [name[:2] for name in bands] == ["Q1", "Q2", "Q3", "Q4"]
+    assert sum(g["n"] for g in bands.values()) == 60
+
+
+def test_rows_agree_with_the_record_and_hold_no_text(result, bench):
+    rows = result.rows()
+    assert np.mean(rows["correct"]) == pytest.approx(result.record["accuracy"])
+    total = sum(np.array(rows[f"posterior.{label}"]) for label in result.labels)
+    np.testing.assert_allclose(total, 1)
+    assert "text" not in rows
+    flat = json.dumps(rows) + json.dumps(result.record) + json.dumps(result.curves)
+    assert not any(case.text[:60] in flat for case in bench.cases.cases)
+
+
+def test_worst_errors_are_wrong_and_ordered_by_confidence(result):
+    p = result.arrays["posterior"]
+    worst = result.worst(5)
+    assert worst
+    assert all(p[i].argmax() != result.label_index[i] for i in worst)
+    confidence = [p[i].max() for i in worst]
+    assert confidence == sorted(confidence, reverse=True)
+
+
+def test_files_report_and_resumption(classifier, bench, tmp_path, monkeypatch):
+    import pyarrow.parquet as pq
+
+    out = tmp_path / "out"
+    first = evaluate(classifier, bench.cases, ood=bench.ood, out=out, resamples=200)
+    assert pq.read_table(out / "cases.parquet").num_rows == 60
+    assert pq.read_table(out / "ood.parquet").num_rows == 30
+    written = json.loads((out / "metrics.json").read_text("utf-8"))
+    assert written["accuracy"] == first.record["accuracy"]
+    assert sum(map(sum, written["curves"]["confusion"]["counts"])) == 60
+    page = (out / "report.html").read_text("utf-8")
+    for heading in ("Calibration", "Selective", "Confusion", "Entropy", "Simplex", "Worst confident"):
+        assert heading in page
+    assert not re.search(r"(src|href)\s*=|url\(|<script", page)
+    assert first.dataset.cases[first.worst(1)[0]].id in page
+    assert not any(case.text[:60] in page for case in bench.cases.cases)
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a finished chunk was computed again")
+
+    monkeypatch.setattr(classifier, "infer_batch", refuse)
+    again = evaluate(classifier, bench.cases, ood=bench.ood, out=out, by=["sex"], resamples=200)
+    assert again.record["brier"] == first.record["brier"]
+    with pytest.raises(AssertionError):
+        evaluate(classifier, bench.cases, out=out, resume=False, resamples=200)
+
+
+def test_texts_are_quoted_only_when_asked_for(classifier, bench, tmp_path):
+    result = evaluate(classifier, bench.cases, out=tmp_path, show_texts=True, resamples=100)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert result.dataset.cases[result.worst(1)[0]].id in page
+    assert "<blockquote>" in page
+
+
+def test_another_prior_is_another_run(classifier, bench, tmp_path):
+    evaluate(classifier, bench.cases, out=tmp_path, resamples=100)
+    (before,) = (tmp_path / PARTS).iterdir()
+    evaluate(classifier, bench.cases, out=tmp_path, prior={"oral mucocele": 0.8}, resamples=100)
+    (after,) = (tmp_path / PARTS).iterdir()
+    assert before.name != after.name
+
+
+def test_a_temperature_is_fitted_on_other_cases_only(classifier, bench):
+    whole = load_oral().cases
+    held = whole.subset([i for start in (40, 140, 240) for i in range(start, start + 30)])
+    plain = evaluate(classifier, bench.cases, resamples=100)
+    scaled = evaluate(classifier, bench.cases, calibrate=held, resamples=100)
+    assert scaled.record["temperature"]["n"] == 90
+    assert scaled.record["temperature"]["nll_after"] <= scaled.record["temperature"]["nll_before"]
+    assert scaled.record["accuracy"] == plain.record["accuracy"]
+    assert scaled.record["nll"] != plain.record["nll"]
+    with pytest.raises(BadInput, match="60 evaluated cases are also in the calibration set"):
+        evaluate(classifier, bench.cases, calibrate=bench.cases, resamples=100)
+
+
+def test_one_label_and_no_errors_are_stated_not_crashed_on(classifier, bench, tmp_path):
+    good = evaluate(classifier, bench.cases, resamples=100)
+    right = [i for i, ok in enumerate(good.rows()["correct"]) if ok and good.label_index[i] == 0][:5]
+    found = evaluate(classifier, bench.cases.subset(right), out=tmp_path, resamples=100)
+    assert found.record["accuracy"] == 1
+    assert found.record["auroc"] is None
+    assert found.record["error_auroc"] is None
+    assert {"auroc", "error_auroc"} <= set(found.record["undefined"])
+    assert "No case was misclassified" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_a_label_outside_the_panel_is_refused(classifier):
+    data = Dataset("odd", (Case("a text", "x1", "gout"),), ("gout",))
+    with pytest.raises(BadInput, match="case 'x1' of odd has a label that is not in the panel"):
+        evaluate(classifier, data)
+
+
+def test_damaged_and_partial_chunks_are_computed_again(tmp_path):
+    calls = []
+
+    def compute(part):
+        calls.append(len(part))
+        return {"length": np.array([float(len(t)) for t in part])}
+
+    texts = [str(i) * (i % 7 + 1) for i in range(25)]
+    seen = []
+    whole = in_chunks(texts, compute, folder=tmp_path, size=10, progress=lambda d, t: seen.append((d, t)))
+    np.testing.assert_array_equal(whole["length"], [len(t) for t in texts])
+    assert calls == [10, 10, 5]
+    assert seen == [(10, 25), (20, 25), (25, 25)]
+    files = sorted(tmp_path.glob("*.safetensors"))
+    files[0].write_bytes(files[0].read_bytes()[:20])
+    files[1].unlink()
+    files[2].write_bytes(b"")
+    again = in_chunks(texts, compute, folder=tmp_path, size=10)
+    np.testing.assert_array_equal(again["length"], whole["length"])
+    assert calls == [10, 10, 5, 10, 10, 5]
+    in_chunks(texts, compute, folder=tmp_path, size=10)
+    assert len(calls) == 6
+
+
+def test_a_run_that_dies_keeps_its_finished_chunks(tmp_path):
+    calls = []
+
+    def compute(part):
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        calls.append(part)
+        return {"x": np.ones(len(part))}
+
+    with pytest.raises(KeyboardInterrupt):
+        in_chunks(list("abcdef"), compute, folder=tmp_path, size=2)
+    calls.clear()
+    assert len(in_chunks(list("abcdef"), compute, folder=tmp_path, size=2)["x"]) == 6
+    assert len(calls) == 1
