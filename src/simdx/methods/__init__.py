@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from simdx.errors import BadInput
 from simdx.methods.base import Fit, Infer, Material, Observations, Settings
 
@@ -9,7 +11,17 @@ __all__ = ["METHODS", "Fit", "Infer", "Material", "Observations", "Settings", "f
 
 ENGINES = ("exact", "particles", "live", "hybrid")
 KERNELS = ("soft", "hard")
-METHODS = ("auto", "m-smc", "d-smc")
+# Where each method's fit function lives: imported when it is asked for, not before.
+_PLACES = {
+    "auto": ("simdx.methods.recipe", "fit_recipe"),
+    "m-smc": ("simdx.methods.smc", "fit_multinomial"),
+    "d-smc": ("simdx.methods.smc", "fit_dirichlet"),
+    "centroid": ("simdx.baselines.centroid", "fit_centroid"),
+    "tfidf": ("simdx.baselines.tfidf", "fit_tfidf"),
+    "zero-shot": ("simdx.baselines.zero_shot", "fit_zero_shot"),
+    "bank-logistic": ("simdx.baselines.bank_logistic", "fit_bank_logistic"),
+}
+METHODS = tuple(_PLACES)
 
 
 def fit_method(material: Material, settings: Settings) -> Infer:
@@ -24,16 +36,8 @@ def fit_method(material: Material, settings: Settings) -> Infer:
 
 
 def _lookup(name: str) -> Fit:
-    if name == "auto":
-        from simdx.methods.recipe import fit_recipe
-
-        return fit_recipe
-    if name == "m-smc":
-        from simdx.methods.smc import fit_multinomial
-
-        return fit_multinomial
-    if name == "d-smc":
-        from simdx.methods.smc import fit_dirichlet
-
-        return fit_dirichlet
-    raise BadInput(f"unknown method '{name}': choose one of {', '.join(METHODS)}")
+    if name not in _PLACES:
+        raise BadInput(f"unknown method '{name}': choose one of {', '.join(METHODS)}")
+    module, function = _PLACES[name]
+    fit: Fit = getattr(import_module(module), function)
+    return fit

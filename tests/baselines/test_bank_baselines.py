@@ -1,0 +1,173 @@
+"""The baselines over a bank: one contract for all, then what is particular to each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simdx.abc.prior import Prior
+from simdx.baselines.logistic import choose_penalty, fit_logistic
+from simdx.baselines.posthoc import temperature_scaled
+from simdx.baselines.scores import similarity_scores
+from simdx.baselines.supervised import supervised_ceiling
+from simdx.baselines.tfidf import TfIdf
+from simdx.classifier import Classifier
+from simdx.datasets.dataset import Dataset
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput
+from simdx.methods import Material, Settings, fit_method
+from simdx.types import Bank, Case, Label, Panel
+
+NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")
+CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "piston and torque of the motor")
+
+
+@pytest.fixture
+def material(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material:
+    described = tuple(
+        replace(label, description=text)
+        for label, text in zip(
+            toy_panel.labels,
+            ("sweet fruit of a tree", "water with boat and bridge", "motor with piston"),
+            strict=True,
+        )
+    )
+    return Material.prepare(replace(toy_panel, labels=described), toy_bank, get_embedder("hashing"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kernel", [None, "soft"])
+class TestContract:
+    def test_finds_the_label_and_sums_to_one(self, material: Material, name: str, kernel: str | None) -> None:
+        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
+        posterior, trace = infer(material.observe(CASES), Prior.uniform(3))
+        assert trace is None
+        assert posterior.probabilities.argmax(axis=1).tolist() == [0, 1, 2]
+        np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)
+
+    def test_the_prior_multiplies_the_odds(self, material: Material, name: str, kernel: str | None) -> None:
+        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
+        seen = material.observe(CASES)
+        flat = infer(seen, Prior.uniform(3))[0].probabilities
+        skewed = infer(seen, Prior(np.array([0.5, 0.3, 0.2]), 3.0))[0].probabilities
+        expected = flat * [0.5, 0.3, 0.2]
+        np.testing.assert_allclose(skewed, expected / expected.sum(axis=1, keepdims=True))
+
+    def test_prior_zero_gives_zero(self, material: Material, name: str, kernel: str | None) -> None:
+        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
+        p = infer(material.observe(CASES), Prior(np.array([0.0, 0.5, 0.5]), 3.0))[0].probabilities
+        assert (p[:, 0] == 0).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+
+    def test_batches_do_not_matter(self, material: Material, name: str, kernel: str | None) -> None:
+        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
+        together = infer(material.observe(CASES), Prior.uniform(3))[0].probabilities
+        alone = [infer(material.observe([c]), Prior.uniform(3))[0].probabilities[0] for c in CASES]
+        np.testing.assert_allclose(together, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_front_door_knows_it(name: str, toy_panel: Panel, toy_bank: Bank, private_home: object) -> None:
+    answer = Classifier(toy_panel, toy_bank, method=name, embedder="hashing").infer(CASES[0])
+    assert answer.method == name
+    assert answer.to_json()["effective_simulations"] == (0 if name == "zero-shot" else len(toy_bank.texts))
+
+
+def test_similarities_become_scores_as_stated() -> None:
+    similarity = np.array([[0.6, 0.3, -0.1]])
+    np.testing.assert_allclose(similarity_scores(similarity, None, None), [[2 / 3, 1 / 3, 0]])
+    weights = np.exp(similarity / 0.1)
+    np.testing.assert_allclose(similarity_scores(similarity, "soft", 0.1), weights / weights.sum())
+
+
+def test_a_case_without_a_known_word_is_answered_by_the_prior(material: Material) -> None:
+    prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
+    for kernel in ("hard", "soft"):
+        infer = fit_method(material, Settings(method="tfidf", kernel=kernel))  # type: ignore[arg-type]
+        posterior = infer(material.observe(["zzzz yyyy"]), prior)[0]
+        np.testing.assert_allclose(posterior.probabilities[0], prior.probabilities)
+        assert posterior.effective_simulations[0] == 0
+
+
+def test_tfidf_rows_agree_with_scikit_learn() -> None:
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    corpus = ["red fruit and a red tree", "a boat on water", "water under the bridge and the boat"]
+    asked = ["the red boat", "nothing known here", "water water tree"]
+    theirs = text.TfidfVectorizer(token_pattern=r"\w\w+").fit(corpus)
+    np.testing.assert_allclose(TfIdf(corpus).transform(asked).toarray(), theirs.transform(asked).toarray())
+
+
+def test_logistic_agrees_with_scikit_learn_on_balanced_rows() -> None:
+    linear = pytest.importorskip("sklearn.linear_model")
+    rng = np.random.default_rng(3)
+    y = np.repeat(np.arange(3), 20)
+    x = rng.normal(size=(60, 5)) + np.eye(5)[y]
+    ours = fit_logistic(x, y, 3, penalty=0.5).probabilities(x)
+    theirs = linear.LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(x, y).predict_proba(x)
+    np.testing.assert_allclose(ours, theirs, atol=2e-3)
+
+
+def test_logistic_ignores_how_full_a_label_is() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(40, 4))
+    y = np.repeat([0, 1], 20)
+    twice = np.concatenate([x, x[:20]]), np.concatenate([y, y[:20]])
+    one = fit_logistic(x, y, 2, penalty=1.0)
+    # the penalty is per row, so 60 rows need 1.5 times as much to weigh the same
+    two = fit_logistic(*twice, 2, penalty=1.5)
+    np.testing.assert_allclose(one.probabilities(x), two.probabilities(x), atol=1e-3)
+
+
+def test_noise_is_given_the_strongest_penalty() -> None:
+    rng = np.random.default_rng(11)
+    x, y = rng.normal(size=(60, 30)), rng.integers(0, 3, size=60)
+    assert choose_penalty(x, y, 3, seed=0) == 3.0
+
+
+class TestSupervised:
+    def test_learns_what_is_there(self) -> None:
+        rng = np.random.default_rng(2)
+        y = np.repeat(np.arange(3), 30)
+        x = rng.normal(size=(90, 6)) + 4 * np.eye(6)[y]
+        p = supervised_ceiling(x, y, 3, [f"text {i}" for i in range(90)])
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+        assert (p.argmax(axis=1) == y).mean() > 0.9
+
+    def test_a_copy_of_a_text_never_helps(self) -> None:
+        # Every text occurs twice with a random label: only a leak between folds could beat chance.
+        rng = np.random.default_rng(4)
+        base = rng.normal(size=(60, 200))
+        y = np.tile(np.repeat(np.arange(2), 30), 2)
+        texts = [f"Text {i}" for i in range(60)] + [f"text  {i}" for i in range(60)]
+        p = supervised_ceiling(np.concatenate([base, base]), y, 2, texts)
+        # 60 independent units at chance .5: standard error .065, so .76 is four of them away
+        assert (p.argmax(axis=1) == y).mean() < 0.76
+
+    def test_too_few_cases_are_refused(self) -> None:
+        with pytest.raises(BadInput, match="at least 5"):
+            supervised_ceiling(np.eye(4), np.array([0, 0, 1, 1]), 2, list("abcd"))
+
+
+def test_temperature_is_fitted_on_one_part_and_applied_to_the_other() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=400)
+    said = np.where(rng.random(400) < 0.7, y, 1 - y)  # right seven times in ten, says .99
+    p = np.where(said[:, None] == np.arange(2), 0.99, 0.01)
+    cases = tuple(Case(text=f"case {i}", id=str(i), label="ab"[k]) for i, k in enumerate(y.tolist()))
+    scaled = temperature_scaled(p, Dataset("toy", cases, ("a", "b")), ("a", "b"))
+    assert len(scaled.kept) == 320
+    assert scaled.temperature.n == 80
+    assert scaled.temperature.value > 2
+    # binomial error of a share of .7 on 80 cases is .05: three of them
+    assert abs(scaled.probabilities.max(axis=1).mean() - 0.7) < 0.15
+
+
+def test_names_alone_are_enough_for_zero_shot(toy_bank: Bank, private_home: object) -> None:
+    panel = Panel("toy", (Label("apple"), Label("river"), Label("engine")), embedder="hashing")
+    material = Material.prepare(panel, toy_bank, get_embedder("hashing"))
+    posterior = fit_method(material, Settings(method="zero-shot"))(
+        material.observe(["apple"]), Prior.uniform(3)
+    )
+    assert posterior[0].probabilities[0].argmax() == 0
