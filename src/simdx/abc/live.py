@@ -382,7 +382,7 @@ class _Rounds:
         now = _choose(going, posterior, before)
         self.own = self.own + going
         self.posteriors.append(now)
-        self.simulations.append(np.where(going, simulations, 0))
+        self.simulations.append(np.where(going, simulations, self.simulations[-1]))
         return 0.5 * np.abs(now.probabilities - before.probabilities).sum(axis=1)
 
     def finish(self, outcome: Any) -> tuple[Posterior, Trace]:
@@ -440,32 +440,17 @@ def _row(posterior: Posterior, case: int) -> Posterior:
 
 
 def _join_rounds(parts: list[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
-    """Cases with different numbers of rounds: shorter ones repeat their last row (and simulate nothing)."""
+    """Cases with different numbers of rounds: shorter ones repeat their last row."""
     longest = max(trace.tolerance.shape[0] for _, trace in parts)
 
     def pad(rows: Any) -> Any:
-        extra = longest - rows.shape[0]
-        return np.concatenate([rows, np.repeat(rows[-1:], extra, axis=0)])
+        return np.concatenate([rows, np.repeat(rows[-1:], longest - rows.shape[0], axis=0)])
 
-    padded = []
-    for posterior, trace in parts:
-        simulations = pad(trace.simulations)
-        simulations[trace.tolerance.shape[0] :] = 0
-        padded.append(
-            (
-                posterior,
-                replace(
-                    trace,
-                    tolerance=pad(trace.tolerance),
-                    acceptance=pad(trace.acceptance),
-                    simulations=simulations,
-                    ess=pad(trace.ess),
-                    entropy_bits=pad(trace.entropy_bits),
-                    mass=pad(trace.mass),
-                ),
-            )
-        )
-    return join(padded)
+    names = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits", "mass")
+    return join(
+        (posterior, replace(trace, **{name: pad(getattr(trace, name)) for name in names}))
+        for posterior, trace in parts
+    )
 
 
 def _check_budget(budget: int, batch: int) -> None:

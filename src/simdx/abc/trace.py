@@ -43,6 +43,12 @@ def dynamics_table(trace: Trace, true_label: Sequence[int] | Int | None = None) 
     return rows
 
 
+def total_simulations(trace: Trace) -> Int:
+    """Simulations each case took in all, (N,): rows a stopped case repeats are not counted again."""
+    own = np.arange(trace.simulations.shape[0])[:, None] < trace.populations[None, :]
+    return np.sum(np.where(own, trace.simulations, 0), axis=0)
+
+
 def worked_example(trace: Trace, case: int, label: int) -> list[Row]:
     """One case's own populations: population, p_label, entropy_bits, epsilon, acceptance, ess."""
     return [
