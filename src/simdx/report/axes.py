@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-LEFT, RIGHT, TOP, BOTTOM = 56, 14, 12, 46
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 12, 46
 
 
 class Axes:
@@ -65,8 +65,8 @@ class Axes:
             y = self.y_range[0] + share * (self.y_range[1] - self.y_range[0])
             px, _ = self.at(x, self.y_range[0])
             _, py = self.at(self.x_range[0], y)
-            ticks.append(f'<text x="{px:.1f}" y="{y0 + 16}" class="tick-x">{x:.3g}</text>')
-            ticks.append(f'<text x="{x0 - 6}" y="{py + 4:.1f}" class="tick-y">{y:.3g}</text>')
+            ticks.append(f'<text x="{px:.1f}" y="{y0 + 16}" class="tick-x">{x:.2g}</text>')
+            ticks.append(f'<text x="{x0 - 6}" y="{py + 4:.1f}" class="tick-y">{y:.2g}</text>')
             ticks.append(f'<line x1="{x0}" x2="{x1}" y1="{py:.1f}" y2="{py:.1f}" class="grid"/>')
         across, along = (x0 + x1) / 2, -(y0 + y1) / 2
         words = (

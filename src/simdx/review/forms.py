@@ -1,0 +1,148 @@
+"""Make a review: per reviewer a blinded, shuffled form (HTML) with its CSV twin, and the organiser's key.
+
+Blind means that a form shows a number and a text: no id, no source, no difficulty, no other reviewer, and no
+gold label unless asked for. Each reviewer's order is shuffled on its own, so that fatigue does not fall
+on the same cases.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from simdx.bank.files import BANK_FILE, write_atomically
+from simdx.datasets.dataset import Dataset
+from simdx.datasets.files import Columns, read_cases
+from simdx.datasets.oral import load_oral
+from simdx.errors import BadInput
+from simdx.review.page import form_page
+from simdx.review.sheet import KEY_FILE, SCALES, ReviewSheet
+from simdx.types import Case, content_hash
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+CSV_HEADER = ("code", "text", *SCALES, "diagnosis", "feedback")
+
+
+def make_review(
+    data: str | Path,
+    out: str | Path,
+    *,
+    reviewers: Sequence[str] = ("reviewer-1",),
+    seed: int = 0,
+    sample: int | None = None,
+    only: Sequence[str] | None = None,
+    show_label: bool = False,
+    columns: Columns | None = None,
+) -> ReviewSheet:
+    """Write forms for a data file, a bank (folder or JSONL) or a packaged set into a new folder.
+
+    `sample` takes that many cases at random; `only` takes the named ids (a second round on revised cases).
+    """
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{folder} exists and is not empty: choose a new folder, nothing was written")
+    names = list(reviewers)
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise BadInput(f"'{name[:40]}' cannot name a reviewer: use letters, digits, - and _, at most 40")
+    if not names or len(set(names)) != len(names):
+        raise BadInput("a review needs at least one reviewer, and each name once")
+    dataset, scores_file = _source(data, folder, columns)
+    cases = _chosen(dataset, seed, sample, only)
+    identity = content_hash("review", dataset.hash, *(c.id for c in cases), str(seed), *names)[:16]
+    order = {name: _shuffled(cases, identity, name) for name in names}
+    sheet = ReviewSheet(
+        folder=folder,
+        review=identity,
+        dataset=dataset.name,
+        scores_file=str(scores_file),
+        labels=dataset.labels,
+        hashes={c.id: text_hash(c.text) for c in cases},
+        gold={c.id: c.label for c in cases},
+        order={name: tuple(c.id for c in shuffled) for name, shuffled in order.items()},
+        seed=seed,
+        label_shown=show_label,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, shuffled in order.items():
+        items = [
+            {"code": f"{i + 1:03d}", "text": c.text, "label": c.label if show_label else None}
+            for i, c in enumerate(shuffled)
+        ]
+        # with the label hidden, asking for a diagnosis checks the gold label at no extra cost
+        choices = [] if show_label else sorted(dataset.labels)
+        write_atomically(folder / f"form-{name}.html", form_page(identity, name, items, choices))
+        write_atomically(folder / f"form-{name}.csv", _csv(identity, name, items))
+    write_atomically(folder / KEY_FILE, sheet.to_json())
+    return sheet
+
+
+def text_hash(text: str) -> str:
+    """Identity of the text that was reviewed; a revised text has another."""
+    return content_hash("reviewed text", text)[:16]
+
+
+def load_source(data: str | Path, columns: Columns | None = None) -> Dataset:
+    """What is reviewed: a packaged set, a bank folder, or any file of cases or simulations."""
+    path = Path(data)
+    if path.is_dir():
+        if not (path / BANK_FILE).is_file():
+            raise BadInput(f"{path} is neither a file of cases nor a bank folder")
+        return read_cases(path / BANK_FILE, columns=columns, name=path.name)
+    if not path.exists() and str(data) == "oral-lesions":
+        return load_oral().cases
+    return read_cases(path, columns=columns)
+
+
+def _source(data: str | Path, folder: Path, columns: Columns | None) -> tuple[Dataset, Path]:
+    """The cases and the file beside them that will hold the scores."""
+    dataset = load_source(data, columns)
+    path = Path(data).resolve()
+    if path.is_dir():
+        return dataset, path / "review.jsonl"
+    if path.is_file():
+        return dataset, path.with_name(path.name + ".review.jsonl")
+    return dataset, folder.resolve() / "scores.jsonl"  # a packaged set is read-only
+
+
+def _chosen(dataset: Dataset, seed: int, sample: int | None, only: Sequence[str] | None) -> list[Case]:
+    cases = list(dataset.cases)
+    if only is not None:
+        known = {c.id for c in cases}
+        missing = [i for i in only if i not in known]
+        if missing:
+            raise BadInput(f"{dataset.name} has no case '{missing[0][:40]}'")
+        cases = [c for c in cases if c.id in set(only)]
+    if sample is not None:
+        if not 1 <= sample <= len(cases):
+            raise BadInput(f"a sample of {sample} cannot be taken from {len(cases)} cases")
+        cases.sort(key=lambda c: content_hash("review sample", str(seed), c.id, c.text))
+        cases = cases[:sample]
+    if len(cases) > 999:
+        raise BadInput(f"{len(cases)} cases are too many for one form: take a sample of at most 999")
+    return cases
+
+
+def _shuffled(cases: list[Case], identity: str, reviewer: str) -> list[Case]:
+    rng = np.random.default_rng(int(content_hash(identity, reviewer)[:16], 16))
+    return [cases[i] for i in rng.permutation(len(cases))]
+
+
+def _csv(identity: str, reviewer: str, items: Sequence[dict[str, str | None]]) -> str:
+    """The same form for a spreadsheet; the first row names the review so that answers find their way back."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    writer.writerow(["review", f"{identity}/{reviewer}", "", "", "", "do not change this row"])
+    for item in items:
+        text = str(item["text"])
+        if item["label"]:
+            text = f"[{item['label']}] {text}"
+        # a spreadsheet would run a cell that begins like a formula
+        writer.writerow([item["code"], "'" + text if text[:1] in "=+-@" else text, "", "", "", ""])
+    return stream.getvalue()

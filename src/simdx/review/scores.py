@@ -1,0 +1,198 @@
+"""Filled forms in, scores beside the data out.
+
+A filled form is the saved HTML page or the CSV twin. Both are untrusted: they must name this review and one
+of its reviewers, and every score must be a whole number from 1 to 5. Cases without both scores are left
+out and counted. Importing a reviewer's form again replaces their earlier scores of the same texts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from simdx.bank.files import write_atomically
+from simdx.errors import BadInput
+from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
+
+_MOST_FEEDBACK = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One reviewer's judgement of one text."""
+
+    id: str
+    text_hash: str
+    review: str
+    reviewer: str
+    role: str
+    completeness: int
+    correctness: int
+    diagnosis: str | None = None
+    feedback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What a form brought."""
+
+    reviewer: str
+    scored: int
+    unscored: int
+    scores_file: Path
+
+
+def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> Imported:
+    """Check a filled form and store its scores, with the reviewer's role, beside the data."""
+    path = Path(form)
+    if not role.strip() or len(role) > 80:
+        raise BadInput("say in a few words what the reviewer is (role), for example 'oral pathologist'")
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{path} is not a readable UTF-8 file") from None
+    review, reviewer, answers = _html(content, path.name) if _is_page(content) else _csv(content, path.name)
+    if review != sheet.review:
+        raise BadInput(f"{path.name} belongs to another review than {sheet.folder}")
+    if reviewer not in sheet.order:
+        raise BadInput(f"{path.name} names the reviewer '{reviewer[:40]}', who has no form in this review")
+    scores = [
+        score
+        for code, answer in answers.items()
+        if (score := _score(sheet, reviewer, role.strip(), code, answer, path.name)) is not None
+    ]
+    target = Path(sheet.scores_file)
+    fresh = {(s.id, s.text_hash) for s in scores}
+    kept = [s for s in read_scores(target) if s.reviewer != reviewer or (s.id, s.text_hash) not in fresh]
+    rows = sorted([*kept, *scores], key=lambda s: (s.id, s.reviewer, s.text_hash))
+    lines = "".join(json.dumps(asdict(s), ensure_ascii=False) + "\n" for s in rows)
+    write_atomically(target, lines)
+    return Imported(reviewer, len(scores), len(sheet.order[reviewer]) - len(scores), target)
+
+
+def read_scores(path: str | Path) -> list[Score]:
+    """Stored scores; a file that is not there has none."""
+    path = Path(path)
+    if not path.is_file():
+        return []
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            found.append(Score(**json.loads(line)))
+        except (ValueError, TypeError):
+            raise BadInput(f"{path.name}, line {number}: not a stored score") from None
+    return found
+
+
+def _score(
+    sheet: ReviewSheet, reviewer: str, role: str, code: str, answer: Mapping[str, Any], where: str
+) -> Score | None:
+    case = sheet.case_of(reviewer, code)
+    values = [_points(answer.get(scale), f"{where}, case {code}: {scale}") for scale in SCALES]
+    if any(v is None for v in values):
+        return None
+    diagnosis = str(answer.get("diagnosis") or "").strip() or None
+    if diagnosis is not None and diagnosis not in (*sheet.labels, "none of these"):
+        raise BadInput(f"{where}, case {code}: the diagnosis is not one the form offers")
+    feedback = str(answer.get("feedback") or "").strip()
+    if len(feedback) > _MOST_FEEDBACK:
+        raise BadInput(f"{where}, case {code}: the feedback has more than {_MOST_FEEDBACK} characters")
+    completeness, correctness = (int(v) for v in values if v is not None)
+    return Score(
+        id=case,
+        text_hash=sheet.hashes[case],
+        review=sheet.review,
+        reviewer=reviewer,
+        role=role,
+        completeness=completeness,
+        correctness=correctness,
+        diagnosis=diagnosis,
+        feedback=feedback,
+    )
+
+
+def _points(value: object, where: str) -> int | None:
+    """A score, None where nothing was entered; a spreadsheet's "4.0" counts as 4."""
+    if value is None or value == "":
+        return None
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = float("nan")
+    if isinstance(value, bool) or number not in range(LOWEST, HIGHEST + 1):
+        raise BadInput(f"{where} must be a whole number from {LOWEST} to {HIGHEST}")
+    return int(number)
+
+
+def _is_page(content: str) -> bool:
+    return content.lstrip()[:1] == "<"
+
+
+class _Scripts(HTMLParser):
+    """Collects the JSON blocks of a saved form by their id."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found: dict[str, str] = {}
+        self._inside: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        about = dict(attrs)
+        is_data = tag == "script" and about.get("type") == "application/json"
+        self._inside = about.get("id") if is_data else None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.found[self._inside] = self.found.get(self._inside, "") + data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+
+def _html(content: str, name: str) -> tuple[str, str, dict[str, dict[str, Any]]]:
+    parser = _Scripts()
+    parser.feed(content)
+    try:
+        setup, answers = json.loads(parser.found["setup"]), json.loads(parser.found["answers"])
+        review, reviewer = setup["review"], setup["reviewer"]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        raise BadInput(f"{name} is not a saved review form") from None
+    if not isinstance(answers, dict) or not all(isinstance(a, dict) for a in answers.values()):
+        raise BadInput(f"{name} is not a saved review form")
+    return str(review), str(reviewer), answers
+
+
+def _csv(content: str, name: str) -> tuple[str, str, dict[str, dict[str, Any]]]:
+    rows = list(_csv_rows(content, name))
+    if not rows or rows[0].get("code") != "review" or "/" not in (rows[0].get("text") or ""):
+        raise BadInput(f"{name}: the row that names the review is missing")
+    review, _, reviewer = (rows[0].get("text") or "").partition("/")
+    answers: dict[str, dict[str, Any]] = {}
+    for row in rows[1:]:
+        code = (row.get("code") or "").strip()
+        code = code.zfill(3) if code.isdigit() else code  # spreadsheets turn 007 into 7
+        if code in answers:
+            raise BadInput(f"{name}: case {code[:20]} occurs twice")
+        answers[code] = dict(row)
+    return review, reviewer, answers
+
+
+def _csv_rows(content: str, name: str) -> Iterator[dict[str, str | None]]:
+    sample = content.split("\n", 1)[0]
+    # spreadsheets in many countries save with semicolons
+    delimiter = ";" if sample.count(";") > sample.count(",") else ","
+    try:
+        reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter)
+        if not set(SCALES) | {"code", "text"} <= set(reader.fieldnames or ()):
+            raise BadInput(f"{name} is neither a saved review form nor its CSV twin")
+        for row in reader:
+            if any((v or "").strip() for v in row.values() if not isinstance(v, list)):
+                yield {k: v for k, v in row.items() if isinstance(k, str)}
+    except csv.Error:
+        raise BadInput(f"{name} is not valid CSV") from None
