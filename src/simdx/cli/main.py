@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from simdx.cli import bank, classify, models, panel
+from simdx.cli import audit, bank, classify, models, panel, serve, token
 from simdx.errors import SimdxError
 
 app = typer.Typer(
@@ -28,6 +28,9 @@ app.command("classify")(classify.classify)
 app.add_typer(panel.app, name="panel")
 app.add_typer(models.app, name="models")
 app.add_typer(bank.app, name="bank")
+app.command("serve")(serve.serve)
+app.add_typer(token.app, name="token")
+app.add_typer(audit.app, name="audit")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,86 @@
+"""`simdx serve`: the HTTP service and its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdx.cli.output import note
+from simdx.errors import BadInput
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(help="Address to bind; anything but loopback needs tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to bind; 0 takes a free one.")] = 8_000,
+    panel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--panel", metavar="NAME|FILE[=BANK]", help="A panel to serve; repeatable. Default: all packaged."
+        ),
+    ] = None,
+    embedder: Annotated[
+        str | None, typer.Option(help="NAME or NAME+NAME; default: each panel's own.")
+    ] = None,
+    require_token: Annotated[
+        bool, typer.Option("--require-token", help="Ask for tokens on loopback too.")
+    ] = False,
+    token_file: Annotated[Path | None, typer.Option(help="Where 'simdx token' keeps tokens.")] = None,
+    audit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a file in $SIMDX_HOME."
+        ),
+    ] = None,
+    audit_key: Annotated[
+        Path | None, typer.Option(help="The audit log's key file; made when absent.")
+    ] = None,
+    keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
+    keep_text_days: Annotated[float, typer.Option(help="Days after which a kept text is deleted.")] = 30.0,
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(help="A further Host name to answer to; repeatable.")
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None, typer.Option(help="A web origin that may call; repeatable.")
+    ] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="How others reach the service, for links in cards.")
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Log each request: id, route, status, time.")
+    ] = False,
+) -> None:
+    """Answer over HTTP: the API, CDS Hooks, FHIR and a page at /. Binds to loopback unless told otherwise."""
+    from simdx.service.server import limit_threads
+
+    limit_threads()
+    from simdx.service.config import ServiceConfig
+    from simdx.service.server import serve as run
+
+    if public_url is not None and not public_url.startswith(("http://", "https://")):
+        raise BadInput("--public-url is an address such as https://simdx.clinic.example")
+    chosen: dict[str, object] = {}
+    if panel:
+        chosen["panels"] = dict(_panel_and_bank(item) for item in panel)
+    if token_file is not None:
+        chosen["token_file"] = token_file
+    if audit is not None:
+        chosen["audit_url"] = audit
+    if audit_key is not None:
+        chosen["audit_key"] = audit_key
+    config = ServiceConfig(
+        host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
+        keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()),
+        cors_origins=tuple(cors_origin or ()), public_url=public_url, **chosen,  # type: ignore[arg-type]
+    )  # fmt: skip
+    run(config, note, access_log)
+
+
+def _panel_and_bank(item: str) -> tuple[str, str | None]:
+    panel, separator, bank = item.partition("=")
+    if not panel or (separator and not bank):
+        raise BadInput(f"--panel '{item[:80]}' is not NAME or NAME=BANK")
+    return panel, bank or None

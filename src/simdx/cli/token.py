@@ -1,0 +1,77 @@
+"""`simdx token new|list|revoke`: who may call the service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simdx.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from simdx.service.auth import Token, TokenFile
+
+app = typer.Typer(help="Tokens of the service, hashed at rest.", no_args_is_help=True)
+
+File = Annotated[
+    Path | None, typer.Option("--token-file", help="Default: the service's own, in $SIMDX_HOME.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(help="Who or what the token is for; it stands in the audit log.")],
+    scope: Annotated[
+        list[str] | None, typer.Option(help="classify or admin; repeatable. Default: classify.")
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="Days it is valid; default: until revoked.")] = None,
+    token_file: File = None,
+    json: AsJson = False,
+) -> None:
+    """Make a token and show it once."""
+    text, token = _file(token_file).new(name, tuple(dict.fromkeys(scope or ["classify"])), days)
+    if json:
+        print_json({"token": text, **_shown(token)})
+        return
+    note("This is the only time the token is shown:")
+    print(text)
+
+
+@app.command("list")
+def list_(token_file: File = None, json: AsJson = False) -> None:
+    """The tokens that were made, without the tokens."""
+    tokens = _file(token_file).list()
+    if json:
+        print_json({"tokens": [_shown(t) for t in tokens]})
+        return
+    for t in tokens:
+        state = f"revoked {t.revoked}" if t.revoked else f"until {t.expires}" if t.expires else "active"
+        print(f"{t.id}  {t.name:24}  {','.join(t.scopes):16}  {state}")
+
+
+@app.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME|ID")], token_file: File = None, json: AsJson = False
+) -> None:
+    """End a token's life; a running service notices at once."""
+    token = _file(token_file).revoke(name)
+    if json:
+        print_json(_shown(token))
+    else:
+        note(f"revoked {token.name} ({token.id})")
+
+
+def _file(path: Path | None) -> TokenFile:
+    from simdx.service.auth import TokenFile
+    from simdx.service.config import service_home
+
+    return TokenFile(path or service_home() / "tokens.json")
+
+
+def _shown(token: Token) -> dict[str, object]:
+    return {
+        "id": token.id, "name": token.name, "scopes": list(token.scopes), "created": token.created,
+        "expires": token.expires, "revoked": token.revoked,
+    }  # fmt: skip

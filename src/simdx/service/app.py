@@ -1,0 +1,142 @@
+"""The application: everything loaded, every route mounted, every error a problem."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from simdx import __version__
+from simdx.errors import BadInput
+from simdx.service import record_systems, routes
+from simdx.service.audit import AuditKey, open_store
+from simdx.service.audit.store import AuditUnavailable
+from simdx.service.auth import Guard, TokenFile
+from simdx.service.batching import Batcher
+from simdx.service.config import ServiceConfig
+from simdx.service.gate import Gate
+from simdx.service.house import House
+from simdx.service.meters import Meters
+from simdx.service.observations import ObservationCache
+from simdx.service.pages import mount_page
+from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
+from simdx.service.registry import Registry
+
+DESCRIPTION = (
+    "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
+    "Every refusal is a problem+json body whose type says what to do."
+)
+
+
+def create_app(config: ServiceConfig) -> FastAPI:
+    """Load panels, banks and models, open the audit log, and put the routes around them."""
+    tokens = TokenFile(Path(config.token_file)) if config.tokens_needed else None
+    if tokens is not None and not tokens.list():
+        raise BadInput(
+            f"the service needs tokens when bound to {config.host} or started with --require-token: "
+            "make one with 'simdx token new NAME'"
+        )
+    audit = None
+    if config.audit_url != "none":
+        key = AuditKey.from_file(Path(config.audit_key), create=True)
+        audit = open_store(
+            config.audit_url, key, keep_text=config.keep_text, keep_text_days=config.keep_text_days
+        )
+    elif config.keep_text:
+        raise BadInput("--keep-text needs an audit log: leave out --audit none")
+    meters = Meters()
+    registry = Registry(config)
+    limits = config.limits
+    batcher = Batcher(
+        registry.get, (lambda entries: audit.append(entries)) if audit else (lambda entries: None), meters,
+        batch_texts=limits.batch_texts, waiting_texts=limits.waiting_texts, seconds=limits.seconds,
+    )  # fmt: skip
+    cache = ObservationCache(limits.observations, limits.observation_seconds)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        batcher.start()
+        try:
+            yield
+        finally:
+            batcher.close()
+            if audit is not None:
+                audit.close()
+
+    # Our own pages only: the framework's documentation pages load scripts from another host.
+    app = FastAPI(
+        title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
+        redoc_url=None, openapi_url="/openapi.json", redirect_slashes=False,
+    )  # fmt: skip
+    app.state.house = House(config, registry, batcher, cache, Guard(tokens), meters, audit)
+    app.include_router(routes.router)
+    app.include_router(record_systems.router)
+    mount_page(app)
+    _answer_errors(app)
+    app.openapi = lambda: _openapi(app, config.tokens_needed)  # type: ignore[method-assign]
+    if config.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(config.cors_origins), allow_methods=["GET", "POST"],
+            allow_headers=["authorization", "content-type"], expose_headers=["Simdx-Answer", "Retry-After"],
+        )  # fmt: skip
+    app.add_middleware(Gate, config=config, meters=meters)  # last added, outermost
+    return app
+
+
+def _answer_errors(app: FastAPI) -> None:
+    meters: Meters = app.state.house.meters
+
+    def answer(problem: Problem) -> Response:
+        meters.refused.labels(problem.kind).inc()
+        return problem.response()
+
+    @app.exception_handler(Problem)
+    async def _problem(request: Request, error: Problem) -> Response:
+        return answer(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _validation(request: Request, error: RequestValidationError) -> Response:
+        return answer(from_validation(error.errors()))
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> Response:
+        return answer(from_status(error.status_code, error.headers))
+
+    @app.exception_handler(BadInput)
+    async def _bad_input(request: Request, error: BadInput) -> Response:
+        return answer(Problem("bad-input", str(error)))
+
+    @app.exception_handler(AuditUnavailable)
+    async def _audit(request: Request, error: AuditUnavailable) -> Response:
+        return answer(
+            Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+        )
+
+
+def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+        parts = schema.setdefault("components", {})
+        shapes = parts.setdefault("schemas", {})
+        shapes["Problem"] = RESPONSE_SCHEMA
+        # The framework documents its own error shape, which this service never sends.
+        for unused in ("HTTPValidationError", "ValidationError"):
+            shapes.pop(unused, None)
+        parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        for methods in schema["paths"].values():
+            for operation in methods.values():
+                guarded = "401" in operation["responses"]
+                if guarded and tokens_needed:
+                    operation["security"] = [{"bearer": []}]
+                elif guarded:
+                    for status in ("401", "403"):
+                        operation["responses"].pop(status, None)
+        app.openapi_schema = schema
+    return app.openapi_schema

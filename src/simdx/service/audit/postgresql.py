@@ -1,0 +1,44 @@
+"""The audit log in PostgreSQL: for services on several machines that share one chain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from simdx.errors import MissingExtra
+
+CONNECT_SECONDS = 5
+
+
+class PostgresDatabase:
+    name = "postgresql"
+    lock_head = "SELECT seq, hash FROM chain_head FOR UPDATE"
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtra("an audit log in PostgreSQL", "service") from None
+        self._psycopg = psycopg
+        self._url = url
+
+    def connect(self) -> Any:
+        return self._psycopg.connect(
+            self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, options="-c statement_timeout=30000"
+        )
+
+    def writing(self, connection: Any) -> AbstractContextManager[Any]:
+        return connection.transaction()
+
+    def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
+        # No statement of ours has a literal question mark or percent sign.
+        return connection.execute(sql.replace("?", "%s"), values or None)
+
+    def stream(self, connection: Any, sql: str) -> Iterator[tuple[Any, ...]]:
+        with connection.transaction(), connection.cursor(name="records") as cursor:
+            cursor.execute(sql)
+            yield from cursor
+
+    def is_failure(self, error: Exception) -> bool:
+        return isinstance(error, self._psycopg.Error)

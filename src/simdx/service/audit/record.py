@@ -1,0 +1,72 @@
+"""What one line of the audit log says, and the exact bytes its place in the chain is computed from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+GENESIS = "0" * 64
+KINDS = ("answer", "explore", "feedback", "cds", "cds-feedback")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event to be recorded. `about` names the earlier record a feedback is about."""
+
+    id: str
+    kind: str
+    caller: str
+    panel: str
+    prior: Mapping[str, float] | None = None
+    answer: Mapping[str, Any] | None = None
+    versions: Mapping[str, Any] | None = None
+    text: str | None = None
+    about: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An entry in its place. JSON columns are kept as the text that was hashed."""
+
+    seq: int
+    id: str
+    at: str
+    kind: str
+    caller: str
+    panel: str
+    about: str | None
+    text_hash: str | None
+    prior: str | None
+    answer: str | None
+    versions: str | None
+    previous: str
+    hash: str
+
+    def content(self) -> bytes:
+        """Canonical bytes of everything but the hash itself."""
+        return content_bytes({k: v for k, v in asdict(self).items() if k not in ("hash", "previous")})
+
+    def to_json(self) -> dict[str, Any]:
+        out = asdict(self)
+        for column in ("prior", "answer", "versions"):
+            out[column] = None if out[column] is None else json.loads(out[column])
+        return out
+
+
+COLUMNS = tuple(Record.__dataclass_fields__)
+
+
+def content_bytes(fields: Mapping[str, Any]) -> bytes:
+    return canonical(fields).encode("ascii")
+
+
+def canonical(value: Any) -> str:
+    """One spelling of a JSON value: sorted keys, ASCII, no spaces."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

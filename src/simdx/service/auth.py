@@ -1,0 +1,162 @@
+"""Who is calling: bearer tokens with scopes, hashed at rest.
+
+A token is `sdx_<id>_<secret>` with 256 random bits, so a plain SHA-256 of it is safe to keep: there is
+nothing to guess. The file is read again when it changes, so that a revocation needs no restart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from simdx.errors import BadInput
+from simdx.service.problems import Problem
+
+SCOPES = ("classify", "admin")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token once it has been handed out: everything but itself."""
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    sha256: str
+    created: str
+    expires: str | None = None
+    revoked: str | None = None
+
+    def active(self, moment: str) -> bool:
+        return self.revoked is None and (self.expires is None or self.expires > moment)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    name: str
+    scopes: tuple[str, ...]
+
+
+LOCAL = Caller("local", SCOPES)
+
+
+class TokenFile:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+        self._tokens: dict[str, Token] = {}
+
+    def list(self) -> list[Token]:
+        self._refresh()
+        return list(self._tokens.values())
+
+    def new(self, name: str, scopes: tuple[str, ...], days: float | None = None) -> tuple[str, Token]:
+        """Make a token; its text is returned once and kept nowhere."""
+        if not _NAME.fullmatch(name):
+            raise BadInput(
+                "a token's name is 1 to 64 letters, digits, spaces or ._@- and starts with a letter or digit"
+            )
+        unknown = [s for s in scopes if s not in SCOPES]
+        if unknown or not scopes:
+            raise BadInput(f"a token's scopes are {' and '.join(SCOPES)}")
+        if days is not None and not 0 < days <= 36_500:
+            raise BadInput("a token lives for more than 0 days")
+        self._refresh()
+        if any(t.name == name and t.revoked is None for t in self._tokens.values()):
+            raise BadInput(f"there is a token named '{name}': revoke it first, or choose another name")
+        token_id = secrets.token_hex(4)
+        text = f"sdx_{token_id}_{secrets.token_urlsafe(32)}"
+        moment = datetime.now(UTC)
+        token = Token(
+            token_id, name, tuple(scopes), _digest(text), _stamp(moment),
+            None if days is None else _stamp(moment + timedelta(days=days)),
+        )  # fmt: skip
+        self._tokens[token_id] = token
+        self._write()
+        return text, token
+
+    def revoke(self, name_or_id: str) -> Token:
+        self._refresh()
+        for token in self._tokens.values():
+            if name_or_id in (token.id, token.name) and token.revoked is None:
+                gone = replace(token, revoked=_stamp(datetime.now(UTC)))
+                self._tokens[token.id] = gone
+                self._write()
+                return gone
+        raise BadInput(f"no active token has the name or id '{name_or_id[:64]}': see 'simdx token list'")
+
+    def check(self, text: str) -> Caller | None:
+        """The caller a token names, or None. Takes the same time whether the id exists or not."""
+        self._refresh()
+        parts = text.split("_", 2)
+        token = self._tokens.get(parts[1]) if len(parts) == 3 and parts[0] == "sdx" else None
+        known = token.sha256 if token else "0" * 64
+        same = hmac.compare_digest(known, _digest(text))
+        if not same or token is None or not token.active(_stamp(datetime.now(UTC))):
+            return None
+        return Caller(token.name, token.scopes)
+
+    def _refresh(self) -> None:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            self._seen, self._tokens = None, {}
+            return
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        if stamp == self._seen:
+            return
+        try:
+            rows = json.loads(self._path.read_text(encoding="utf-8"))["tokens"]
+            self._tokens = {r["id"]: Token(**{**r, "scopes": tuple(r["scopes"])}) for r in rows}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise BadInput(f"the token file {self._path} cannot be read: it is damaged or not ours") from None
+        self._seen = stamp
+
+    def _write(self) -> None:
+        body = json.dumps({"format": 1, "tokens": [asdict(t) for t in self._tokens.values()]}, indent=1)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle, scratch = tempfile.mkstemp(dir=self._path.parent, suffix=".part")  # mode 0600
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(body + "\n")
+            os.replace(scratch, self._path)
+        except OSError as error:
+            raise BadInput(f"the token file {self._path} cannot be written: {error.strerror}") from None
+        self._seen = None
+
+
+class Guard:
+    """Turns an Authorization header into a caller, or into a problem."""
+
+    def __init__(self, tokens: TokenFile | None) -> None:
+        self._tokens = tokens
+
+    def caller(self, authorization: str | None, scope: str) -> Caller:
+        if self._tokens is None:
+            return LOCAL
+        if not authorization:
+            raise Problem("no-token", "Send 'Authorization: Bearer TOKEN'; 'simdx token new' makes one.")
+        kind, _, text = authorization.partition(" ")
+        caller = self._tokens.check(text.strip()) if kind.lower() == "bearer" else None
+        if caller is None:
+            raise Problem("bad-token", "The token is unknown, expired or revoked.")
+        if scope not in caller.scopes:
+            raise Problem("wrong-scope", f"This needs a token with the scope '{scope}'.")
+        return caller
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

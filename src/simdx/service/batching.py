@@ -1,0 +1,261 @@
+"""Micro-batching: requests that wait at the same moment for the same thing share one engine call.
+
+One thread owns the engine. While it works on a batch, requests queue; when it is done it takes the
+oldest one together with every other of the same panel, method and prior. Nobody waits for a batch to
+fill: an idle service answers at once, a busy one in batches. A batch's audit records are written in one
+transaction before any of its answers leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from simdx.abc.prior import Prior
+from simdx.answer import Answer
+from simdx.classifier import Classifier
+from simdx.errors import BadInput, SimdxError
+from simdx.methods import Observations
+from simdx.service.audit.record import Entry
+from simdx.service.meters import Meters
+from simdx.service.problems import Problem
+from simdx.service.wire import dump, finite
+from simdx.types import Float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a request wants of the engine: texts, or one case observed before."""
+
+    panel: str
+    method: str
+    prior: Prior
+    texts: tuple[str, ...]
+    caller: str
+    request: str  # id of the request; its answers are recorded as <request>.0, .1, …
+    kind: str = "answer"
+    observed: Observations | None = None
+    draws: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, bytes, float]:
+        return self.panel, self.method, self.prior.probabilities.tobytes(), self.prior.alpha0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the engine answered: the contract's objects and their bytes."""
+
+    answers: tuple[dict[str, Any], ...]
+    bodies: tuple[bytes, ...]
+    observations: Observations
+    draws: Float | None
+
+
+@dataclass(slots=True)
+class _Job:
+    ask: Ask
+    future: asyncio.Future[Told]
+    abandoned: bool = field(default=False)
+
+
+class Batcher:
+    def __init__(
+        self,
+        classifier: Callable[[str, str], Classifier],
+        record: Callable[[Sequence[Entry]], object],
+        meters: Meters,
+        *,
+        batch_texts: int,
+        waiting_texts: int,
+        seconds: float,
+    ) -> None:
+        self._classifier, self._record, self._meters = classifier, record, meters
+        self._batch_texts, self._limit, self._seconds = batch_texts, waiting_texts, seconds
+        self._jobs: deque[_Job] = deque()
+        self._waiting = 0
+        self._wake = threading.Condition()
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._work, name="simdx-engine", daemon=True)
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def close(self) -> None:
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join(timeout=10)
+
+    async def ask(self, ask: Ask) -> Told:
+        """Wait for the answer, within the time limit; refuse at once where the queue is full."""
+        assert self._loop is not None
+        job = _Job(ask, self._loop.create_future())
+        with self._wake:
+            if self._waiting + len(ask.texts) > self._limit:
+                raise Problem(
+                    "overloaded", "The engine has too many texts waiting; try again.", retry_after=1
+                )
+            self._jobs.append(job)
+            self._waiting += len(ask.texts)
+            self._wake.notify()
+        self._meters.waiting.set(self._waiting)
+        try:
+            return await asyncio.wait_for(job.future, self._seconds)
+        except TimeoutError:
+            job.abandoned = True
+            raise Problem(
+                "timeout",
+                f"No answer within {self._seconds:g} seconds; send fewer or shorter texts.",
+                retry_after=5,
+            ) from None
+        except asyncio.CancelledError:
+            job.abandoned = True
+            raise
+
+    # ----------------------------------------------------------------- the engine's thread
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self._jobs and not self._closing:
+                    self._wake.wait()
+                if self._closing:
+                    break
+                batch = self._take()
+            batch = [job for job in batch if not job.abandoned]
+            if batch:
+                self._deliver(self._run(batch))
+        self._deliver(
+            [(job, Problem("overloaded", "The service is stopping.", retry_after=5)) for job in self._jobs]
+        )
+
+    def _take(self) -> list[_Job]:
+        """The oldest job and those like it, in order, up to the batch size; others keep their places."""
+        first = self._jobs.popleft()
+        batch, texts = [first], len(first.ask.texts)
+        key = first.ask.key
+        kept: deque[_Job] = deque()
+        while self._jobs and texts < self._batch_texts:
+            job = self._jobs.popleft()
+            if job.ask.key == key and texts + len(job.ask.texts) <= self._batch_texts:
+                batch.append(job)
+                texts += len(job.ask.texts)
+            else:
+                kept.append(job)
+        self._jobs.extendleft(reversed(kept))
+        self._waiting -= texts
+        self._meters.waiting.set(self._waiting)
+        return batch
+
+    def _run(self, batch: list[_Job]) -> list[tuple[_Job, Told | Exception]]:
+        started = time.perf_counter()
+        try:
+            told = self._infer([job.ask for job in batch])
+        except SimdxError as error:
+            if len(batch) == 1:
+                return [(batch[0], error)]
+            # One text the engine refuses must not take the others with it.
+            return [pair for job in batch for pair in self._run([job])]
+        except Exception as error:
+            return [(job, error) for job in batch]
+        self._meters.engine.observe(time.perf_counter() - started)
+        self._meters.batch.observe(sum(len(job.ask.texts) for job in batch))
+        try:
+            self._record([e for job, t in zip(batch, told, strict=True) for e in entries(job.ask, t)])
+        except Exception as error:
+            return [(job, error) for job in batch]
+        for job, t in zip(batch, told, strict=True):
+            for answer in t.answers:
+                self._meters.answers.labels(job.ask.panel, answer["decision"]["action"]).inc()
+        return list(zip(batch, told, strict=True))
+
+    def _infer(self, asks: list[Ask]) -> list[Told]:
+        classifier = self._classifier(asks[0].panel, asks[0].method)
+        fresh = [ask for ask in asks if ask.observed is None]
+        seen = iter(_split(classifier.observe([t for a in fresh for t in a.texts]), fresh) if fresh else ())
+        observed = [ask.observed if ask.observed is not None else next(seen) for ask in asks]
+        answers = iter(classifier.infer_observed(_join(observed), asks[0].prior))
+        told = []
+        for ask, observations in zip(asks, observed, strict=True):
+            mine: list[Answer] = [next(answers) for _ in ask.texts]
+            bodies = [a.to_json() for a in mine]
+            draws = None
+            if ask.draws:
+                draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)
+            told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws))
+        return told
+
+    def _deliver(self, results: Sequence[tuple[_Job, Told | Exception]]) -> None:
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
+            self._loop.call_soon_threadsafe(_settle, results)
+
+
+def _settle(results: Sequence[tuple[_Job, Told | Exception]]) -> None:
+    for job, result in results:
+        if job.future.done():
+            continue
+        if isinstance(result, BadInput):
+            job.future.set_exception(Problem("bad-input", str(result)))
+        elif isinstance(result, Exception):
+            job.future.set_exception(result)
+        else:
+            job.future.set_result(result)
+
+
+def _split(observations: Observations, asks: Sequence[Ask]) -> list[Observations]:
+    out, start = [], 0
+    for ask in asks:
+        part = slice(start, start + len(ask.texts))
+        out.append(
+            Observations(observations.texts[part], observations.vectors[part], observations.keys[part])
+        )
+        start = part.stop
+    return out
+
+
+def _join(parts: Sequence[Observations]) -> Observations:
+    if len(parts) == 1:
+        return parts[0]
+    return Observations(
+        tuple(t for p in parts for t in p.texts),
+        np.concatenate([p.vectors for p in parts]),
+        tuple(k for p in parts for k in p.keys),
+    )
+
+
+def entries(ask: Ask, told: Told) -> list[Entry]:
+    """The audit log's view of an answer: numbers, decision and versions, with a hash of the whole."""
+    out = []
+    for i, (text, answer, body) in enumerate(zip(ask.texts, told.answers, told.bodies, strict=True)):
+        origin = answer["provenance"]
+        kept = ("label", "posterior", "entropy_bits", "out_of_class", "typicality", "decision")
+        out.append(
+            Entry(
+                id=f"{ask.request}.{i}",
+                kind=ask.kind,
+                caller=ask.caller,
+                panel=ask.panel,
+                prior=origin["prior"],
+                answer=finite({**{k: answer[k] for k in kept}, "sha256": hashlib.sha256(body).hexdigest()}),
+                versions={
+                    "simdx": origin["version"], "bank": origin["bank"], "embedder": origin["embedder"],
+                    "method": answer["method"], "engine": answer["engine"], "kernel": origin["kernel"],
+                    "seed": origin["seed"],
+                },
+                text=text,
+            )
+        )  # fmt: skip
+    return out

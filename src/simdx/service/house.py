@@ -1,0 +1,94 @@
+"""What the routes share: the registry, the engine, the log, the guard. Made once per application."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from simdx.abc.prior import Prior
+from simdx.classifier import Classifier
+from simdx.service.audit.record import Entry
+from simdx.service.audit.store import AuditStore
+from simdx.service.auth import Caller, Guard
+from simdx.service.batching import Ask, Batcher, Told
+from simdx.service.config import ServiceConfig
+from simdx.service.meters import Meters
+from simdx.service.observations import ObservationCache
+from simdx.service.problems import Problem
+from simdx.service.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    config: ServiceConfig
+    registry: Registry
+    batcher: Batcher
+    cache: ObservationCache
+    guard: Guard
+    meters: Meters
+    audit: AuditStore | None
+
+    def classifier_for(self, panel: str, method: str, texts: Sequence[str]) -> Classifier:
+        """The panel's classifier, once the question is one this service takes."""
+        limits = self.config.limits
+        classifier = self.registry.check(panel, method)
+        if len(texts) > limits.texts:
+            raise Problem(
+                "too-large", f"texts: at most {limits.texts} at once; send the rest in another request."
+            )
+        if any(len(text) > limits.text_characters for text in texts):
+            raise Problem("too-large", f"text: a case is at most {limits.text_characters:,} characters.")
+        return classifier
+
+    async def ask(
+        self,
+        request: Request,
+        caller: Caller,
+        panel: str,
+        method: str,
+        prior: Mapping[str, float] | None,
+        texts: Sequence[str],
+        *,
+        kind: str = "answer",
+        draws: int = 0,
+    ) -> Told:
+        classifier = self.classifier_for(panel, method, texts)
+        chosen: Prior = classifier.prior(prior or None)
+        return await self.batcher.ask(
+            Ask(panel, method, chosen, tuple(texts), caller.name, request_id(request), kind, None, draws)
+        )
+
+    def record(self, entries: Sequence[Entry]) -> None:
+        if self.audit is not None:
+            self.audit.append(entries)
+
+    def log(self) -> AuditStore:
+        if self.audit is None:
+            raise Problem("no-audit", "This service was started with --audit none.")
+        return self.audit
+
+    def base_url(self, request: Request) -> str:
+        return (self.config.public_url or str(request.base_url)).rstrip("/")
+
+
+def request_id(request: Request) -> str:
+    return str(request.scope["simdx.request"])
+
+
+def house_of(request: Request) -> House:
+    return request.app.state.house
+
+
+async def _classify_caller(request: Request) -> Caller:
+    return house_of(request).guard.caller(request.headers.get("authorization"), "classify")
+
+
+async def _admin_caller(request: Request) -> Caller:
+    return house_of(request).guard.caller(request.headers.get("authorization"), "admin")
+
+
+MayClassify = Annotated[Caller, Depends(_classify_caller)]
+MayAdmin = Annotated[Caller, Depends(_admin_caller)]

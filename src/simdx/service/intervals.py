@@ -1,0 +1,33 @@
+"""How far each posterior probability could move if the bank were simulated again.
+
+A soft-kernel posterior is a weighted share among the simulations that carry it; `effective_simulations`
+says how many those are worth. The interval is the Jeffreys interval of a share seen in that many draws,
+pulled towards the prior exactly as the posterior is by the out-of-class probability. It speaks of the
+bank's finite size alone, not of whether the simulator writes like the clinic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import betaincinv
+
+COVERAGE = 0.9
+
+
+def posterior_intervals(answer: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """label -> (low, high) for the `posterior` of an answer's JSON."""
+    inside = answer["posterior_in_class"]
+    p = np.clip(np.fromiter(inside.values(), dtype=float), 0, 1)
+    n = max(0.0, float(answer["effective_simulations"] or 0.0))
+    tail = (1 - COVERAGE) / 2
+    low = betaincinv(n * p + 0.5, n * (1 - p) + 0.5, tail)
+    high = betaincinv(n * p + 0.5, n * (1 - p) + 0.5, 1 - tail)
+    prior = np.array([answer["provenance"]["prior"][label] for label in inside])
+    share = float(answer["out_of_class"] or 0.0)
+    possible = prior > 0
+    low, high = np.where(possible, np.minimum(low, p), 0), np.where(possible, np.maximum(high, p), 0)
+    low, high = (1 - share) * low + share * prior, (1 - share) * high + share * prior
+    return {label: (float(a), float(b)) for label, a, b in zip(inside, low, high, strict=True)}

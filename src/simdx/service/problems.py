@@ -1,0 +1,235 @@
+"""Errors as RFC 9457 problem details: every refusal has a stable type, a status and one sentence.
+
+A problem never quotes the request's values: a bad body may be a patient's text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+MEDIA_TYPE = "application/problem+json"
+_URN = "urn:simdx:problem:"
+
+# slug -> (status, title). The slugs are a contract: clients may branch on them.
+KINDS: dict[str, tuple[int, str]] = {
+    "not-json": (400, "The body is not JSON"),
+    "bad-request": (400, "The request cannot be read"),
+    "bad-host": (421, "The host name is not served here"),
+    "no-token": (401, "A token is needed"),
+    "bad-token": (401, "The token is not valid"),
+    "wrong-scope": (403, "The token does not allow this"),
+    "not-found": (404, "There is nothing here"),
+    "unknown-panel": (404, "The panel is not served"),
+    "unknown-answer": (404, "No such answer"),
+    "method-not-allowed": (405, "The address does not take this method"),
+    "slow-body": (408, "The body came too slowly"),
+    "no-audit": (409, "This service keeps no audit log"),
+    "gone": (410, "The observation is no longer kept"),
+    "missing-prefetch": (412, "The service needs the prefetched text"),
+    "too-large": (413, "The request is too large"),
+    "wrong-type": (415, "The body must be JSON"),
+    "invalid-body": (422, "The body does not have the right form"),
+    "empty-text": (422, "The case is empty"),
+    "bad-input": (422, "The request cannot be answered as it was put"),
+    "too-many-requests": (429, "Too many requests from this caller"),
+    "internal": (500, "The service failed"),
+    "overloaded": (503, "The service is busy"),
+    "not-ready": (503, "The service is starting"),
+    "audit-unavailable": (503, "The audit log cannot be written"),
+    "timeout": (503, "The answer took too long"),
+}
+_BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 415: "wrong-type"}
+
+
+@dataclass
+class Problem(Exception):
+    """Raised anywhere in the service; becomes the response."""
+
+    kind: str
+    detail: str
+    errors: Sequence[Mapping[str, str]] = ()
+    retry_after: int | None = None
+    headers: Mapping[str, str] | None = None
+
+    @property
+    def status(self) -> int:
+        return KINDS[self.kind][0]
+
+    def body(self) -> dict[str, Any]:
+        out: dict[str, Any] = {
+            "type": _URN + self.kind,
+            "title": KINDS[self.kind][1],
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if self.errors:
+            out["errors"] = [dict(e) for e in self.errors]
+        return out
+
+    def all_headers(self) -> dict[str, str]:
+        headers = dict(self.headers or {})
+        if self.retry_after is not None:
+            headers["Retry-After"] = str(self.retry_after)
+        if self.status == 401:
+            headers["WWW-Authenticate"] = 'Bearer realm="simdx"'
+        return headers
+
+    def response(self) -> Response:
+        return Response(
+            json.dumps(self.body(), ensure_ascii=False),
+            self.status,
+            self.all_headers(),
+            media_type=MEDIA_TYPE,
+        )
+
+
+def from_status(status: int, headers: Mapping[str, str] | None = None) -> Problem:
+    """The problem for a bare HTTP status the framework raised."""
+    kind = _BY_STATUS.get(status, "bad-request" if status < 500 else "internal")
+    return Problem(kind, KINDS[kind][1] + ".", headers=headers)
+
+
+def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
+    """The problem for a body that failed its schema: where and why, never the value itself."""
+    kinds = {str(e.get("type")) for e in errors}
+    if kinds & {"json_invalid"}:
+        return Problem(
+            "not-json", "The body is not valid JSON: send an object with content type application/json."
+        )
+    listed = []
+    for error in list(errors)[:20]:
+        # Keys of the request's own making (a prior's label names) are values too: keep only our names.
+        loc = [str(p) for p in error.get("loc", ()) if isinstance(p, int) or str(p) in _FIELD_NAMES]
+        listed.append({"where": ".".join(loc) or "body", "why": _reason(error)})
+    first = listed[0]
+    kind = "empty-text" if "empty_text" in kinds else "invalid-body"
+    return Problem(kind, f"{first['where']}: {first['why']}.", errors=listed)
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    message = str(error.get("msg", "invalid"))
+    if error.get("type") in _SAFE_TYPES:
+        return message
+    return f"invalid ({error.get('type', 'unknown')})"
+
+
+# pydantic error types whose message holds no part of the input.
+_SAFE_TYPES = frozenset(
+    {
+        "missing",
+        "extra_forbidden",
+        "string_type",
+        "string_too_long",
+        "string_too_short",
+        "string_unicode",
+        "list_type",
+        "too_long",
+        "too_short",
+        "dict_type",
+        "float_type",
+        "float_parsing",
+        "int_type",
+        "int_parsing",
+        "finite_number",
+        "greater_than_equal",
+        "less_than_equal",
+        "greater_than",
+        "less_than",
+        "model_attributes_type",
+        "empty_text",
+        "text_or_texts",
+        "bool_type",
+        "literal_error",
+        "json_type",
+        "uuid_type",
+        "uuid_parsing",
+        "cds_rule",
+        "bool_parsing",
+        "datetime_type",
+        "string_pattern_mismatch",
+        "timezone_aware",
+        "int_from_float",
+        "model_type",
+    }
+)
+_FIELD_NAMES = frozenset(
+    {
+        "body",
+        "query",
+        "path",
+        "header",
+        "panel",
+        "text",
+        "texts",
+        "prior",
+        "method",
+        "observation",
+        "draws",
+        "answer",
+        "label",
+        "hook",
+        "hookInstance",
+        "context",
+        "prefetch",
+        "fhirServer",
+        "fhirAuthorization",
+        "feedback",
+        "card",
+        "outcome",
+        "outcomeTimestamp",
+        "acceptedSuggestions",
+        "overrideReason",
+        "reason",
+        "code",
+        "userId",
+        "patientId",
+        "encounterId",
+        "selections",
+        "draftOrders",
+        "limit",
+        "before",
+        "kind",
+        "subject",
+        "reference",
+        "display",
+        "id",
+        "outside",
+    }
+)
+
+RESPONSE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "enum": sorted(_URN + kind for kind in KINDS)},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["where", "why"],
+                "properties": {"where": {"type": "string"}, "why": {"type": "string"}},
+            },
+        },
+    },
+    "example": Problem("empty-text", "text: give the description of a case.").body(),
+}
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """OpenAPI entries for the refusals an address may answer with."""
+    titles = {s: " / ".join(t for k, (v, t) in KINDS.items() if v == s) for s in statuses}
+    return {
+        s: {
+            "description": titles[s],
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for s in statuses
+    }

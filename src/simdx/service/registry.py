@@ -1,0 +1,91 @@
+"""The panels this service answers for, each with its bank embedded once and its methods fitted once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from simdx.classifier import Classifier
+from simdx.service.config import ServiceConfig
+from simdx.service.problems import Problem
+from simdx.types import Panel
+
+
+class Registry:
+    """Classifiers by (panel, method). The default method is fitted at start, others on first use."""
+
+    def __init__(self, config: ServiceConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._fitted: dict[tuple[str, str], Classifier] = {}
+        for source, bank in config.panels.items():
+            classifier = Classifier(source, bank, method=config.methods[0], embedder=config.embedder)
+            self._fitted[classifier.panel.name, config.methods[0]] = classifier
+        self._default = {panel: c for (panel, _), c in self._fitted.items()}
+        self._described = {panel: self._describe(c) for panel, c in self._default.items()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._default)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return self._config.methods
+
+    def panel(self, name: str) -> Panel:
+        return self._loaded(name).panel
+
+    def description(self, name: str) -> Mapping[str, Any]:
+        self._loaded(name)
+        return self._described[name]
+
+    def check(self, panel: str, method: str) -> Classifier:
+        """The panel's default classifier, once the pair is known to be one this service answers."""
+        if method not in self._config.methods:
+            raise Problem(
+                "bad-input",
+                f"method: choose one of {', '.join(self._config.methods)}; this one is not served.",
+            )
+        return self._loaded(panel)
+
+    def get(self, panel: str, method: str) -> Classifier:
+        """Called in the engine's thread: fitting a method may take a second."""
+        base = self.check(panel, method)
+        with self._lock:
+            if (panel, method) not in self._fitted:
+                self._fitted[panel, method] = Classifier(
+                    base.panel, base.bank, method=method, embedder=base.embedder
+                )
+            return self._fitted[panel, method]
+
+    def _loaded(self, name: str) -> Classifier:
+        if name not in self._default:
+            raise Problem(
+                "unknown-panel", f"This service answers for {', '.join(self._default)}; see GET /v1/panels."
+            )
+        return self._default[name]
+
+    def _describe(self, classifier: Classifier) -> dict[str, Any]:
+        panel, counts = classifier.panel, classifier.bank.counts
+        return {
+            "id": panel.name,
+            "title": panel.title or panel.name,
+            "description": " ".join(panel.description.split()),
+            "register": panel.register,
+            "notice": " ".join(panel.notice.split()),
+            "embedder": classifier.embedder.id,
+            "bank": f"{classifier.bank.name}@{classifier.bank.hash[:16]}",
+            "methods": list(self._config.methods),
+            "labels": [
+                {
+                    "name": label.name,
+                    "description": " ".join(label.description.split()),
+                    "icd10": list(label.icd10),
+                    "snomed": list(label.snomed),
+                    "must_not_miss": label.must_not_miss,
+                    "simulations": counts[label.name],
+                }
+                for label in panel.labels
+            ],
+        }

@@ -1,0 +1,249 @@
+"""The API: classify, explore under other priors, panels, feedback, the audit log, health and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
+
+from simdx import __version__
+from simdx.service import schemas
+from simdx.service.audit import Entry
+from simdx.service.batching import Ask
+from simdx.service.house import House, MayAdmin, MayClassify, house_of, request_id
+from simdx.service.intervals import posterior_intervals
+from simdx.service.problems import Problem, documented
+from simdx.service.wire import dump
+
+router = APIRouter()
+JSON = "application/json"
+_ASKING = documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503)
+_READING = documented(400, 401, 403, 404, 421, 422, 429, 500, 503)
+_OPEN = documented(400, 421, 429, 500, 503)
+ANSWER_HEADER = {
+    "Simdx-Answer": {
+        "description": "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0.",
+        "schema": {"type": "string"},
+    }
+}
+
+
+def _object(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {JSON: {"schema": {"type": "object"}}}}
+
+
+@router.post(
+    "/v1/classify",
+    summary="Posterior, uncertainty, decision and evidence for one case or several",
+    tags=["classify"],
+    responses={
+        200: {
+            "model": schemas.AnswerOut | schemas.ManyOut,
+            "description": "The answer",
+            "headers": ANSWER_HEADER,
+        },
+        **_ASKING,
+    },
+)
+async def classify(body: schemas.ClassifyBody, request: Request, caller: MayClassify) -> Response:
+    texts = body.all_texts()
+    told = await house_of(request).ask(request, caller, body.panel, body.method, body.prior, texts)
+    content = told.bodies[0] if body.text is not None else b'{"results":[' + b",".join(told.bodies) + b"]}"
+    return Response(content, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
+
+
+@router.post(
+    "/v1/explore",
+    summary="Classify one case and keep it in memory for a while, to be asked again under other priors",
+    tags=["classify"],
+    responses={200: {"model": schemas.ExploreOut, "description": "The answer"}, **_ASKING},
+)
+async def explore(body: schemas.ExploreBody, request: Request, caller: MayClassify) -> Response:
+    house = house_of(request)
+    told = await house.ask(
+        request, caller, body.panel, body.method, body.prior, [body.text], kind="explore", draws=body.draws
+    )
+    name = house.cache.name(body.panel, caller.name, body.text)
+    house.cache.put(name, body.panel, caller.name, told.observations)
+    return _explored(house, request, name, told)
+
+
+@router.post(
+    "/v1/explore/{observation}",
+    summary="Another prior for a case kept by POST /v1/explore: nothing is embedded again",
+    tags=["classify"],
+    responses={
+        200: {"model": schemas.ExploreOut, "description": "The answer"},
+        **_ASKING,
+        **documented(410),
+    },
+)
+async def reinfer(
+    observation: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")],
+    body: schemas.ReinferBody,
+    request: Request,
+    caller: MayClassify,
+) -> Response:
+    house = house_of(request)
+    kept = house.cache.get(observation, caller.name)
+    if kept is None:
+        raise Problem(
+            "gone", "This observation is not kept any more; send the text to POST /v1/explore again."
+        )
+    classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
+    ask = Ask(
+        kept.panel, body.method, classifier.prior(body.prior or None), kept.observations.texts, caller.name,
+        request_id(request), "explore", kept.observations, body.draws,
+    )  # fmt: skip
+    return _explored(house, request, observation, await house.batcher.ask(ask))
+
+
+def _explored(house: House, request: Request, name: str, told: Any) -> Response:
+    answer_id = request_id(request)
+    content = {
+        "observation": name,
+        "expires_in_s": house.cache.seconds,
+        "answer_id": None if house.audit is None else f"{answer_id}.0",
+        "answer": told.answers[0],
+        "intervals": posterior_intervals(told.answers[0]),
+        "draws": [] if told.draws is None else [[round(float(v), 4) for v in row] for row in told.draws],
+    }
+    return Response(dump(content), media_type=JSON, headers={"Simdx-Answer": answer_id})
+
+
+@router.get(
+    "/v1/panels",
+    summary="The panels this service answers for",
+    tags=["panels"],
+    responses={200: {"model": schemas.PanelsOut, "description": "All panels"}, **_READING},
+)
+async def panels(request: Request, caller: MayClassify) -> Response:
+    registry = house_of(request).registry
+    return Response(
+        dump({"panels": [registry.description(name) for name in registry.names]}), media_type=JSON
+    )
+
+
+@router.get(
+    "/v1/panels/{panel}",
+    summary="One panel: its labels, codes, bank and methods",
+    tags=["panels"],
+    responses={200: {"model": schemas.PanelOut, "description": "The panel"}, **_READING},
+)
+async def panel(
+    panel: Annotated[str, Field(max_length=200)], request: Request, caller: MayClassify
+) -> Response:
+    return Response(dump(house_of(request).registry.description(panel)), media_type=JSON)
+
+
+@router.post(
+    "/v1/feedback",
+    summary="The final diagnosis of an answered case, once it is known",
+    tags=["feedback"],
+    status_code=201,
+    responses={201: {"model": schemas.FeedbackOut, "description": "Recorded"}, **_ASKING, **documented(409)},
+)
+async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClassify) -> Response:
+    house = house_of(request)
+    store = house.log()
+    about = body.answer if "." in body.answer else f"{body.answer}.0"
+    found = await asyncio.to_thread(store.find, about)
+    if found is None or found.answer is None:
+        raise Problem("unknown-answer", "No answer with this id is in the audit log.")
+    if found.caller != caller.name and "admin" not in caller.scopes:
+        raise Problem("unknown-answer", "No answer with this id is in the audit log.")
+    names = house.registry.panel(found.panel).names
+    if body.label is not None and body.label not in names:
+        raise Problem("bad-input", f"label: give one of {', '.join(names)}, or null for none of them.")
+    agrees = found.to_json()["answer"]["label"] == body.label
+    entry = Entry(
+        id=f"{request_id(request)}.0", kind="feedback", caller=caller.name, panel=found.panel,
+        answer={"label": body.label, "agrees": agrees}, versions={"simdx": __version__}, about=about,
+    )  # fmt: skip
+    await asyncio.to_thread(store.append, [entry])
+    house.meters.feedback.labels(found.panel, str(agrees).lower()).inc()
+    return Response(dump({"id": entry.id, "agrees": agrees}), 201, media_type=JSON)
+
+
+@router.get(
+    "/v1/audit",
+    summary="The audit log, latest first (scope admin)",
+    tags=["audit"],
+    responses={200: _object("Records"), **_READING, **documented(409)},
+)
+async def audit(
+    request: Request,
+    caller: MayAdmin,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    before: Annotated[int | None, Query(ge=1, le=2**62)] = None,
+    kind: Annotated[str | None, Query(pattern="^(answer|explore|feedback|cds|cds-feedback)$")] = None,
+    id: Annotated[str | None, Query(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")] = None,
+) -> Response:
+    store = house_of(request).log()
+    if id is not None:
+        found = await asyncio.to_thread(store.find, id)
+        records = [found] if found else []
+    else:
+        records = await asyncio.to_thread(lambda: store.page(limit=limit, before=before, kind=kind))
+    count, head = await asyncio.to_thread(store.head)
+    return Response(
+        dump({"records": [r.to_json() for r in records], "count": count, "head": head}), media_type=JSON
+    )
+
+
+@router.get(
+    "/v1/audit/verify",
+    summary="Walk the whole hash chain (scope admin)",
+    tags=["audit"],
+    responses={200: _object("The verdict"), **_READING, **documented(409)},
+)
+async def audit_verify(request: Request, caller: MayAdmin) -> Response:
+    house = house_of(request)
+    store = house.log()
+    verdict = await asyncio.to_thread(store.verify)
+    return Response(
+        dump(
+            {"ok": verdict.ok, "records": verdict.records, "head": verdict.head, "problem": verdict.problem}
+        ),
+        media_type=JSON,
+    )
+
+
+@router.get(
+    "/healthz",
+    summary="The process is alive",
+    tags=["operations"],
+    responses={200: {"content": {JSON: {"example": {"status": "ok"}}}, "description": "Alive"}, **_OPEN},
+)
+async def healthz() -> Response:
+    return Response(dump({"status": "ok", "version": __version__}), media_type=JSON)
+
+
+@router.get(
+    "/readyz",
+    summary="Panels are loaded and the audit log answers",
+    tags=["operations"],
+    responses={200: {"content": {JSON: {"example": {"status": "ready"}}}, "description": "Ready"}, **_OPEN},
+)
+async def readyz(request: Request) -> Response:
+    house = house_of(request)
+    if house.audit is not None:
+        await asyncio.to_thread(house.audit.ready)
+    return Response(dump({"status": "ready", "panels": list(house.registry.names)}), media_type=JSON)
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics (scope admin where tokens are needed)",
+    tags=["operations"],
+    responses={200: {"content": {"text/plain": {}}, "description": "Metrics"},
+               **documented(400, 401, 403, 421, 429, 500, 503)},
+)  # fmt: skip
+async def metrics(request: Request, caller: MayAdmin) -> Response:
+    meters = house_of(request).meters
+    return Response(meters.exposition(), headers={"content-type": meters.content_type})
+
+
+__all__ = ["router"]

@@ -1,0 +1,248 @@
+"""Bodies at the border: what a request must look like, and what OpenAPI says an answer looks like."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+from pydantic_core import PydanticCustomError
+
+EXAMPLE_TEXT = (
+    "A 24-year-old noticed a soft, bluish, painless swelling of the lower lip two weeks after biting it; "
+    "it emptied once and came back."
+)
+EXAMPLE_CLASSIFY: JsonDict = {
+    "panel": "oral-lesions",
+    "text": EXAMPLE_TEXT,
+    "prior": {"oral mucocele": 0.5, "oral squamous cell carcinoma": 0.1},
+}
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("empty_text", "give the description of a case")
+    return text
+
+
+Text = Annotated[
+    str, Field(min_length=1, description="The description of one case."), AfterValidator(_filled)
+]
+Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+PriorField = Annotated[
+    dict[str, Probability] | None,
+    Field(
+        default=None,
+        max_length=2_000,
+        description="Prior probability by label; labels not named share the rest. Default: uniform.",
+    ),
+]
+PanelField = Annotated[str, Field(max_length=200, description="A panel of GET /v1/panels.")]
+MethodField = Annotated[str, Field(max_length=40, description="A method of GET /v1/panels/{id}.")]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ClassifyBody(Body):
+    """One text, or several at once."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                EXAMPLE_CLASSIFY,
+                {"panel": "oral-lesions", "texts": [EXAMPLE_TEXT, "A smooth, red, burning tongue."]},
+            ],
+            # The rule the validator below enforces, in the schema's own words.
+            "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
+        },
+    )
+
+    panel: PanelField
+    text: Text | None = None
+    texts: Annotated[list[Text], Field(min_length=1)] | None = None
+    prior: PriorField = None
+    method: MethodField = "auto"
+
+    @model_validator(mode="after")
+    def _one_or_many(self) -> ClassifyBody:
+        if (self.text is None) == (self.texts is None):
+            raise PydanticCustomError("text_or_texts", "give either text or texts")
+        return self
+
+    def all_texts(self) -> list[str]:
+        return [self.text] if self.text is not None else list(self.texts or ())
+
+
+class ExploreBody(Body):
+    """A case to look at under several priors."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"panel": "oral-lesions", "text": EXAMPLE_TEXT}]}
+    )
+
+    panel: PanelField
+    text: Text
+    prior: PriorField = None
+    method: MethodField = "auto"
+    draws: Annotated[int, Field(ge=0, le=500, description="Simplex draws to return, for pictures.")] = 0
+
+
+class ReinferBody(Body):
+    """Another prior for a case observed before."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}, "draws": 100}]}
+    )
+
+    prior: PriorField = None
+    method: MethodField = "auto"
+    draws: Annotated[int, Field(ge=0, le=500)] = 0
+
+
+class FeedbackBody(Body):
+    """The final diagnosis of a case, once it is known."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"answer": "3f2b8c1e9a7d4f60b5c2d1e0f9a8b7c6.0", "label": "oral mucocele"}]
+        },
+    )
+
+    answer: Annotated[
+        str,
+        Field(
+            pattern=r"^[0-9a-f]{32}(\.[0-9]{1,4})?$",
+            description="The Simdx-Answer header of the answer; with .N for text N of several, from 0.",
+        ),
+    ]
+    label: Annotated[
+        str | None,
+        Field(max_length=500, description="A label of the panel, or null: it was none of them."),
+    ]
+
+
+class FhirBody(Body):
+    """A case to be answered as a FHIR R4 RiskAssessment."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"panel": "oral-lesions", "text": EXAMPLE_TEXT, "subject": {"reference": "Patient/example"}}
+            ]
+        },
+    )
+
+    panel: PanelField
+    text: Text
+    prior: PriorField = None
+    method: MethodField = "auto"
+    subject: Subject | None = None
+
+
+class Subject(Body):
+    reference: Annotated[
+        str,
+        Field(
+            max_length=300,
+            pattern=r"^(https?://[^\s\"<>]+/)?[A-Z][A-Za-z]{2,40}/[A-Za-z0-9.\-]{1,64}$",
+            description="A FHIR reference such as Patient/123.",
+        ),
+    ]
+    display: Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")] = None
+
+
+FhirBody.model_rebuild()
+
+
+# --------------------------------------------------------------------------- answers, for OpenAPI only
+
+
+class DecisionOut(BaseModel):
+    action: Literal["accept", "test", "review"]
+    reason: str
+
+
+class EvidenceOut(BaseModel):
+    label: str
+    text: str
+    distance: float
+
+
+class SecondOrderOut(BaseModel):
+    mean: dict[str, float]
+    total_bits: float
+    aleatoric_bits: float
+    epistemic_bits: float
+    alpha0: float | None
+    cap: float | None = None
+
+
+class AnswerOut(BaseModel):
+    """Exactly what `simdx classify --json` prints. A capability that is not there is null."""
+
+    panel: str
+    method: str
+    engine: str
+    label: str
+    posterior: dict[str, float]
+    posterior_in_class: dict[str, float]
+    entropy_bits: float
+    second_order: SecondOrderOut | None
+    typicality: float | None
+    out_of_class: float | None
+    alarm: dict[str, Any] | None
+    conformal_set: list[str] | None
+    effective_simulations: float | None
+    decision: DecisionOut
+    evidence: list[EvidenceOut]
+    sentences: list[dict[str, Any]] | None
+    flip: dict[str, Any] | None
+    provenance: dict[str, Any]
+
+
+class ManyOut(BaseModel):
+    results: list[AnswerOut]
+
+
+class ExploreOut(BaseModel):
+    observation: str
+    expires_in_s: float
+    answer_id: str | None
+    answer: AnswerOut
+    intervals: dict[str, tuple[float, float]]
+    draws: list[list[float]]
+
+
+class LabelOut(BaseModel):
+    name: str
+    description: str
+    icd10: list[str]
+    snomed: list[str]
+    must_not_miss: bool
+    simulations: int
+
+
+class PanelOut(BaseModel):
+    id: str
+    title: str
+    description: str
+    register_: Annotated[str, Field(alias="register")]
+    notice: str
+    embedder: str
+    bank: str
+    methods: list[str]
+    labels: list[LabelOut]
+
+
+class PanelsOut(BaseModel):
+    panels: list[PanelOut]
+
+
+class FeedbackOut(BaseModel):
+    id: str
+    agrees: bool

@@ -1,0 +1,80 @@
+"""Running the application: one process, one socket, a log without case text."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+from simdx.errors import BadInput, MissingExtra
+from simdx.service.config import ServiceConfig
+
+BACKLOG = 1_024
+
+
+def limit_threads() -> None:
+    """One thread for each numerical library: batches are small, and the engine has a thread of its own.
+
+    Has an effect only before numpy is imported, so the command line calls it first.
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bool = False) -> None:
+    """Bind, load, answer until interrupted. Raises BadInput for what the operator can mend."""
+    try:
+        import uvicorn
+
+        from simdx.service.app import create_app
+    except ImportError:
+        raise MissingExtra("the service", "service") from None
+    listener = _bind(config.host, config.port)
+    try:
+        logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+        logging.getLogger("simdx.service").setLevel(logging.INFO if access_log else logging.WARNING)
+        app = create_app(config)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, log_config=None, access_log=False, log_level="warning", server_header=False,
+                timeout_keep_alive=30, timeout_graceful_shutdown=10, h11_max_incomplete_event_size=65_536,
+                backlog=BACKLOG, ws="none",
+            )
+        )  # fmt: skip
+        announce(f"simdx service on {_url(listener)} (panels: {', '.join(app.state.house.registry.names)})")
+        _stop_on_term()
+        server.run(sockets=[listener])
+    finally:
+        listener.close()
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, proto)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise BadInput(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+    return listener
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _stop_on_term() -> None:
+    """uvicorn re-raises the signal that stopped it; a stop by SIGTERM is an orderly end, not a failure."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, stop)
