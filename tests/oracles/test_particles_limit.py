@@ -8,7 +8,7 @@ import pytest
 from simdx.abc.exact import dirichlet, multinomial, multinomial_trace
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
-from tests.abc.toys import toy, total_variation
+from tests.abc.toys import total_variation, toy
 from tests.oracles import enumeration
 
 SEEDS = 12
@@ -81,7 +81,15 @@ def test_m_smc_follows_the_limit_on_an_ordinary_bank():
         problem.bank, problem.labels, 3, problem.cases, prior, kernel="hard", boundary="whole", populations=4
     )
     answer, trace = multinomial_smc(
-        problem.bank, problem.labels, 3, problem.cases, prior, range(10), seed=3, particles=size, populations=4
+        problem.bank,
+        problem.labels,
+        3,
+        problem.cases,
+        prior,
+        range(10),
+        seed=3,
+        particles=size,
+        populations=4,
     )
     bound = 4 / np.sqrt(size) + np.sqrt(3 / (4 * trace.ess[-1]))
     assert trace.outcome == ("complete",) * 10
@@ -96,7 +104,8 @@ def test_d_smc_agrees_with_the_exact_engine(alpha0, prior):
     pi = Prior(np.array(prior), alpha0)
     size = 300
     sampled = [
-        dirichlet_smc(problem.means, problem.cases, pi, range(6), seed=s, particles=size) for s in range(SEEDS)
+        dirichlet_smc(problem.means, problem.cases, pi, range(6), seed=s, particles=size)
+        for s in range(SEEDS)
     ]
     exact = [dirichlet(problem.means, problem.cases, pi, seed=100 + s, draws=size) for s in range(SEEDS)]
     a = np.stack([p.probabilities for p, _ in sampled])

@@ -68,9 +68,7 @@ def test_absolute_tolerance_truncates_the_angle():
     prior = Prior.uniform(2)
     z = on_circle(np.array([0.4]))
     width = 0.2
-    answer = dirichlet(
-        means, z, prior, seed=2, draws=4000, populations=5, tolerance=float(1 - np.cos(width))
-    )
+    answer = dirichlet(means, z, prior, seed=2, draws=4000, populations=5, tolerance=float(1 - np.cos(width)))
     # tan(angle) = theta_2 / theta_1
     t = np.tan(np.array([0.4 - width, 0.4 + width]))
     low, high = np.sort(t / (1 + t))

@@ -8,7 +8,6 @@ is exact for every a > 0.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
 
 from simdx.types import Float
 
@@ -41,6 +40,8 @@ def from_log_ratio(x: Float) -> Float:
 
 def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:
     """Log density of Dir(alpha) *in log-ratio coordinates*, where the Jacobian adds one to each power."""
+    from scipy.special import gammaln  # the draws above must import with numpy alone
+
     constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
     return np.sum(alpha * log_theta, axis=-1) + constant
 

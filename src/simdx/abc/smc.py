@@ -7,7 +7,7 @@ ends with one of these outcomes:
 
 complete           all T populations ran (or the absolute tolerance asked for was reached)
 acceptance         acceptance fell below the early-stop threshold after a population
-floor              the median no longer tightens: the nearest simulations hold half the mass
+floor              the median no longer tightens: the outermost block kept holds half of the mass
 budget             the proposal budget ran out; the answer is the last complete population, or what was
                    accepted so far where there is none or an absolute tolerance was being tried
 nothing accepted   no proposal came within the absolute tolerance; the answer is the prior

@@ -1,0 +1,195 @@
+"""Live and hybrid engines with a deterministic simulator: budgets kept, answers those of the exact engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdx.abc.exact import dirichlet, multinomial
+from simdx.abc.live import (
+    CountedSimulator,
+    dirichlet_hybrid,
+    dirichlet_live,
+    leading_labels,
+    multinomial_hybrid,
+    multinomial_live,
+)
+from simdx.abc.prior import Prior
+from simdx.abc.trace import total_simulations
+from simdx.errors import BadInput, RunFailed
+from tests.abc.toys import total_variation, toy, unit
+
+SMALL = toy((4, 4, 4), n_cases=5, d=12, seed=0)
+LARGE = toy((4000, 4000, 4000), n_cases=5, d=12, seed=0)
+PRIOR = Prior(np.array([0.3, 0.4, 0.3]), 3.0)
+KEYS = [11, 12, 13, 14, 15]
+
+
+class Fresh:
+    """Simulates as the toy's bank was made, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[np.ndarray] = []
+
+    def __call__(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        self.asked.append(np.asarray(labels))
+        return unit(LARGE.centres[labels] + rng.standard_normal((len(labels), 12)))
+
+    @property
+    def calls(self) -> int:
+        return sum(a.size for a in self.asked)
+
+
+def test_live_m_agrees_with_a_large_bank():
+    answer, trace = multinomial_live(
+        Fresh(),
+        3,
+        LARGE.cases,
+        PRIOR,
+        KEYS,
+        seed=0,
+        budget=100_000,
+        particles=800,
+        batch=400,
+        stop_acceptance=None,
+    )
+    limit = multinomial(LARGE.bank, LARGE.labels, 3, LARGE.cases, PRIOR, kernel="hard", boundary="whole")
+    assert set(trace.outcome) == {"complete"}
+    # sampling error, plus the tolerance's own (1/sqrt(S) relative per population)
+    bound = np.sqrt(3 / (4 * trace.ess[-1])) + 5 / np.sqrt(800)
+    assert np.all(total_variation(answer.probabilities, limit.probabilities) < 2 * bound)
+
+
+@pytest.mark.parametrize("budget", [1, 60, 150, 333])
+def test_live_m_keeps_its_budget_and_says_so(budget):
+    fresh = Fresh()
+    answer, trace = multinomial_live(
+        fresh, 3, LARGE.cases[:2], PRIOR, KEYS[:2], seed=0, budget=budget, stop_acceptance=None
+    )
+    assert fresh.calls == 2 * budget
+    assert np.all(total_simulations(trace) == budget)
+    assert set(trace.outcome) == {"budget"}
+    np.testing.assert_allclose(answer.probabilities.sum(axis=1), 1)
+    assert max(a.size for a in fresh.asked) <= max(32, min(100, budget))
+
+
+def test_live_m_never_simulates_an_impossible_label():
+    fresh = Fresh()
+    prior = Prior(np.array([0.5, 0.0, 0.5]), 3.0)
+    answer, _ = multinomial_live(fresh, 3, LARGE.cases, prior, KEYS, seed=0, budget=2000)
+    assert 1 not in np.concatenate(fresh.asked)
+    assert np.all(answer.probabilities[:, 1] == 0)
+
+
+def test_live_m_with_a_hopeless_tolerance():
+    answer, trace = multinomial_live(
+        Fresh(), 3, -LARGE.cases, PRIOR, KEYS, seed=0, budget=900, tolerance=1e-4, populations=1
+    )
+    assert set(trace.outcome) == {"nothing accepted"}
+    np.testing.assert_allclose(answer.probabilities, np.tile(PRIOR.probabilities, (5, 1)))
+
+
+def test_live_answers_belong_to_the_case():
+    together, _ = multinomial_live(Fresh(), 3, LARGE.cases, PRIOR, KEYS, seed=0, budget=800)
+    alone, _ = multinomial_live(Fresh(), 3, LARGE.cases[2], PRIOR, KEYS[2:3], seed=0, budget=800)
+    np.testing.assert_allclose(alone.probabilities[0], together.probabilities[2])
+    together, _ = dirichlet_live(Fresh(), LARGE.cases, PRIOR, seed=0, budget=3000)
+    alone, _ = dirichlet_live(Fresh(), LARGE.cases[2], PRIOR, seed=0, budget=3000)
+    np.testing.assert_allclose(alone.probabilities[0], together.probabilities[2], atol=1e-6)
+    options = {"seed": 0, "budget": 64}
+    bank = (SMALL.bank, SMALL.labels, 3)
+    for engine in (multinomial_hybrid, dirichlet_hybrid):
+        together, _ = engine(*bank, Fresh(), LARGE.cases, PRIOR, KEYS, **options)
+        alone, _ = engine(*bank, Fresh(), LARGE.cases[2], PRIOR, KEYS[2:3], **options)
+        np.testing.assert_allclose(alone.probabilities[0], together.probabilities[2], atol=1e-6)
+
+
+def test_live_d_converges_to_the_large_banks_class_means():
+    fresh = Fresh()
+    answer, trace = dirichlet_live(
+        fresh, LARGE.cases, PRIOR, seed=3, budget=30_000, batch=1000, change=0.005, draws=1000
+    )
+    limit = dirichlet(LARGE.means, LARGE.cases, PRIOR, seed=3, draws=1000)
+    assert set(trace.outcome) == {"complete"}
+    assert fresh.calls <= 30_000
+    # class means of >= 3000 unit vectors in 12 dimensions are known to about 1/sqrt(3000)
+    assert np.all(total_variation(answer.probabilities, limit.probabilities) < 5 / np.sqrt(3000))
+    assert answer.second_order is not None
+
+
+def test_live_d_keeps_its_budget():
+    fresh = Fresh()
+    _answer, trace = dirichlet_live(fresh, LARGE.cases, PRIOR, seed=0, budget=50, batch=8, change=0.0)
+    assert set(trace.outcome) == {"budget"}
+    assert fresh.calls == 48  # whole rounds of three labels
+    with pytest.raises(BadInput, match="cannot simulate"):
+        dirichlet_live(Fresh(), LARGE.cases, PRIOR, seed=0, budget=2)
+
+
+def test_hybrid_m_leaves_a_rich_bank_alone():
+    fresh = Fresh()
+    answer, trace = multinomial_hybrid(
+        LARGE.bank, LARGE.labels, 3, fresh, LARGE.cases, PRIOR, KEYS, seed=0, budget=100
+    )
+    assert fresh.calls == 0
+    exact = multinomial(LARGE.bank, LARGE.labels, 3, LARGE.cases, PRIOR)
+    np.testing.assert_allclose(answer.probabilities, exact.probabilities, atol=1e-6)
+    assert set(trace.outcome) == {"complete"}
+
+
+def test_hybrid_m_simulates_where_the_bank_is_thin():
+    fresh = Fresh()
+    bank = multinomial(SMALL.bank, SMALL.labels, 3, LARGE.cases, PRIOR)
+    assert np.all(bank.effective_simulations < 12)
+    answer, trace = multinomial_hybrid(
+        SMALL.bank, SMALL.labels, 3, fresh, LARGE.cases, PRIOR, KEYS, seed=0, budget=4000, effective=12
+    )
+    assert set(trace.outcome) == {"complete"}
+    assert np.all(answer.effective_simulations >= 12)
+    assert fresh.calls == total_simulations(trace).sum()
+    limit = multinomial(LARGE.bank, LARGE.labels, 3, LARGE.cases, PRIOR)
+    before = total_variation(bank.probabilities, limit.probabilities).mean()
+    after = total_variation(answer.probabilities, limit.probabilities).mean()
+    assert after < before
+    _capped, trace = multinomial_hybrid(
+        SMALL.bank, SMALL.labels, 3, Fresh(), LARGE.cases, PRIOR, KEYS, seed=0, budget=20, effective=1000
+    )
+    assert set(trace.outcome) == {"budget"}
+    assert np.all(total_simulations(trace) == 20)
+
+
+def test_hybrid_d_refreshes_class_means_where_the_bank_is_thin():
+    fresh = Fresh()
+    answer, trace = dirichlet_hybrid(
+        SMALL.bank, SMALL.labels, 3, fresh, LARGE.cases, PRIOR, KEYS, seed=0, budget=400, effective=20
+    )
+    assert fresh.calls == total_simulations(trace).sum() > 0
+    limit = dirichlet(LARGE.means, LARGE.cases, PRIOR, seed=0)
+    bank = dirichlet(SMALL.means, LARGE.cases, PRIOR, seed=0)
+    before = total_variation(bank.probabilities, limit.probabilities).mean()
+    assert total_variation(answer.probabilities, limit.probabilities).mean() < before
+    assert answer.second_order is not None
+    rich = Fresh()
+    dirichlet_hybrid(LARGE.bank, LARGE.labels, 3, rich, LARGE.cases, PRIOR, KEYS, seed=0, budget=400)
+    assert rich.calls == 0
+
+
+def test_leading_labels():
+    assert leading_labels(np.array([0.1, 0.6, 0.3]), 0.5).tolist() == [1, 2]
+    assert leading_labels(np.array([0.1, 0.6, 0.3]), 0.95).tolist() == [1, 2, 0]
+    assert leading_labels(np.array([0.0, 1.0, 0.0]), 0.95).tolist() == [1]
+
+
+def test_the_counter_counts_caps_and_checks():
+    rng = np.random.default_rng(0)
+    counted = CountedSimulator(Fresh(), budget=5, width=12)
+    assert counted(np.array([0, 1, 2]), rng).shape == (3, 12)
+    assert counted(np.array([0, 1, 2]), rng).shape == (2, 12)
+    assert counted(np.array([0]), rng).shape == (0, 12)
+    assert (counted.calls, counted.batches, counted.left) == (5, 2, 0)
+    with pytest.raises(RunFailed, match="shape"):
+        CountedSimulator(lambda labels, rng: np.ones((1, 12)), 5, 12)(np.array([0, 1]), rng)
+    with pytest.raises(RunFailed, match="NaN"):
+        CountedSimulator(lambda labels, rng: np.full((2, 12), np.nan), 5, 12)(np.array([0, 1]), rng)
+    with pytest.raises(BadInput, match="budget"):
+        multinomial_live(Fresh(), 3, LARGE.cases, PRIOR, KEYS, seed=0, budget=0)

@@ -1,0 +1,154 @@
+"""Bits, Dirichlet fits and the cap, against sampling and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import dirichlet as scipy_dirichlet
+
+from simdx.abc.exact import dirichlet
+from simdx.abc.prior import Prior
+from simdx.abc.second_order import (
+    alpha0_for_cap,
+    cap_statement,
+    concentration_cap,
+    dirichlet_differential_entropy,
+    fit_all_components,
+    fit_first_component,
+    fit_maximum_likelihood,
+    moments_of,
+    of_dirichlet,
+    populations_for_cap,
+    summarise,
+)
+from simdx.abc.simplex import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio
+from simdx.errors import BadInput
+
+ALPHAS = [[1.0, 1.0, 1.0], [8.0, 2.0, 0.5], [0.05, 0.1, 0.2], [300.0, 500.0, 200.0]]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_draws_of_a_dirichlet_return_its_closed_form(alpha):
+    a = np.array(alpha)
+    n = 40_000
+    log_theta = log_dirichlet(np.random.default_rng(0), a, n)
+    assert np.all(np.isfinite(log_theta))
+    moments = moments_of(log_theta[None], np.ones((1, n)))
+    expected = of_dirichlet(a)
+    theta = np.exp(log_theta)
+    np.testing.assert_allclose(
+        moments.mean[0], expected.mean[0], atol=5 * theta.std(axis=0).max() / np.sqrt(n)
+    )
+    entropy = -np.sum(theta * log_theta, axis=1) / np.log(2)
+    got = summarise(moments)
+    assert got.aleatoric_bits[0] == pytest.approx(
+        expected.aleatoric_bits[0], abs=5 * entropy.std() / np.sqrt(n) + 1e-9
+    )
+    assert got.total_bits[0] == pytest.approx(got.aleatoric_bits[0] + got.epistemic_bits[0])
+    # A ratio of variances of n draws is known to a few times n^-1/2 in relative terms; sparse ones have
+    # heavier tails.
+    for fit in ("first", "moments", "ml"):
+        assert summarise(moments, fit=fit).alpha0[0] == pytest.approx(a.sum(), rel=0.05)
+    assert got.differential_entropy[0] == pytest.approx(expected.differential_entropy[0], rel=0.05, abs=0.1)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_differential_entropy_is_scipys(alpha):
+    assert dirichlet_differential_entropy(alpha)[0] == pytest.approx(
+        scipy_dirichlet(alpha).entropy() / np.log(2)
+    )
+
+
+def test_maximum_likelihood_solves_its_equation_for_many_cases_at_once():
+    from scipy.special import digamma
+
+    rng = np.random.default_rng(1)
+    alphas = np.exp(rng.normal(0, 1.5, size=(50, 6)))
+    mean_log = digamma(alphas) - digamma(alphas.sum(axis=1))[:, None]
+    fitted = fit_maximum_likelihood(alphas / alphas.sum(axis=1, keepdims=True), mean_log)
+    np.testing.assert_allclose(fitted, alphas, rtol=1e-5)
+
+
+def test_the_fits_differ_on_what_is_not_a_dirichlet():
+    """A truncated posterior: the paper's first-component fit is not the pooled one, nor likelihood's."""
+    rng = np.random.default_rng(2)
+    log_theta = log_dirichlet(rng, np.ones(6), 20_000)
+    theta = np.exp(log_theta)
+    keep = np.argsort(-(theta @ np.array([1.0, 0.8, 0.1, 0.0, 0.2, 0.3])))[:600]
+    moments = moments_of(log_theta[keep][None], np.ones((1, 600)))
+    values = [summarise(moments, fit=f).alpha0[0] for f in ("first", "moments", "ml")]
+    assert max(values) / min(values) > 1.2
+    first = fit_first_component(moments.mean, moments.square)
+    pooled = fit_all_components(moments.mean, moments.square)
+    np.testing.assert_allclose(first / first.sum(), pooled / pooled.sum())
+    with pytest.raises(BadInput, match="fit"):
+        summarise(moments, fit="guess")
+
+
+def test_impossible_labels_have_no_say():
+    full, padded = of_dirichlet([2.0, 3.0]), of_dirichlet([2.0, 0.0, 3.0])
+    for name in ("total_bits", "aleatoric_bits", "epistemic_bits", "differential_entropy"):
+        assert getattr(full, name)[0] == pytest.approx(getattr(padded, name)[0])
+    assert of_dirichlet([0.0, 4.0]).total_bits[0] == 0
+
+
+def test_log_ratio_coordinates_go_back_and_have_a_normalised_prior():
+    rng = np.random.default_rng(3)
+    log_theta = log_dirichlet(rng, np.array([0.3, 1.0, 2.0]), 100)
+    np.testing.assert_allclose(from_log_ratio(log_ratio(log_theta)), log_theta, atol=1e-9)
+    x = np.linspace(-60, 60, 200_001)
+    for alpha in ([1.0, 1.0], [0.4, 2.5]):
+        density = np.exp(log_prior_in_log_ratio(from_log_ratio(x[:, None]), np.array(alpha)))
+        assert np.trapezoid(density, x) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize(("k", "expected"), [(3, 0.88), (6, 0.58), (7, 0.52), (1000, 0.0045)])
+def test_the_cap_of_the_flat_dirichlet(k, expected):
+    x = 1 - 2 ** (-5 / (k - 1))
+    assert concentration_cap(k, 5) == pytest.approx(x + (1 - x) / k)
+    assert concentration_cap(k, 5) == pytest.approx(expected, rel=0.02)
+    assert concentration_cap(np.ones(k), 5) == pytest.approx(concentration_cap(k, 5))
+
+
+def test_no_posterior_exceeds_the_cap_and_orthogonal_labels_reach_it():
+    draws = 2000
+    for alpha in (np.ones(4), np.array([0.5, 0.2, 0.2, 0.1]), np.array([4.0, 1.0, 1.0, 1.0])):
+        prior = Prior(alpha / alpha.sum(), alpha.sum())
+        answer = dirichlet(np.eye(4), np.eye(4), prior, seed=0, draws=draws)
+        assert answer.second_order is not None
+        cap = answer.second_order.cap
+        assert cap is not None
+        slack = 5 * 0.3 / np.sqrt(draws)  # no component's spread exceeds .3 here
+        assert answer.probabilities.max() < cap + slack
+        assert answer.probabilities.max() > cap - 0.06
+    absolute = dirichlet(np.eye(4), np.eye(4), Prior.uniform(4), seed=0, tolerance=0.01)
+    assert absolute.second_order is not None
+    assert absolute.second_order.cap is None
+    assert absolute.probabilities.max() > concentration_cap(4, 5)
+
+
+def test_remedies_do_what_they_say():
+    needed = populations_for_cap(7, 0.9)
+    assert needed is not None
+    assert concentration_cap(7, needed) >= 0.9 > concentration_cap(7, needed - 1)
+    sparser = alpha0_for_cap(np.full(7, 1 / 7), 5, 0.9)
+    assert sparser is not None
+    assert concentration_cap(np.full(7, sparser / 7), 5) >= 0.9
+    assert concentration_cap(np.full(7, 1.05 * sparser / 7), 5) < 0.9
+    assert populations_for_cap(1000, 0.9) is None
+    assert f"{needed} populations" in cap_statement(np.full(7, 1 / 7), 7, 5)
+    assert "needs" not in cap_statement(np.full(2, 1 / 2), 2, 5)
+    with pytest.raises(BadInput):
+        populations_for_cap(3, 1.0)
+
+
+def test_one_possible_label_is_certain():
+    answer = dirichlet(np.eye(3), np.eye(3), Prior(np.array([0.0, 1.0, 0.0]), 3.0), seed=0)
+    assert answer.probabilities.tolist() == [[0, 1, 0]] * 3
+    assert answer.second_order is not None
+    assert np.all(answer.second_order.total_bits == 0)
+
+
+def test_more_draws_than_memory_are_refused_with_a_way_out():
+    with pytest.raises(BadInput, match="at most"):
+        dirichlet(np.eye(3), np.eye(3), Prior.uniform(3), seed=0, populations=40)

@@ -1,0 +1,219 @@
+"""The SMC loop's stopping rules, budgets and books, and the streams under it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdx.abc.exact import multinomial_trace
+from simdx.abc.particles import dirichlet_smc, multinomial_smc
+from simdx.abc.prior import Prior
+from simdx.abc.smc import weighted_median
+from simdx.abc.streams import Streams, pick, stream
+from simdx.abc.trace import dynamics_table, format_rows, total_simulations, worked_example
+from simdx.errors import BadInput
+from simdx.types import Trace
+from tests.abc.toys import Toy, toy
+
+PRIOR = Prior(np.array([0.3, 0.4, 0.3]), 3.0)
+
+
+@pytest.fixture(scope="module")
+def problem() -> Toy:
+    return toy((60, 60, 60), n_cases=12, d=16, seed=0)
+
+
+def m_smc(problem: Toy, **options):
+    keys = range(problem.cases.shape[0])
+    return multinomial_smc(problem.bank, problem.labels, 3, problem.cases, PRIOR, keys, seed=1, **options)
+
+
+def check_books(trace: Trace, posterior) -> None:
+    """What holds for every trace."""
+    steps, n = trace.tolerance.shape
+    assert trace.mass.shape[:2] == (steps, n)
+    assert len(trace.outcome) == n
+    np.testing.assert_allclose(trace.mass.sum(axis=2), 1, atol=1e-9)
+    assert np.all((trace.populations >= 1) & (trace.populations <= steps))
+    for i, own in enumerate(trace.populations):
+        assert np.all(np.diff(trace.tolerance[:own, i]) <= 1e-6)
+        for rows in (trace.tolerance, trace.acceptance, trace.simulations, trace.ess, trace.mass):
+            assert np.all(rows[own:, i] == rows[own - 1, i])
+        np.testing.assert_allclose(posterior.probabilities[i], trace.mass[own - 1, i])
+
+
+def test_a_full_run(problem):
+    answer, trace = m_smc(problem)
+    check_books(trace, answer)
+    assert set(trace.outcome) == {"complete"}
+    assert np.all(np.diff(trace.tolerance, axis=0) < 0)
+    # S accepted out of `simulations` proposals; the first population also paid for 100 calibration draws.
+    np.testing.assert_allclose(trace.acceptance[1:], 100 / trace.simulations[1:])
+    np.testing.assert_allclose(trace.acceptance[0], 100 / (trace.simulations[0] - 100))
+    assert np.all((trace.ess > 1) & (trace.ess <= 100 + 1e-9))
+    limit = multinomial_trace(problem.bank, problem.labels, 3, problem.cases, PRIOR)
+    # Twelve cases of 100 particles: a rate of about p has a standard error of p / sqrt(1200) at least.
+    np.testing.assert_allclose(trace.acceptance.mean(axis=1), limit.acceptance.mean(axis=1), rtol=0.25)
+
+
+def test_the_papers_early_stop(problem):
+    answer, trace = m_smc(problem, stop_acceptance=0.2, populations=8)
+    check_books(trace, answer)
+    stopped = [i for i, o in enumerate(trace.outcome) if o == "acceptance"]
+    assert len(stopped) == 12
+    for i in stopped:
+        own = trace.populations[i]
+        assert trace.acceptance[own - 1, i] < 0.2
+        assert np.all(trace.acceptance[: own - 1, i] >= 0.2)
+
+
+def test_the_floor_of_a_small_bank():
+    """Medians stop where the outermost simulation kept holds half of the mass, as they do in the limit.
+
+    Masses of which no sum is near half of another, or the sampler would toss a coin between two atoms.
+    """
+    small = toy((1, 1, 1), n_cases=6, seed=1)
+    prior = Prior(np.array([0.33, 0.44, 0.23]), 3.0)
+    bank = (small.bank, small.labels, 3, small.cases, prior)
+    answer, trace = multinomial_smc(*bank, range(6), seed=1, populations=12, particles=4000)
+    check_books(trace, answer)
+    assert set(trace.outcome) == {"floor"}
+    limit = multinomial_trace(*bank, populations=12)
+    assert set(limit.outcome) == {"floor"}
+    np.testing.assert_allclose(answer.tolerance, limit.tolerance[-1], atol=1e-6)
+
+
+def test_a_budget_that_ends_says_so_and_keeps_the_last_population(problem):
+    answer, trace = m_smc(problem, budget=700)
+    check_books(trace, answer)
+    assert set(trace.outcome) == {"budget"}
+    assert np.all(total_simulations(trace) == 700)
+    _, reference = m_smc(problem)
+    for i, own in enumerate(trace.populations):
+        np.testing.assert_allclose(answer.probabilities[i], reference.mass[own - 1, i])
+
+
+def test_a_budget_below_one_population_answers_with_what_was_accepted(problem):
+    answer, trace = m_smc(problem, budget=150)
+    check_books(trace, answer)
+    assert set(trace.outcome) == {"budget"}
+    assert np.all(answer.effective_simulations < 50)
+    answer, trace = m_smc(problem, budget=100)
+    assert set(trace.outcome) == {"nothing accepted"}
+    np.testing.assert_allclose(answer.probabilities, np.tile(PRIOR.probabilities, (12, 1)))
+
+
+def test_a_hopeless_tolerance_ends_at_once_with_the_prior(problem):
+    answer, trace = m_smc(problem, tolerance=1e-5)
+    check_books(trace, answer)
+    assert set(trace.outcome) == {"nothing accepted"}
+    assert np.all(answer.effective_simulations == 0)
+    np.testing.assert_allclose(answer.probabilities, np.tile(PRIOR.probabilities, (12, 1)))
+    assert total_simulations(trace).max() < 10_000  # the bank's floor is known, the budget is not burnt
+    simplex, trace = dirichlet_smc(
+        problem.means, -problem.cases, PRIOR, range(12), seed=0, tolerance=1e-5, budget=3000
+    )
+    assert set(trace.outcome) == {"nothing accepted"}
+    np.testing.assert_allclose(simplex.probabilities, np.tile(PRIOR.probabilities, (12, 1)))
+    assert simplex.second_order is not None
+    assert np.all(simplex.second_order.alpha0 == 3.0)
+    assert np.all(np.isfinite(simplex.second_order.aleatoric_bits))
+
+
+def test_an_absolute_tolerance_is_reached_and_not_passed(problem):
+    answer, trace = m_smc(problem, tolerance=0.45, populations=6)
+    check_books(trace, answer)
+    assert set(trace.outcome) == {"complete"}
+    np.testing.assert_allclose(answer.tolerance, 0.45)
+    assert trace.populations.min() < 6  # easy cases get there early
+
+
+def test_d_smc_books(problem):
+    answer, trace = dirichlet_smc(problem.means, problem.cases, PRIOR, range(12), seed=0)
+    check_books(trace, answer)
+    second = answer.second_order
+    assert second is not None
+    assert second.cap is not None
+    np.testing.assert_allclose(second.total_bits, second.aleatoric_bits + second.epistemic_bits)
+    stopped, trace = dirichlet_smc(
+        problem.means, problem.cases, PRIOR, range(12), seed=0, stop_acceptance=0.3
+    )
+    assert "acceptance" in trace.outcome
+    check_books(trace, stopped)
+
+
+def test_d_smc_with_one_possible_label(problem):
+    answer, trace = dirichlet_smc(
+        problem.means, problem.cases, Prior(np.array([0.0, 1.0, 0.0]), 1.0), range(12), seed=0
+    )
+    assert np.all(answer.probabilities == [0, 1, 0])
+    assert set(trace.outcome) == {"complete"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"particles": 1},
+        {"populations": 0},
+        {"budget": 0},
+        {"stop_acceptance": 1.0},
+        {"tolerance": -1.0},
+        {"stay": 1.0},
+    ],
+)
+def test_settings_that_cannot_work_are_refused(problem, options):
+    with pytest.raises(BadInput):
+        m_smc(problem, **options)
+
+
+def test_cases_need_keys(problem):
+    with pytest.raises(BadInput, match="key"):
+        multinomial_smc(problem.bank, problem.labels, 3, problem.cases, PRIOR, [1], seed=0)
+
+
+def test_weighted_median_is_the_lower_one():
+    value = np.array([[3.0, 1.0, 2.0], [5.0, 4.0, 6.0]])
+    weight = np.array([[1.0, 1.0, 1.0], [0.2, 0.5, 0.3]])
+    assert weighted_median(value, weight).tolist() == [2.0, 4.0]
+
+
+def test_pick_follows_its_weights_and_never_takes_zero():
+    rng = np.random.default_rng(0)
+    weight = np.array([[0.0, 0.5, 0.0, 0.5, 0.0], [0.1, 0.2, 0.3, 0.4, 0.0]])
+    index = pick(weight, rng.random((2, 40_000)))
+    for row, w in zip(index, weight, strict=True):
+        share = np.bincount(row, minlength=5) / row.size
+        assert np.all(share[w == 0] == 0)
+        assert np.all(np.abs(share - w) < 5 * np.sqrt(0.25 / row.size))
+    assert pick(weight, np.array([[0.0], [0.0]])).tolist() == [[1], [0]]
+    nearly = np.nextafter(1, 0)
+    assert pick(weight, np.array([[nearly], [nearly]])).tolist() == [[3], [3]]
+
+
+def test_streams_belong_to_the_case():
+    streams = Streams(3, [10, 11, 12])
+    block = streams.uniform(np.array([2, 0]), 4)
+    np.testing.assert_array_equal(block[0], stream(3, 12).random(4))
+    np.testing.assert_array_equal(block[1], stream(3, 10).random(4))
+    assert len(streams) == 3
+    assert stream(-1, 2**64 - 1).random() != stream(-1, 2**64 - 2).random()
+
+
+def test_tables_of_a_trace(problem):
+    _, trace = m_smc(problem, stop_acceptance=0.2, populations=8)
+    rows = dynamics_table(trace, problem.truth)
+    assert rows[0]["cases"] == 12
+    assert [r["population"] for r in rows] == list(range(1, trace.populations.max() + 1))
+    first = np.mean(trace.mass[0, np.arange(12), problem.truth])
+    assert rows[0]["p_true"] == pytest.approx(first)
+    assert rows[0]["epsilon"] == pytest.approx(trace.tolerance[0].mean())
+    assert dynamics_table(trace)[0]["p_true"] is None
+    example = worked_example(trace, 3, int(problem.truth[3]))
+    assert len(example) == trace.populations[3]
+    assert example[-1]["p_label"] == pytest.approx(trace.mass[len(example) - 1, 3, problem.truth[3]])
+    text = format_rows(rows)
+    assert text.splitlines()[0].split()[:3] == ["population", "cases", "epsilon"]
+    assert len(text.splitlines()) == len(rows) + 1
+    assert format_rows([]) == ""
+    with pytest.raises(BadInput):
+        dynamics_table(trace, [0])
