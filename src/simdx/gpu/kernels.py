@@ -1,0 +1,208 @@
+"""Triton kernels of the exact engines: one pass over the bank, nothing of size N × n written.
+
+Imported only where there is a CUDA device. Two ideas carry all of them:
+
+* A cosine is at most one, so exp((cos − 1) / h) needs no running maximum: the soft kernel is attention
+  without the bookkeeping of a softmax, and its "values" are sums per label.
+* A quantile of a row is found by bisection on the value, counting how much prior mass lies above: no
+  sort, and masses may differ from row to row, so every case may bring its own prior.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+BISECTIONS = 27  # cosines in [-1, 1]: an interval of 2^-26, below single precision
+SLICE = 128  # columns of the embedding held at a time
+
+
+@triton.jit
+def _attend(
+    queries, keys, values, out, scale, n_queries, n_keys,
+    WIDTH: tl.constexpr, SLICE_: tl.constexpr, VALUES: tl.constexpr, ONE_HOT: tl.constexpr,
+    SQUARES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, TF32: tl.constexpr,
+    FLAT: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """out[i, v] = sum_j exp2((q_i·k_j − 1)·scale) · values[j, v], over all keys.
+
+    ONE_HOT: `values` holds a label per key. SQUARES: a second block sums the squared weights.
+    """
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = row < n_queries
+    lane = tl.arange(0, VALUES)
+    total = tl.zeros((ROWS, VALUES), dtype=tl.float32)
+    squared = tl.zeros((ROWS, VALUES), dtype=tl.float32)
+    piece = tl.arange(0, SLICE_)
+    for start in tl.range(0, n_keys, COLUMNS, flatten=FLAT):
+        column = start + tl.arange(0, COLUMNS)
+        valid = column < n_keys
+        product = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for offset in tl.range(0, WIDTH, SLICE_, num_stages=STAGES):
+            q = tl.load(
+                queries + row[:, None] * WIDTH + offset + piece[None, :], mask=inside[:, None], other=0.0
+            )
+            k = tl.load(
+                keys + column[None, :] * WIDTH + offset + piece[:, None], mask=valid[None, :], other=0.0
+            )
+            product = tl.dot(q, k, product, input_precision="tf32" if TF32 else "ieee")
+        weight = tl.exp2((product - 1.0) * scale)
+        weight = tl.where(valid[None, :], weight, 0.0)
+        if ONE_HOT:
+            label = tl.load(values + column, mask=valid, other=-1)
+            value = (label[:, None] == lane[None, :]).to(queries.dtype.element_ty)
+        else:
+            value = tl.load(values + column[:, None] * VALUES + lane[None, :], mask=valid[:, None], other=0.0)
+        total = tl.dot(weight.to(value.dtype), value, total, input_precision="tf32" if TF32 else "ieee")
+        if SQUARES:
+            squared = tl.dot(
+                (weight * weight).to(value.dtype), value, squared, input_precision="tf32" if TF32 else "ieee"
+            )
+    stride = 2 * VALUES if SQUARES else VALUES
+    tl.store(out + row[:, None] * stride + lane[None, :], total, mask=inside[:, None])
+    if SQUARES:
+        tl.store(out + row[:, None] * stride + VALUES + lane[None, :], squared, mask=inside[:, None])
+
+
+def attend(
+    queries,
+    keys,
+    values,
+    scale,
+    *,
+    n_values,
+    one_hot,
+    squares=False,
+    rows=128,
+    columns=128,
+    warps=8,
+    stages=3,
+    slice_=None,
+    flat=False,
+):
+    """Weighted sums of `values` for every query; see `_attend`. Widths must be multiples of 16."""
+    n, width = queries.shape
+    out = torch.empty((n, n_values * (2 if squares else 1)), device=queries.device, dtype=torch.float32)
+    slice_ = slice_ or next(s for s in (64, 32, 16) if width % s == 0)
+    _attend[(triton.cdiv(n, rows),)](
+        queries, keys, values, out, scale, n, keys.shape[0],
+        WIDTH=width, SLICE_=slice_, VALUES=n_values, ONE_HOT=one_hot, SQUARES=squares,
+        ROWS=rows, COLUMNS=columns, TF32=queries.dtype == torch.float32,
+        FLAT=flat, STAGES=stages, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _select(
+    cosines, mass, label, out, effective, reached, target, n_columns,
+    LABELS: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, OWN_MASS: tl.constexpr,
+):  # fmt: skip
+    """Label shares of the nearest `target` of mass in one row, the boundary counted in part."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, BLOCK)
+    valid = column < n_columns
+    value = tl.load(cosines + row * n_columns + column, mask=valid, other=-2.0)
+    own = tl.load(label + column, mask=valid, other=0)
+    base = row * LABELS if OWN_MASS else 0
+    weight = tl.load(mass + base + own, mask=valid, other=0.0)
+    low = -1.001
+    high = tl.max(value)
+    mass_low = tl.sum(weight)
+    mass_high = 0.0
+    lightest = tl.min(tl.where(weight > 0, weight, 1.0))
+    step = 0
+    # A bracket that holds less than two atoms holds exactly the boundary one: most rows end early.
+    while (step < STEPS) & (mass_low - mass_high > 1.5 * lightest):
+        middle = 0.5 * (low + high)
+        above = tl.sum(tl.where(value > middle, weight, 0.0))
+        enough = above >= target
+        low = tl.where(enough, middle, low)
+        mass_low = tl.where(enough, above, mass_low)
+        high = tl.where(enough, high, middle)
+        mass_high = tl.where(enough, mass_high, above)
+        step += 1
+    # Everything above `high` is inside; what lies in (low, high] is one block and counts in part.
+    sure = tl.where(value > high, weight, 0.0)
+    edge = tl.where((value > low) & (value <= high), weight, 0.0)
+    rest = target - mass_high
+    kept = sure + edge * (rest / tl.maximum(tl.sum(edge), 1e-30))
+    tl.store(reached + row, 1.0 - high)
+    tl.store(effective + row, target * target / tl.maximum(tl.sum(kept * kept), 1e-30))
+    lane = tl.arange(0, LANES)
+    shares = tl.zeros((LANES,), dtype=tl.float32)
+    for k in range(LABELS):
+        shares = tl.where(lane == k, tl.sum(tl.where(own == k, kept, 0.0)), shares)
+    tl.store(out + row * LABELS + lane, shares / target, mask=lane < LABELS)
+
+
+def select(cosines, mass, label, target, *, warps=8):
+    """(shares (N, K), effective (N,), distance reached (N,)) of the nearest `target` of mass per row."""
+    n, columns = cosines.shape
+    labels = mass.shape[-1]
+    out = torch.empty((n, labels), device=cosines.device, dtype=torch.float32)
+    effective = torch.empty(n, device=cosines.device, dtype=torch.float32)
+    reached = torch.empty(n, device=cosines.device, dtype=torch.float32)
+    _select[(n,)](
+        cosines, mass, label, out, effective, reached, target, columns,
+        LABELS=labels, LANES=triton.next_power_of_2(labels), BLOCK=triton.next_power_of_2(columns),
+        STEPS=BISECTIONS, OWN_MASS=mass.dim() == 2 and mass.shape[0] == n and n > 1, num_warps=warps,
+    )  # fmt: skip
+    return out, effective, reached
+
+
+@triton.jit
+def _nearest_draws(
+    projected, unit, features, out, reached, keep, n_draws, n_features,
+    LABELS: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
+    """Sums of features over the `keep` draws nearest to one case, cosines formed on the fly."""
+    row = tl.program_id(0).to(tl.int64)
+    draw = tl.arange(0, BLOCK)
+    valid = draw < n_draws
+    cosine = tl.zeros((BLOCK,), dtype=tl.float32)
+    for k in tl.static_range(LABELS):
+        c = tl.load(projected + row * LABELS + k)
+        cosine += c * tl.load(unit + k * n_draws + draw, mask=valid, other=0.0)
+    cosine = tl.where(valid, cosine, -2.0)
+    low = -1.001
+    high = tl.max(cosine)
+    count_low = n_draws
+    count_high = 0
+    step = 0
+    while (step < STEPS) & (count_low - count_high > 1):
+        middle = 0.5 * (low + high)
+        above = tl.sum((cosine > middle).to(tl.int32))
+        enough = above >= keep
+        low = tl.where(enough, middle, low)
+        count_low = tl.where(enough, above, count_low)
+        high = tl.where(enough, high, middle)
+        count_high = tl.where(enough, count_high, above)
+        step += 1
+    sure = cosine > high
+    edge = (cosine > low) & (cosine <= high)
+    count = tl.sum(sure.to(tl.int32))
+    part = (keep - count).to(tl.float32) / tl.maximum(tl.sum(edge.to(tl.int32)), 1).to(tl.float32)
+    weight = tl.where(sure, 1.0, tl.where(edge, part, 0.0)) / keep
+    lane = tl.arange(0, LANES)
+    sums = tl.zeros((LANES,), dtype=tl.float32)
+    for f in range(n_features):
+        feature = tl.load(features + f * n_draws + draw, mask=weight > 0, other=0.0)
+        sums = tl.where(lane == f, tl.sum(weight * feature), sums)
+    tl.store(out + row * n_features + lane, sums, mask=lane < n_features)
+    tl.store(reached + row, 1.0 - high)
+
+
+def nearest_draws(projected, unit, features, keep, *, warps=4):
+    """(mean features (N, F), distance reached (N,)); `unit` is (K, P), `features` (F, P)."""
+    n, labels = projected.shape
+    n_features, n_draws = features.shape
+    out = torch.empty((n, n_features), device=projected.device, dtype=torch.float32)
+    reached = torch.empty(n, device=projected.device, dtype=torch.float32)
+    _nearest_draws[(n,)](
+        projected, unit, features, out, reached, keep, n_draws, n_features,
+        LABELS=labels, LANES=triton.next_power_of_2(n_features), BLOCK=triton.next_power_of_2(n_draws),
+        STEPS=BISECTIONS, num_warps=warps,
+    )  # fmt: skip
+    return out, reached
