@@ -54,7 +54,7 @@ def test_class_auroc_over_the_labels_that_occur(predictions):
     expected = np.mean([roc_auc_score(y[kept] == k, p[kept, k]) for k in range(3)])
     found = scores.class_auroc(p[kept], y[kept])
     assert found.value == pytest.approx(expected)
-    assert found.reason == "1 labels have no cases"
+    assert found.reason == "labels without cases left out: 1"
 
 
 def test_one_class_only_is_undefined_with_a_reason():

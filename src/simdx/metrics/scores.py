@@ -81,7 +81,7 @@ def class_auroc(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
     if not present:
         return undefined("every case has the same label, so there is nothing to discriminate")
     missing = len(each) - len(present)
-    return defined(float(np.mean(present)), f"{missing} labels have no cases" if missing else None)
+    return defined(float(np.mean(present)), f"labels without cases left out: {missing}" if missing else None)
 
 
 def auroc(score: ArrayLike, positive: ArrayLike) -> Value:

@@ -44,8 +44,9 @@ _PAGE = """<!doctype html>
 :root{--ink:#1b1f24;--soft:#57606a;--paper:#fff;--line:#8c959f;--tint:#eef1f4;--lead:#0b62a8;--warm:#b35900}
 @media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9aa5b1;--paper:#0f1419;--line:#6e7681;
 --tint:#1c232b;--lead:#58a6ff;--warm:#f0a04b}}
-body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:820px;margin:0 auto;padding:1rem 1.2rem 5rem}
+body{margin:0;height:100vh;display:flex;flex-direction:column;
+background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+main{flex:1;overflow:auto;padding:1rem max(1.2rem,calc(50vw - 410px))}
 article{border-top:1px solid var(--line);margin-top:1.6rem;padding-top:.6rem}
 article.done h2::after{content:" ✓ scored";color:var(--lead);font-size:.9rem}
 h2{font-size:1.1rem}blockquote{margin:.5rem 0;padding:.6rem 1rem;background:var(--tint);white-space:pre-wrap}
@@ -53,7 +54,7 @@ fieldset{border:1px solid var(--line);margin:.5rem 0}legend{font-weight:600}
 label.score{display:inline-block;padding:.3rem .8rem}textarea{width:100%;min-height:3.5rem;
 box-sizing:border-box;font:inherit;background:var(--paper);color:inherit;border:1px solid var(--line)}
 select,button,input{font:inherit}button{padding:.4rem .9rem}
-footer{position:fixed;bottom:0;left:0;right:0;background:var(--tint);border-top:1px solid var(--line);
+footer{background:var(--tint);border-top:1px solid var(--line);
 padding:.5rem 1.2rem;display:flex;gap:.8rem;align-items:center;flex-wrap:wrap}
 #state{flex:1;min-width:12rem}:focus-visible{outline:3px solid var(--lead)}
 </style></head><body><main>
