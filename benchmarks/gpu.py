@@ -14,6 +14,7 @@ import json
 import platform
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,14 @@ def multinomial_point(d: int, k: int, m: int, n: int) -> dict[str, Any]:
         product = microseconds(lambda q=q, b=placed.vectors: q @ b.T, n)
         row = {
             "product_us": product,
-            "soft_us": microseconds(lambda: kernel_sums_posterior(placed, q, own), n),
-            "soft_with_effective_us": microseconds(lambda: soft(placed, q, own, BANDWIDTH), n),
+            "soft_us": microseconds(partial(soft_posterior, placed, q, own), n),
+            "soft_with_effective_us": microseconds(partial(soft, placed, q, own, BANDWIDTH), n),
         }
         row["soft_ratio"] = row["soft_us"] / product
         p, _ = soft(placed, q[:512], own[:512], BANDWIDTH)
         row["soft_max_error"] = float((p.double() - reference["soft"]).abs().max())
         if k <= 64 and k * m <= 32_768:
-            row["hard_us"] = microseconds(lambda: hard(placed, q, own, TARGET), n)
+            row["hard_us"] = microseconds(partial(hard, placed, q, own, TARGET), n)
             row["hard_ratio"] = row["hard_us"] / product
             p = hard(placed, q[:512], own[:512], TARGET)[0]
             row["hard_max_error"] = float((p.double() - reference["hard"]).abs().max())
@@ -88,7 +89,7 @@ def multinomial_point(d: int, k: int, m: int, n: int) -> dict[str, Any]:
     return out
 
 
-def kernel_sums_posterior(bank: DeviceBank, z: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
+def soft_posterior(bank: DeviceBank, z: torch.Tensor, prior: torch.Tensor) -> torch.Tensor:
     sums, _ = kernel_sums(bank, z, BANDWIDTH, squares=False)
     mass = sums * (prior / bank.counts)
     return mass / mass.sum(1, keepdim=True)
@@ -105,7 +106,7 @@ def reference_posteriors(
     weight = torch.exp((cosine - 1) / BANDWIDTH) * mass
     one_hot = torch.nn.functional.one_hot(own, k).double()
     soft_mass = weight @ one_hot
-    value, order = cosine.sort(dim=1, descending=True)
+    _, order = cosine.sort(dim=1, descending=True)
     each = mass.gather(1, order)
     kept = torch.minimum(each, (TARGET - (each.cumsum(1) - each)).clamp_min(0))
     hard_mass = torch.zeros(len(z), k, dtype=torch.float64, device="cuda").scatter_add_(1, own[order], kept)
@@ -183,7 +184,7 @@ def ten_million(d: int, k: int, m: int) -> dict[str, Any]:
     start = time.perf_counter()
     for _ in range(10):
         q = to_device(torch.nn.functional.normalize(z + 0.1 * torch.randn_like(z), dim=1), placed)
-        total += kernel_sums_posterior(placed, q, prior).double().sum(0)
+        total += soft_posterior(placed, q, prior).double().sum(0)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     assert abs(float(total.sum()) - 1e7) < 10
@@ -231,7 +232,7 @@ def main() -> None:
     arguments.out.write_text(json.dumps(record, indent=1) + "\n")
     for part in ("multinomial", "dirichlet", "network", "host_path", "ten_million"):
         print(part, json.dumps(record[part], indent=None))
-    print({k: v for k, v in record["ceilings"].items()})
+    print(record["ceilings"])
 
 
 if __name__ == "__main__":

@@ -152,17 +152,7 @@ def _soft_means(shared: DeviceDraws, projected: Tensor, bandwidth: float) -> Ten
         keys = pad(shared.unit.T, (0, 16 - width)).contiguous()
         values = pad(shared.features.T, (0, lanes - n_features)).contiguous()
         values[:, n_features] = 1.0  # its weighted sum is the normaliser
-        out = kernels.attend(
-            queries,
-            keys,
-            values,
-            LOG2_E / bandwidth,
-            n_values=lanes,
-            one_hot=False,
-            rows=128,
-            columns=64,
-            warps=4,
-        )
+        out = kernels.attend(queries, keys, values, LOG2_E / bandwidth, n_values=lanes, one_hot=False)
         return out[:, :n_features] / out[:, n_features : n_features + 1]
     weight = torch.softmax((projected @ shared.unit) / bandwidth, dim=1)
     return weight @ shared.features.T

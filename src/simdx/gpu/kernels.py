@@ -22,20 +22,20 @@ SLICE = 128  # columns of the embedding held at a time
 def _attend(
     queries, keys, values, out, scale, n_queries, n_keys,
     WIDTH: tl.constexpr, SLICE_: tl.constexpr, VALUES: tl.constexpr, ONE_HOT: tl.constexpr,
-    SQUARES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, TF32: tl.constexpr,
-    FLAT: tl.constexpr, STAGES: tl.constexpr,
+    SQUARES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, PRECISION: tl.constexpr,
+    STAGES: tl.constexpr,
 ):  # fmt: skip
     """out[i, v] = sum_j exp2((q_i·k_j − 1)·scale) · values[j, v], over all keys.
 
     ONE_HOT: `values` holds a label per key. SQUARES: a second block sums the squared weights.
     """
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     inside = row < n_queries
     lane = tl.arange(0, VALUES)
     total = tl.zeros((ROWS, VALUES), dtype=tl.float32)
     squared = tl.zeros((ROWS, VALUES), dtype=tl.float32)
     piece = tl.arange(0, SLICE_)
-    for start in tl.range(0, n_keys, COLUMNS, flatten=FLAT):
+    for start in range(0, n_keys, COLUMNS):
         column = start + tl.arange(0, COLUMNS)
         valid = column < n_keys
         product = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
@@ -46,7 +46,7 @@ def _attend(
             k = tl.load(
                 keys + column[None, :] * WIDTH + offset + piece[:, None], mask=valid[None, :], other=0.0
             )
-            product = tl.dot(q, k, product, input_precision="tf32" if TF32 else "ieee")
+            product = tl.dot(q, k, product, input_precision=PRECISION)
         weight = tl.exp2((product - 1.0) * scale)
         weight = tl.where(valid[None, :], weight, 0.0)
         if ONE_HOT:
@@ -54,42 +54,37 @@ def _attend(
             value = (label[:, None] == lane[None, :]).to(queries.dtype.element_ty)
         else:
             value = tl.load(values + column[:, None] * VALUES + lane[None, :], mask=valid[:, None], other=0.0)
-        total = tl.dot(weight.to(value.dtype), value, total, input_precision="tf32" if TF32 else "ieee")
+        total = tl.dot(weight.to(value.dtype), value, total, input_precision=PRECISION)
         if SQUARES:
-            squared = tl.dot(
-                (weight * weight).to(value.dtype), value, squared, input_precision="tf32" if TF32 else "ieee"
-            )
+            squared = tl.dot((weight * weight).to(value.dtype), value, squared, input_precision=PRECISION)
     stride = 2 * VALUES if SQUARES else VALUES
     tl.store(out + row[:, None] * stride + lane[None, :], total, mask=inside[:, None])
     if SQUARES:
         tl.store(out + row[:, None] * stride + VALUES + lane[None, :], squared, mask=inside[:, None])
 
 
-def attend(
-    queries,
-    keys,
-    values,
-    scale,
-    *,
-    n_values,
-    one_hot,
-    squares=False,
-    rows=128,
-    columns=128,
-    warps=8,
-    stages=3,
-    slice_=None,
-    flat=False,
-):
+# (rows, columns, slice of the embedding, warps, stages) that were fastest on Hopper; others stay correct.
+_TILES = {
+    torch.bfloat16: (128, 256, 64, 8, 3),
+    torch.float32: (64, 128, 32, 4, 3),
+}
+_NARROW = (128, 64, 16, 4, 3)  # keys of 16 columns: D-SMC in label space
+
+
+def attend(queries, keys, values, scale, *, n_values, one_hot, squares=False):
     """Weighted sums of `values` for every query; see `_attend`. Widths must be multiples of 16."""
     n, width = queries.shape
+    rows, columns, slice_, warps, stages = _NARROW if width == 16 else _TILES[queries.dtype]
+    while width % slice_:
+        slice_ //= 2
+    if n_values > 16 or squares:
+        columns = min(columns, 128)  # more accumulators per thread: smaller tiles
     out = torch.empty((n, n_values * (2 if squares else 1)), device=queries.device, dtype=torch.float32)
-    slice_ = slice_ or next(s for s in (64, 32, 16) if width % s == 0)
     _attend[(triton.cdiv(n, rows),)](
         queries, keys, values, out, scale, n, keys.shape[0],
         WIDTH=width, SLICE_=slice_, VALUES=n_values, ONE_HOT=one_hot, SQUARES=squares,
-        ROWS=rows, COLUMNS=columns, TF32=queries.dtype == torch.float32,
-        FLAT=flat, STAGES=stages, num_warps=warps, num_stages=stages,
+        ROWS=rows, COLUMNS=columns, PRECISION="tf32" if queries.dtype == torch.float32 else "ieee",
+        STAGES=stages, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
 
@@ -97,7 +92,8 @@ def attend(
 @triton.jit
 def _select(
     cosines, mass, label, out, effective, reached, target, n_columns,
-    LABELS: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, OWN_MASS: tl.constexpr,
+    LABELS: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
+    OWN_MASS: tl.constexpr,
 ):  # fmt: skip
     """Label shares of the nearest `target` of mass in one row, the boundary counted in part."""
     row = tl.program_id(0).to(tl.int64)

@@ -25,6 +25,7 @@ FUSED_BANDWIDTH = 0.02  # below it exp((cos − 1) / h) may underflow without a 
 FUSED_LABELS = 128
 SELECT_COLUMNS = 32_768
 SELECT_LABELS = 64
+COSINES_AT_ONCE = 1 << 30
 HOST_CHUNK = 1 << 17  # cases moved to the device at a time
 
 
@@ -83,6 +84,8 @@ def multinomial(
     probabilities = np.empty((n, bank.n_labels))
     effective = np.empty(n)
     reached = np.full(n, bandwidth)
+    if kernel == "hard" or not bank.fused:  # these paths hold a matrix of cosines
+        chunk = max(1, min(chunk, COSINES_AT_ONCE // len(bank.vectors)))
     for start in range(0, n, chunk):
         part = slice(start, min(n, start + chunk))
         z = to_device(observations[part], bank)
