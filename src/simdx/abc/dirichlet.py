@@ -99,20 +99,18 @@ def dirichlet(
     n_draws, width = shared.features.shape
     sums = np.empty((z.shape[0], width))
     effective, reached = np.empty(z.shape[0]), np.empty(z.shape[0])
-    step = chunk_size(n_draws, chunk=chunk)
+    step = min(128, chunk_size(n_draws, chunk=chunk))  # stays in cache, measurably faster
     for start in range(0, z.shape[0], step):
         part = slice(start, start + step)
         cosine = _cosines(shared, z[part])
         if kernel == "soft":
-            weight, reached[part] = _soft_weight(cosine, bandwidth), bandwidth
+            weight, total, effective[part] = _soft_weight(cosine, bandwidth)
+            reached[part] = bandwidth
         elif tolerance is not None:
-            weight = (cosine >= np.float32(1 - tolerance - TIE)).astype(np.float32)
+            weight, total, effective[part] = _within_weight(cosine, tolerance)
             reached[part] = tolerance
         else:
-            weight, reached[part] = _nearest_weight(cosine, draws)
-        total = weight.sum(axis=1, dtype=np.float64)
-        squares = np.einsum("ij,ij->i", weight, weight).astype(np.float64)
-        effective[part] = np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+            weight, total, effective[part], reached[part] = _nearest_weight(cosine, draws)
         sums[part] = (weight @ shared.features) / np.where(total > 0, total, 1)[:, None]
     cap = None
     if kernel == "hard" and tolerance is None:
@@ -148,9 +146,8 @@ def dirichlet_trace(
         part = slice(start, start + step)
         cosine = _cosines(shared, z[part])
         for t in range(populations):
-            weight, tolerance[t, part] = _nearest_weight(cosine, max(1, n_draws // 2 ** (t + 1)))
-            total = weight.sum(axis=1)
-            ess[t, part] = total**2 / np.einsum("ij,ij->i", weight, weight)
+            keep = max(1, n_draws // 2 ** (t + 1))
+            weight, total, ess[t, part], tolerance[t, part] = _nearest_weight(cosine, keep)
             mean = (weight @ shared.features[:, :n_labels]) / total[:, None]
             mass[t, part, :] = _spread(mean / mean.sum(axis=1, keepdims=True), shared.possible)
     return Trace(
@@ -169,25 +166,41 @@ def _cosines(shared: SharedDraws, z: Float) -> Float:
     return similarity(similarity(z, shared.means), shared.unit)
 
 
-def _nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float]:
-    """Weight one for the nearest `keep` draws; draws tied at the edge share what is left of it."""
+def _nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float, Float, Float]:
+    """Weight one for the nearest `keep` draws; draws tied at the edge share what is left of it.
+
+    Like its siblings: (weights, their sums, effective number), and here the distance reached.
+    """
     n = cosine.shape[1]
     keep = min(keep, n)
     edge = np.partition(cosine, n - keep, axis=1)[:, n - keep, None]
-    weight = (cosine >= edge).astype(np.float32)
-    if np.any(np.count_nonzero(weight, axis=1) > keep):  # sparse priors repeat the corners exactly
-        above = cosine > edge
-        tied = cosine == edge
-        left = keep - np.count_nonzero(above, axis=1)
-        part = left / np.count_nonzero(tied, axis=1)
-        weight = above + tied * part[:, None].astype(np.float32)
-    return weight, 1 - edge[:, 0].astype(np.float64)
+    inside = cosine >= edge
+    count = np.count_nonzero(inside, axis=1)
+    weight = inside.astype(np.float32)
+    effective = np.full(count.size, float(keep))
+    crowded = np.flatnonzero(count > keep)
+    if crowded.size:  # sparse priors repeat the corners of the simplex to the last bit
+        tied = cosine[crowded] == edge[crowded]
+        n_tied = np.count_nonzero(tied, axis=1)
+        above = count[crowded] - n_tied
+        part = (keep - above) / n_tied
+        weight[crowded] = np.where(tied, part[:, None].astype(np.float32), weight[crowded])
+        effective[crowded] = keep**2 / (above + n_tied * part**2)
+    return weight, np.full(count.size, float(keep)), effective, 1 - edge[:, 0].astype(np.float64)
 
 
-def _soft_weight(cosine: Float, bandwidth: float) -> Float:
-    cosine = cosine - cosine.max(axis=1, keepdims=True)
-    cosine *= np.float32(1 / bandwidth)
-    return np.exp(cosine, out=cosine)
+def _within_weight(cosine: Float, tolerance: float) -> tuple[Float, Float, Float]:
+    inside = cosine >= np.float32(1 - tolerance - TIE)
+    count = np.count_nonzero(inside, axis=1).astype(np.float64)
+    return inside.astype(np.float32), count, count
+
+
+def _soft_weight(cosine: Float, bandwidth: float) -> tuple[Float, Float, Float]:
+    weight = cosine - cosine.max(axis=1, keepdims=True)
+    weight *= np.float32(1 / bandwidth)
+    np.exp(weight, out=weight)
+    total = weight.sum(axis=1, dtype=np.float64)
+    return weight, total, total**2 / np.einsum("ij,ij->i", weight, weight).astype(np.float64)
 
 
 def _spread(rows: Float, possible: Bool) -> Float:
