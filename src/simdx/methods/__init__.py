@@ -20,6 +20,10 @@ _PLACES = {
     "tfidf": ("simdx.baselines.tfidf", "fit_tfidf"),
     "zero-shot": ("simdx.baselines.zero_shot", "fit_zero_shot"),
     "bank-logistic": ("simdx.baselines.bank_logistic", "fit_bank_logistic"),
+    "logits": ("simdx.baselines.logits", "fit_logits"),
+    "elicited": ("simdx.baselines.elicited", "fit_elicited"),
+    "ensemble": ("simdx.baselines.ensemble", "fit_ensemble"),
+    "fidelity": ("simdx.baselines.fidelity", "fit_fidelity"),
 }
 METHODS = tuple(_PLACES)
 

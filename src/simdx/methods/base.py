@@ -34,6 +34,8 @@ class Settings:
     budget: int | None = None
     simulator: str | None = None
     network: str | None = None
+    allow_remote: bool = False  # whether case text may leave this machine
+    replies: str | None = None  # folder in which an asking baseline keeps what was answered
     seed: int = 0
 
 

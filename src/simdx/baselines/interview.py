@@ -1,0 +1,205 @@
+"""The one machine behind the four baselines that ask a language model about the case itself.
+
+A baseline turns a case into questions and a completion into scores per label; this asks, reads, keeps and
+counts. A case's answer is the mean of its readable replies. Replies that cannot be read are counted by
+reason and left out; a case without any readable reply is *unanswered*: its posterior is the prior, and the
+number of replies behind it is zero, so that whoever evaluates can score it or leave it out and say so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simdx.abc.prior import Prior
+from simdx.baselines.parsing import Unreadable
+from simdx.baselines.prompts import VERSION
+from simdx.baselines.replies import Reply, ReplyStore
+from simdx.baselines.scores import posterior_of
+from simdx.baselines.turns import in_turns
+from simdx.errors import BadInput, RunFailed
+from simdx.methods.base import Observations, Settings
+from simdx.simulators import DEFAULT, get_simulator
+from simdx.simulators.base import Completion, Request, Simulator
+from simdx.types import Float, Panel, Posterior, Trace, content_hash
+
+CONTEXT = 6144  # tokens: the longest case reports with their instructions
+SLOTS = 2
+GIVE_UP_AFTER = 20  # failed requests in a row: the server is gone, not the question hard
+CHARACTERS_PER_TOKEN = 4
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request, and how its completion is read: scores in the panel's label order, or Unreadable."""
+
+    request: Request
+    read: Callable[[Completion], Sequence[float]]
+
+
+# case text, its key -> questions
+Ask = Callable[[str, int], list[Question]]
+
+
+@dataclass(frozen=True, slots=True)
+class Interview:
+    """All replies about a batch of cases; errors in transport stand as replies without scores."""
+
+    replies: tuple[tuple[Reply, ...], ...]
+    n_labels: int
+    from_store: int
+
+    @property
+    def scores(self) -> Float:
+        """(N, K) mean of the readable replies; a row of zeros where there is none."""
+        out = np.zeros((len(self.replies), self.n_labels))
+        for row, replies in zip(out, self.replies, strict=True):
+            read = [reply.scores for reply in replies if reply.scores is not None]
+            if read:
+                row[:] = np.mean(read, axis=0)
+        return out
+
+    @property
+    def readable(self) -> Float:
+        """(N,) replies behind each answer."""
+        return np.array([sum(r.scores is not None for r in replies) for replies in self.replies], dtype=float)
+
+    def report(self) -> dict[str, Any]:
+        """Counts and cost, for a record."""
+        every = [reply for replies in self.replies for reply in replies]
+        return {
+            "replies": len(every),
+            "readable": sum(reply.scores is not None for reply in every),
+            "failures": dict(Counter(r.failure for r in every if r.failure).most_common()),
+            "unanswered_cases": int((self.readable == 0).sum()),
+            "from_store": self.from_store,
+            "prompt_tokens": sum(reply.prompt_tokens for reply in every),
+            "completion_tokens": sum(reply.completion_tokens for reply in every),
+            "model_seconds": round(sum(reply.seconds for reply in every), 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What asking would take: calls still to make, and their tokens (estimated from the characters)."""
+
+    calls: int
+    stored: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskingMethod:
+    """A fitted asking baseline: callable like any method, and able to plan, ask and report."""
+
+    panel: Panel
+    simulator: Simulator
+    questions: Ask
+    store: ReplyStore = field(default_factory=ReplyStore)
+    extras: Callable[[Interview], dict[str, Any]] = lambda _: {}
+
+    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+        return self.answer(self.ask(observations), prior), None
+
+    def answer(self, interview: Interview, prior: Prior) -> Posterior:
+        return posterior_of(interview.scores, prior, carried_by=interview.readable)
+
+    def ask(self, observations: Observations, progress: Progress | None = None) -> Interview:
+        """Ask whatever the store does not hold yet."""
+        asked = [self.questions(t, k) for t, k in zip(observations.texts, observations.keys, strict=True)]
+        keys = [[self._key(question) for question in questions] for questions in asked]
+        replies: list[list[Reply | None]] = [[self.store.get(key) for key in row] for row in keys]
+        stored = sum(reply is not None for row in replies for reply in row)
+        missing = [[j for j, reply in enumerate(row) if reply is None] for row in replies]
+        todo = [[asked[i][j].request for j in row] for i, row in enumerate(missing)]
+        done, total, in_a_row = stored, stored + sum(map(len, todo)), 0
+        if progress is not None:
+            progress(done, total)
+        for case, turn, completion in in_turns(self.simulator, todo):
+            j = missing[case][turn]
+            reply = read_reply(asked[case][j], completion)
+            replies[case][j] = reply
+            if completion.ok:
+                self.store.keep(keys[case][j], reply)
+            in_a_row = 0 if completion.ok else in_a_row + 1
+            if in_a_row >= GIVE_UP_AFTER:
+                raise RunFailed(f"{in_a_row} requests in a row failed, the last with: {completion.error}")
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        whole = tuple(tuple(reply or _UNASKED for reply in row) for row in replies)
+        return Interview(whole, len(self.panel.names), stored)
+
+    def plan(self, observations: Observations) -> Plan:
+        """The cost of `ask`, counting the shared beginning of a case's questions once."""
+        calls = stored = prompt = completion = 0
+        for text, key in zip(observations.texts, observations.keys, strict=True):
+            before = ""
+            for question in self.questions(text, key):
+                if self.store.get(self._key(question)) is not None:
+                    stored += 1
+                    continue
+                calls += 1
+                request = question.request
+                prompt += (len(request.prompt) - _shared(before, request.prompt)) // CHARACTERS_PER_TOKEN
+                completion += request.max_tokens
+                before = request.prompt
+        return Plan(calls, stored, prompt, completion)
+
+    def _key(self, question: Question) -> str:
+        # Scores are stored in the panel's order, so the order belongs to the key.
+        return content_hash("reply", VERSION, question.request.key(self.simulator.id), *self.panel.names)
+
+
+_UNASKED = Reply(None, "not asked")
+
+
+def read_reply(question: Question, completion: Completion) -> Reply:
+    cost = (completion.prompt_tokens, completion.completion_tokens, completion.seconds)
+    if not completion.ok:
+        return Reply(None, f"request failed: {completion.error}", *cost)
+    try:
+        return Reply(tuple(float(s) for s in question.read(completion)), None, *cost)
+    except Unreadable as reason:
+        return Reply(None, str(reason), *cost)
+
+
+def simulator_for(settings: Settings) -> Simulator:
+    """The simulator a baseline asks; a remote one only where case text may leave this machine."""
+    name = settings.simulator or DEFAULT
+    simulator = _opened(name)
+    if simulator.remote and not settings.allow_remote:
+        raise BadInput(
+            f"--method {settings.method} would send case text to another machine ('{name}'): "
+            "add --allow-remote (allow_remote=True) to say that it may"
+        )
+    return simulator
+
+
+def store_for(settings: Settings, simulator: Simulator) -> ReplyStore:
+    if settings.replies is None:
+        return ReplyStore()
+    return ReplyStore(Path(settings.replies) / f"{content_hash(simulator.id)[:16]}.jsonl")
+
+
+@lru_cache(maxsize=2)
+def _opened(name: str) -> Simulator:
+    # Several methods ask the same model in one run: weights are loaded once.
+    embedded = not name.startswith(("openai:", "hf:", "scripted"))
+    return get_simulator(name, slots=SLOTS, context=CONTEXT) if embedded else get_simulator(name)
+
+
+def _shared(one: str, other: str) -> int:
+    n = min(len(one), len(other))
+    if one[:n] == other[:n]:
+        return n
+    return next(i for i in range(n) if one[i] != other[i])

@@ -1,0 +1,71 @@
+"""A simulator that answers multiple-choice prompts by rule, with log-probabilities, and counts its calls."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from simdx.embedders import get_embedder
+from simdx.methods import Material
+from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
+from simdx.simulators.stream import stream
+from simdx.types import Bank, Panel
+
+
+class Oracle:
+    """Prefers the option one of whose words is in the case, and the first place of the list by `bias`."""
+
+    remote = False
+
+    def __init__(
+        self,
+        *,
+        answer: Callable[[Request], str] | None = None,
+        bias: float = 0.0,
+        logprobs: bool = True,
+        grammars: bool = False,
+        concurrency: int = 3,
+        fail: Callable[[int], bool] = lambda _: False,
+    ) -> None:
+        self.id = "oracle"
+        self.concurrency = concurrency
+        self.capabilities = Capabilities(
+            logprobs=logprobs, grammars=grammars, seeds=True, system_prompts=True
+        )
+        self.asked: list[Request] = []
+        self._answer = answer
+        self._bias = bias
+        self._fail = fail
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        return stream(requests, self._reply, self.concurrency)
+
+    def close(self) -> None:
+        return None
+
+    def _reply(self, request: Request) -> Completion:
+        self.asked.append(request)
+        if self._fail(len(self.asked)):
+            return failed("the server is gone")
+        options = re.findall(r"^([A-Z])\. (.+)$", request.prompt, flags=re.M)
+        if not options:
+            return Completion("words", "stop", len(request.prompt) // 4, 1, 0.01)
+        case = request.prompt.split("Possible diagnoses")[0]
+        weights = [1.0 + 8.0 * (name in case) for _, name in options]
+        weights[0] += self._bias
+        top = tuple(
+            (letter, math.log(w / sum(weights))) for (letter, _), w in zip(options, weights, strict=True)
+        )
+        best = max(top, key=lambda t: t[1])[0]
+        text = self._answer(request) if self._answer else best
+        return Completion(
+            text, "stop", len(request.prompt) // 4, 1, 0.01, logprobs=(TokenLogprobs(best, 0.0, top),)
+        )
+
+
+@pytest.fixture
+def toy(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material:
+    return Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))

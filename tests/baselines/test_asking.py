@@ -1,0 +1,213 @@
+"""The four baselines that ask a language model, over a simulator that answers by rule."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.abc.prior import Prior
+from simdx.baselines import interview as machine
+from simdx.baselines.estimate import Speed, measure
+from simdx.baselines.interview import AskingMethod, Plan
+from simdx.baselines.logits import rotations
+from simdx.classifier import Classifier
+from simdx.errors import BadInput, RunFailed
+from simdx.methods import Material, Settings, fit_method
+from simdx.simulators.base import Request, Simulator
+from simdx.types import Bank, Panel
+from tests.baselines.conftest import Oracle
+
+METHODS = ("logits", "elicited", "ensemble", "fidelity")
+CASES = ("an apple fell", "down the river", "a loud engine", "another apple")
+TRUTH = [0, 1, 2, 0]
+
+
+def guesses(request: Request) -> str:
+    """Three distinct guesses, the label named in the case first."""
+    case = request.prompt.split("Possible")[0]
+    right = next(
+        letter for letter, name in zip("ABC", ("apple", "river", "engine"), strict=True) if name in case
+    )
+    others = [letter for letter in "ABC" if letter != right]
+    return f"{right}: 0.70\n{others[0]}: 0.20\n{others[1]}: 0.10"
+
+
+def fitted(
+    toy: Material, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
+) -> AskingMethod:
+    monkeypatch.setattr(machine, "_opened", lambda name: simulator)
+    found = fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))  # type: ignore[arg-type]
+    assert isinstance(found, AskingMethod)
+    return found
+
+
+def oracle_for(method: str, **options: object) -> Oracle:
+    return Oracle(answer=guesses if method == "elicited" else None, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", METHODS)
+class TestContract:
+    def test_answers(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        infer = fitted(toy, method, oracle_for(method), monkeypatch)
+        posterior, trace = infer(toy.observe(CASES), Prior.uniform(3))
+        assert trace is None
+        assert posterior.probabilities.argmax(axis=1).tolist() == TRUTH
+        np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)
+        calls = {"logits": 3, "elicited": 1, "ensemble": 8, "fidelity": 10}[method]
+        assert posterior.effective_simulations.tolist() == [calls] * 4
+
+    def test_prior(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        infer = fitted(toy, method, oracle_for(method), monkeypatch)
+        seen = toy.observe(CASES)
+        zero = infer(seen, Prior(np.array([0.0, 0.5, 0.5]), 3.0))[0].probabilities
+        assert (zero[:, 0] == 0).all()
+        np.testing.assert_allclose(zero.sum(axis=1), 1)
+
+    def test_nothing_is_asked_twice_and_no_text_is_kept(
+        self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        first = oracle_for(method)
+        infer = fitted(toy, method, first, monkeypatch, replies=str(tmp_path / "replies"))
+        p = infer(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        second = oracle_for(method)
+        again = fitted(toy, method, second, monkeypatch, replies=str(tmp_path / "replies"))
+        assert again.plan(toy.observe(CASES)).calls == 0
+        q = again(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        assert not second.asked
+        np.testing.assert_array_equal(p, q)
+        written = "".join(path.read_text() for path in (tmp_path / "replies").iterdir())
+        assert written
+        assert not any(word in written for word in ("apple", "river", "engine", "diagnos"))
+
+    def test_a_killed_run_goes_on(
+        self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        # The server dies in the middle, and the kill leaves half a line behind.
+        monkeypatch.setattr(machine, "GIVE_UP_AFTER", 2)
+        dying = oracle_for(method, fail=lambda n: n > 2, concurrency=1)
+        infer = fitted(toy, method, dying, monkeypatch, replies=str(tmp_path / "replies"))
+        with pytest.raises(RunFailed, match="2 requests in a row"):
+            infer(toy.observe(CASES), Prior.uniform(3))
+        (path,) = (tmp_path / "replies").iterdir()
+        path.write_text(path.read_text() + '{"key": "half')
+        well = oracle_for(method)
+        whole = fitted(toy, method, well, monkeypatch, replies=str(tmp_path / "replies"))
+        p = whole(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        asked = {"logits": 12, "elicited": 4, "ensemble": 32, "fidelity": 40}[method]
+        assert len(well.asked) == asked - 2
+        assert p.argmax(axis=1).tolist() == TRUTH
+        assert all(
+            json.loads(line)["key"] for line in path.read_text().splitlines() if line != '{"key": "half'
+        )
+
+    def test_a_remote_simulator_needs_permission(
+        self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        far = oracle_for(method)
+        far.remote = True
+        with pytest.raises(BadInput, match="--allow-remote"):
+            fitted(toy, method, far, monkeypatch)
+        assert not far.asked
+        assert fitted(toy, method, far, monkeypatch, allow_remote=True).simulator is far
+
+
+def test_questions_of_a_case_are_asked_in_turn(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Oracle(concurrency=1)
+    fitted(toy, "ensemble", one, monkeypatch)(toy.observe(CASES), Prior.uniform(3))
+    first_lines = [request.prompt.splitlines()[1] for request in one.asked]
+    assert first_lines == [case for case in CASES for _ in range(8)]
+
+
+def test_rotations_cancel_a_preference_for_places(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    biased = Oracle(bias=30.0)  # always says the first option, whatever it is
+    infer = fitted(toy, "logits", biased, monkeypatch)
+    interview = infer.ask(toy.observe(CASES))
+    assert infer.answer(interview, Prior.uniform(3)).probabilities.argmax(axis=1).tolist() == TRUTH
+    extras = infer.extras(interview)
+    assert extras["position_mass"][0] > 0.6
+    assert sum(extras["position_mass"]) == pytest.approx(1, abs=1e-3)
+    assert extras["order_changes_answer"] == 1.0
+    fair = fitted(toy, "logits", Oracle(), monkeypatch)
+    assert fair.extras(fair.ask(toy.observe(CASES)))["order_changes_answer"] == 0.0
+
+
+def test_rotations_are_spread_and_begin_with_the_list_itself() -> None:
+    assert rotations(6, 8) == (0, 1, 2, 3, 4, 5)
+    assert rotations(6, 3) == (0, 2, 4)
+    assert rotations(7, 1) == (0,)
+
+
+def test_logits_are_probed_for_first(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="no log-probabilities"):
+        fitted(toy, "logits", Oracle(logprobs=False), monkeypatch)
+
+
+def test_unreadable_replies_are_counted_and_never_replaced(
+    toy: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mumble(request: Request) -> str:
+        case = request.prompt.split("Possible")[0]
+        return "It could be several things" if "river" in case else "A"
+
+    infer = fitted(toy, "ensemble", Oracle(answer=mumble), monkeypatch)
+    interview = infer.ask(toy.observe(CASES))
+    report = interview.report()
+    assert report["replies"] == 32
+    assert report["readable"] == 24
+    assert report["failures"] == {"no letter": 8}
+    assert report["unanswered_cases"] == 1
+    prior = Prior(np.array([0.2, 0.3, 0.5]), 3.0)
+    posterior = infer.answer(interview, prior)
+    np.testing.assert_allclose(posterior.probabilities[1], prior.probabilities)
+    assert posterior.effective_simulations.tolist() == [8, 0, 8, 8]
+
+
+def test_fidelity_counts_samples_with_their_own_seeds(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = Oracle(answer=lambda request: "AB"[(request.seed or 0) % 2])
+    infer = fitted(toy, "fidelity", sampler, monkeypatch, budget=16, seed=3)
+    p = infer(toy.observe(CASES[:2]), Prior.uniform(3))[0].probabilities
+    assert len({request.seed for request in sampler.asked}) == 32
+    np.testing.assert_allclose(p[:, 0] * 16, np.round(p[:, 0] * 16))  # shares of sixteen
+    assert (p[:, 2] == 0).all()
+    assert (p[:, :2] > 0).all()  # one of 2^16 that sixteen fair seeds agree
+    alone = infer(toy.observe(CASES[1:2]), Prior.uniform(3))[0].probabilities
+    np.testing.assert_array_equal(alone[0], p[1])
+
+
+def test_grammars_are_used_where_they_are_obeyed(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    for method in ("elicited", "ensemble", "fidelity"):
+        for able in (True, False):
+            asked = oracle_for(method, grammars=able)
+            fitted(toy, method, asked, monkeypatch)(toy.observe(CASES[:1]), Prior.uniform(3))
+            assert all((request.grammar is not None) == able for request in asked.asked)
+
+
+def test_a_plan_counts_the_shared_beginning_once(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    infer = fitted(toy, "ensemble", Oracle(), monkeypatch)
+    long = "word " * 2000 + "apple"
+    plan = infer.plan(toy.observe([long]))
+    assert plan.calls == 8
+    assert 2500 < plan.prompt_tokens < 3000  # 10,000 characters once, and eight short instructions
+    assert Speed(100.0, 10.0).seconds(Plan(1, 0, 1000, 50)) == pytest.approx(15)
+
+
+def test_speed_is_measured_or_unknown() -> None:
+    found = measure(Oracle())
+    assert found is not None
+    assert found.reading > 0
+    assert found.writing > 0
+    assert measure(Oracle(fail=lambda _: True)) is None
+
+
+def test_the_front_door_asks_the_scripted_simulator(
+    toy_panel: Panel, toy_bank: Bank, private_home: object
+) -> None:
+    # Phrases about pain are no letter: the answer must be the prior, carried by no reply.
+    door = Classifier(toy_panel, toy_bank, method="ensemble", simulator="scripted", embedder="hashing")
+    answer = door.infer("an apple", prior={"apple": 0.5})
+    assert answer.posterior_in_class["apple"] == pytest.approx(0.5)
+    assert answer.effective_simulations == 0

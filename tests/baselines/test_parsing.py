@@ -1,0 +1,102 @@
+"""Strict reading: what counts as an answer, and what does not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from simdx.baselines.parsing import Unreadable, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.prompts import PARAPHRASES, guesses_grammar, letter_grammar, multiple_choice
+from simdx.errors import BadInput
+from simdx.simulators.base import Completion, TokenLogprobs
+
+OPTIONS = ("oral mucocele", "atrophic glossitis", "cancer")
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [("A", 0), (" B.", 1), ("(C)", 2), ("B. atrophic glossitis", 1), ("Cancer.", 2), ("A: oral mucocele", 0)],
+)
+def test_letters_that_are_read(text: str, position: int) -> None:
+    assert read_letter(text, OPTIONS) == position
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "D",
+        "a",
+        "The answer is A",
+        "A or B",
+        "B. oral mucocele",
+        "A\nB",
+        "Both",
+        "1",
+        "A cancer of the mouth",
+    ],
+)
+def test_letters_that_are_not(text: str) -> None:
+    with pytest.raises(Unreadable):
+        read_letter(text, OPTIONS)
+
+
+def test_guesses_share_what_they_leave() -> None:
+    assert read_guesses("B: 0.60\nA: 0.20\n", 4, 2) == pytest.approx([0.2, 0.6, 0.1, 0.1])
+
+
+def test_guesses_above_one_are_divided_by_their_sum() -> None:
+    assert read_guesses("A: 1.00\nB: 0.60\nC: 0.40", 4, 3) == pytest.approx([0.5, 0.3, 0.2, 0.0])
+
+
+def test_guesses_for_every_option_sum_to_one() -> None:
+    assert read_guesses("A: .2\nB: 0.2\nC: 0", 3, 3) == pytest.approx([0.5, 0.5, 0.0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "A: 0.5", "A: 0.5\nA: 0.4", "A: 0.5\nD: 0.2", "A: 50%\nB: 20%", "A: 0\nB: 0", "A: 1.5\nB: 0.1",
+     "1. A: 0.5\n2. B: 0.2", "A: 0.5\nB: 0.3\nC: 0.1"],
+)  # fmt: skip
+def test_guesses_that_are_not(text: str) -> None:
+    with pytest.raises(Unreadable):
+        read_guesses(text, 3, 2)
+
+
+def _tokens(*top: tuple[str, float]) -> Completion:
+    return Completion("A", logprobs=(TokenLogprobs("A", 0.0, tuple((t, math.log(p)) for t, p in top)),))
+
+
+def test_option_tokens_with_and_without_a_space_are_one() -> None:
+    assert read_option_tokens(_tokens(("A", 0.2), (" A", 0.1), ("B", 0.1), ("The", 0.5)), 2) == pytest.approx(
+        [0.75, 0.25]
+    )
+
+
+def test_an_unlisted_option_gets_the_bound_and_no_option_is_a_failure() -> None:
+    assert read_option_tokens(_tokens(("A", 0.8), ("The", 0.1)), 2) == pytest.approx([8 / 9, 1 / 9])
+    with pytest.raises(Unreadable, match="no option"):
+        read_option_tokens(_tokens(("The", 0.8), ("I", 0.1)), 2)
+    with pytest.raises(Unreadable, match="no log-probabilities"):
+        read_option_tokens(Completion("A"), 2)
+
+
+def test_the_case_and_its_options_come_before_the_instruction() -> None:
+    prompts = [multiple_choice("some text", OPTIONS, phrase) for phrase in PARAPHRASES]
+    assert len(set(prompts)) == 8
+    beginning = prompts[0][: prompts[0].index("C. cancer")]
+    assert all(prompt.startswith(beginning) for prompt in prompts)
+
+
+def test_more_labels_than_letters_are_refused() -> None:
+    with pytest.raises(BadInput, match="26"):
+        multiple_choice("text", [f"label {i}" for i in range(27)], "choose")
+
+
+def test_grammars_name_every_option_and_never_one_twice() -> None:
+    assert letter_grammar(3) == 'root ::= "A" | "B" | "C"'
+    rules = dict(line.split(" ::= ") for line in guesses_grammar(3, 2).splitlines())
+    assert set(rules) == {"p", "root", "after-a", "after-b", "after-c"}
+    assert '"B: "' not in rules["after-b"]
+    assert rules["root"].count("after-") == 3
