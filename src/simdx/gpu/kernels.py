@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-BISECTIONS = 27  # cosines in [-1, 1]: an interval of 2^-26, below single precision
+BISECTIONS = 21  # the last bracket is at most 1e-6 wide: what the numpy engine calls a tie
 SLICE = 128  # columns of the embedding held at a time
 
 
@@ -90,59 +90,83 @@ def attend(queries, keys, values, scale, *, n_values, one_hot, squares=False):
 
 
 @triton.jit
-def _select(
-    cosines, mass, label, out, effective, reached, target, n_columns,
-    LABELS: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr,
-    OWN_MASS: tl.constexpr,
-):  # fmt: skip
-    """Label shares of the nearest `target` of mass in one row, the boundary counted in part."""
-    row = tl.program_id(0).to(tl.int64)
-    column = tl.arange(0, BLOCK)
+def _load_part(cosines, mass, label, row, base, n_columns, start, BLOCK: tl.constexpr):
+    """One part of a row: cosines, labels and prior masses; what lies past the end has no mass."""
+    column = start + tl.arange(0, BLOCK)
     valid = column < n_columns
     value = tl.load(cosines + row * n_columns + column, mask=valid, other=-2.0)
     own = tl.load(label + column, mask=valid, other=0)
-    base = row * LABELS if OWN_MASS else 0
-    weight = tl.load(mass + base + own, mask=valid, other=0.0)
+    return value, own, tl.load(mass + base + own, mask=valid, other=0.0)
+
+
+@triton.jit
+def _kept(value, weight, low, high, part):
+    """Mass kept: whole above the bracket, in part inside it."""
+    return tl.where(value > high, weight, tl.where(value > low, weight * part, 0.0))
+
+
+@triton.jit
+def _select(
+    cosines, mass, label, out, effective, reached, target, n_columns,
+    LABELS: tl.constexpr, LANES: tl.constexpr, FIRST: tl.constexpr, SECOND: tl.constexpr,
+    STEPS: tl.constexpr, OWN_MASS: tl.constexpr,
+):  # fmt: skip
+    """Label shares of the nearest `target` of mass in one row, the boundary counted in part.
+
+    A row is held as two parts, because blocks are powers of two: 6,000 columns are 4,096 + 2,048.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    base = row * LABELS if OWN_MASS else row * 0
+    value, own, weight = _load_part(cosines, mass, label, row, base, n_columns, 0, FIRST)
+    value2, own2, weight2 = _load_part(cosines, mass, label, row, base, n_columns, FIRST, SECOND)
     low = -1.001
-    high = tl.max(value)
-    mass_low = tl.sum(weight)
+    high = tl.maximum(tl.max(value), tl.max(value2))
+    mass_low = tl.sum(weight) + tl.sum(weight2)
     mass_high = 0.0
     lightest = tl.min(tl.where(weight > 0, weight, 1.0))
+    # The first look is at the mean: what is wanted nearly always lies above it.
+    middle = (
+        tl.sum(tl.where(value > -1.5, value, 0.0)) + tl.sum(tl.where(value2 > -1.5, value2, 0.0))
+    ) / n_columns
     step = 0
-    # A bracket that holds less than two atoms holds exactly the boundary one: most rows end early.
+    # A bracket that holds less than two atoms holds exactly the boundary one.
     while (step < STEPS) & (mass_low - mass_high > 1.5 * lightest):
-        middle = 0.5 * (low + high)
-        above = tl.sum(tl.where(value > middle, weight, 0.0))
+        above = tl.sum(tl.where(value > middle, weight, 0.0)) + tl.sum(
+            tl.where(value2 > middle, weight2, 0.0)
+        )
         enough = above >= target
         low = tl.where(enough, middle, low)
         mass_low = tl.where(enough, above, mass_low)
         high = tl.where(enough, high, middle)
         mass_high = tl.where(enough, mass_high, above)
+        middle = 0.5 * (low + high)
         step += 1
-    # Everything above `high` is inside; what lies in (low, high] is one block and counts in part.
-    sure = tl.where(value > high, weight, 0.0)
-    edge = tl.where((value > low) & (value <= high), weight, 0.0)
-    rest = target - mass_high
-    kept = sure + edge * (rest / tl.maximum(tl.sum(edge), 1e-30))
+    part = (target - mass_high) / tl.maximum(mass_low - mass_high, 1e-30)
+    kept = _kept(value, weight, low, high, part)
+    kept2 = _kept(value2, weight2, low, high, part)
     tl.store(reached + row, 1.0 - high)
-    tl.store(effective + row, target * target / tl.maximum(tl.sum(kept * kept), 1e-30))
+    squares = tl.sum(kept * kept) + tl.sum(kept2 * kept2)
+    tl.store(effective + row, target * target / tl.maximum(squares, 1e-30))
     lane = tl.arange(0, LANES)
     shares = tl.zeros((LANES,), dtype=tl.float32)
     for k in range(LABELS):
-        shares = tl.where(lane == k, tl.sum(tl.where(own == k, kept, 0.0)), shares)
+        share = tl.sum(tl.where(own == k, kept, 0.0)) + tl.sum(tl.where(own2 == k, kept2, 0.0))
+        shares = tl.where(lane == k, share, shares)
     tl.store(out + row * LABELS + lane, shares / target, mask=lane < LABELS)
 
 
-def select(cosines, mass, label, target, *, warps=8):
+def select(cosines, mass, label, target, *, warps=4):
     """(shares (N, K), effective (N,), distance reached (N,)) of the nearest `target` of mass per row."""
     n, columns = cosines.shape
     labels = mass.shape[-1]
+    first = max(16, triton.next_power_of_2(columns) // 2)
+    second = max(16, triton.next_power_of_2(max(1, columns - first)))
     out = torch.empty((n, labels), device=cosines.device, dtype=torch.float32)
     effective = torch.empty(n, device=cosines.device, dtype=torch.float32)
     reached = torch.empty(n, device=cosines.device, dtype=torch.float32)
     _select[(n,)](
         cosines, mass, label, out, effective, reached, target, columns,
-        LABELS=labels, LANES=triton.next_power_of_2(labels), BLOCK=triton.next_power_of_2(columns),
+        LABELS=labels, LANES=triton.next_power_of_2(labels), FIRST=first, SECOND=second,
         STEPS=BISECTIONS, OWN_MASS=mass.dim() == 2 and mass.shape[0] == n and n > 1, num_warps=warps,
     )  # fmt: skip
     return out, effective, reached
