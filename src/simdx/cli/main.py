@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from simdx.cli import audit, bank, classify, models, panel, serve, token
+from simdx.cli import audit, bank, classify, evaluate, models, panel, review, serve, token
 from simdx.errors import SimdxError
 
 app = typer.Typer(
@@ -25,9 +25,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("classify")(classify.classify)
+app.command("evaluate")(evaluate.evaluate)
 app.add_typer(panel.app, name="panel")
 app.add_typer(models.app, name="models")
 app.add_typer(bank.app, name="bank")
+app.add_typer(review.app, name="review")
 app.command("serve")(serve.serve)
 app.add_typer(token.app, name="token")
 app.add_typer(audit.app, name="audit")
