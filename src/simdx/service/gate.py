@@ -74,6 +74,8 @@ class Gate:
         try:
             self._admit(request.scope, caller)
             body = await self._body(request.scope, receive)
+            if body and not _is_json(request.scope):
+                raise Problem("wrong-type", "Send the body as application/json.")
             await self._app(request.scope, _Replay(body, receive), request.send)
         except Problem as problem:
             await self._refuse(request, problem)
@@ -198,6 +200,11 @@ def _header(scope: Scope, name: bytes) -> str:
         if key == name:
             return str(value.decode("latin-1"))
     return ""
+
+
+def _is_json(scope: Scope) -> bool:
+    media = _header(scope, b"content-type").split(";")[0].strip().lower()
+    return media == "application/json" or (media.startswith("application/") and media.endswith("+json"))
 
 
 def _host(scope: Scope) -> str:

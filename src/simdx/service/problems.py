@@ -105,7 +105,8 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     for error in list(errors)[:20]:
         # Keys of the request's own making (a prior's label names) are values too: keep only our names.
         loc = [str(p) for p in error.get("loc", ()) if isinstance(p, int) or str(p) in _FIELD_NAMES]
-        listed.append({"where": ".".join(loc) or "body", "why": _reason(error)})
+        place = ".".join(loc[1:] if len(loc) > 1 else loc)
+        listed.append({"where": place or "body", "why": _reason(error)})
     first = listed[0]
     kind = "empty-text" if "empty_text" in kinds else "invalid-body"
     return Problem(kind, f"{first['where']}: {first['why']}.", errors=listed)

@@ -31,7 +31,9 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
         import uvicorn
 
         from simdx.service.app import create_app
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "simdx":
+            raise
         raise MissingExtra("the service", "service") from None
     listener = _bind(config.host, config.port)
     try:

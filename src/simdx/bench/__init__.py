@@ -1,0 +1,1 @@
+"""Speed, measured: one file per bench, each with `run() -> dict`."""

@@ -1,0 +1,239 @@
+"""How many requests a second the service answers, how evenly, and whether its memory stays flat.
+
+The service runs in a second process on loopback with the default embedder; this process is the load:
+64 clients that each send a request, wait for the answer and send the next, over kept-alive connections.
+Both share the machine's cores, so the load generator does as little as it can: one protocol object a
+client, requests encoded in advance, answers counted by their headers and checked by status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simdx.errors import RunFailed
+
+CLIENTS = 64
+SECONDS = 30.0
+WARM_UP_SECONDS = 3.0
+PANEL = "oral-lesions"
+
+
+def run(
+    *, seconds: float = SECONDS, clients: int = CLIENTS, requests: int | None = None, panel: str = PANEL
+) -> dict[str, Any]:
+    """Measure; with `requests`, until that many are answered instead of for `seconds`."""
+    texts = _texts(panel)
+    direct = _direct(panel, texts)
+    with (
+        tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder,
+        _service(Path(folder), panel) as address,
+    ):
+        process, host, port = address
+        bodies = [_request(host, port, panel, text) for text in texts]
+        asyncio.run(_load(host, port, bodies, clients, WARM_UP_SECONDS, None))
+        start = _rss_mb(process.pid)
+        outcome = asyncio.run(_load(host, port, bodies, clients, None if requests else seconds, requests))
+        end = _rss_mb(process.pid)
+    if not outcome.milliseconds:
+        raise RunFailed("the service answered nothing while it was measured")
+    ordered = sorted(outcome.milliseconds)
+    return {
+        "rps": round(len(ordered) / outcome.seconds, 1),
+        "p50_ms": round(_quantile(ordered, 0.5), 2),
+        "p99_ms": round(_quantile(ordered, 0.99), 2),
+        "errors": outcome.errors,
+        "rss_start_mb": round(start, 1),
+        "rss_end_mb": round(end, 1),
+        "direct_cases_per_s": round(direct, 1),
+        "requests": len(ordered),
+        "clients": clients,
+        "seconds": round(outcome.seconds, 2),
+        "cores": os.cpu_count(),
+    }
+
+
+# --------------------------------------------------------------------------- the service
+
+
+@contextmanager
+def _service(home: Path, panel: str) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """A service as a user would start it, on a free port, with an audit log of its own."""
+    command = [
+        sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", panel,
+        "--audit", f"sqlite:///{home / 'audit.sqlite3'}", "--audit-key", str(home / "audit.key"),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        yield (process, *_announced(process))
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def _announced(process: subprocess.Popen[str]) -> tuple[str, int]:
+    """The address in the line the service prints once it listens."""
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        if found := re.search(r"http://([\d.]+):(\d+)", line):
+            return found.group(1), int(found.group(2))
+        said.append(" ".join(line.split()))
+    raise RunFailed(f"the service did not start: {' '.join(said)[-200:] or 'no word from it'}")
+
+
+# --------------------------------------------------------------------------- the load
+
+
+@dataclass(slots=True)
+class _Outcome:
+    milliseconds: list[float] = field(default_factory=list)
+    errors: int = 0
+    seconds: float = 0.0
+
+
+class _Client(asyncio.Protocol):
+    """One connection that always has one request under way until it is told to stop."""
+
+    def __init__(self, bodies: Sequence[bytes], first: int, step: int, load: _Load) -> None:
+        self._bodies, self._next, self._step, self._load = bodies, first, step, load
+        self._buffer = bytearray()
+        self._left: int | None = None
+        self._good = False
+        self._sent = 0.0
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._send()
+
+    def _send(self) -> None:
+        assert self._transport is not None
+        self._sent = time.perf_counter()
+        self._transport.write(self._bodies[self._next % len(self._bodies)])
+        self._next += self._step
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if self._left is None:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = bytes(self._buffer[:end]).lower()
+            length = re.search(rb"content-length: (\d+)", head)
+            self._good = head.startswith(b"http/1.1 200") and length is not None
+            self._left = end + 4 + (int(length.group(1)) if length else 0)
+        if len(self._buffer) < self._left:
+            return
+        del self._buffer[: self._left]
+        self._left = None
+        if self._load.note(1e3 * (time.perf_counter() - self._sent), self._good):
+            self._send()
+        elif self._transport is not None:
+            self._transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._load.gone()
+
+
+class _Load:
+    def __init__(self, clients: int, seconds: float | None, requests: int | None) -> None:
+        self.outcome = _Outcome()
+        self.done = asyncio.Event()
+        self._clients = clients
+        self._requests = requests
+        self._started = time.perf_counter()
+        self._until = self._started + seconds if seconds is not None else float("inf")
+
+    def note(self, milliseconds: float, good: bool) -> bool:
+        """Count an answer; False tells the client to stop."""
+        if good:
+            self.outcome.milliseconds.append(milliseconds)
+        else:
+            self.outcome.errors += 1
+        self.outcome.seconds = time.perf_counter() - self._started
+        if self._requests is not None and len(self.outcome.milliseconds) >= self._requests:
+            return False
+        return time.perf_counter() < self._until
+
+    def gone(self) -> None:
+        self._clients -= 1
+        if self._clients == 0:
+            self.done.set()
+
+
+async def _load(
+    host: str, port: int, bodies: Sequence[bytes], clients: int, seconds: float | None, requests: int | None
+) -> _Outcome:
+    load = _Load(clients, seconds, requests)
+    loop = asyncio.get_running_loop()
+    for i in range(clients):
+        await loop.create_connection(lambda i=i: _Client(bodies, i, clients, load), host, port)  # type: ignore[misc]
+    await load.done.wait()
+    return load.outcome
+
+
+def _request(host: str, port: int, panel: str, text: str) -> bytes:
+    body = json.dumps({"panel": panel, "text": text}).encode("utf-8")
+    head = (
+        f"POST /v1/classify HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+# --------------------------------------------------------------------------- beside it
+
+
+def _texts(panel: str) -> list[str]:
+    """Texts in the panel's register: its own simulations, two joined so that none is in the bank."""
+    from simdx.bank.files import packaged_bank
+    from simdx.panels import load_source
+
+    texts = packaged_bank(load_source(panel)).texts
+    half = len(texts) // 2
+    return [f"{a} {b}" for a, b in zip(texts[:half], texts[half:], strict=False)]
+
+
+def _direct(panel: str, texts: Sequence[str], seconds: float = 3.0, batch: int = 64) -> float:
+    """Cases a second through the Python front door, whole answers, in batches, without HTTP."""
+    from simdx.classifier import Classifier
+
+    classifier = Classifier(panel)
+    classifier.infer(list(texts[:batch]))
+    started, done = time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        start = done % max(1, len(texts) - batch)
+        done += len(classifier.infer(list(texts[start : start + batch])))
+    return done / (time.perf_counter() - started)
+
+
+def _rss_mb(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            found = re.search(r"VmRSS:\s+(\d+) kB", file.read())
+    except OSError:
+        found = None
+    return int(found.group(1)) / 1024 if found else float("nan")
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float:
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]

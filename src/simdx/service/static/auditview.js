@@ -1,0 +1,52 @@
+// The audit view: the log, latest first, and whether its chain holds.
+
+import { call } from "./api.js";
+import { $, el, percent } from "./dom.js";
+
+const state = { before: null, chosen: null };
+
+export async function load({ older = false, chosen = null } = {}) {
+  if (!older) { state.before = null; $("audit-rows").replaceChildren(); state.chosen = chosen; }
+  const query = new URLSearchParams({ limit: "50" });
+  if (state.before) query.set("before", state.before);
+  if ($("audit-kind").value) query.set("kind", $("audit-kind").value);
+  if (chosen) query.set("id", chosen);
+  try {
+    const { data } = await call(`/v1/audit?${query}`);
+    $("audit-rows").append(...data.records.map(line));
+    state.before = data.records.at(-1)?.seq ?? null;
+    $("audit-more").hidden = Boolean(chosen) || data.records.length < 50;
+    $("audit-said").className = "hint";
+    $("audit-said").textContent = chosen && !data.records.length ? "That answer is not in the log." :
+      `${data.count} records. Head of the chain: ${data.head.slice(0, 16)}…`;
+  } catch (error) {
+    $("audit-said").className = "bad";
+    $("audit-said").textContent = error.message;
+  }
+}
+
+function line(record) {
+  const answer = record.answer ?? {};
+  const p = answer.posterior?.[answer.label];
+  const said = record.kind === "cds-feedback" ? answer.outcome : (answer.label ?? "none of these") + (p === undefined ? "" : `, ${percent(p, 0)}`);
+  const action = answer.decision?.action;
+  return el("tr", { class: record.id === state.chosen ? "chosen" : null },
+    el("td", { class: "num" }, String(record.seq)), el("td", { class: "num" }, record.at.replace("T", " ").replace("Z", "")),
+    el("td", {}, record.kind), el("td", {}, record.caller), el("td", {}, record.panel), el("td", {}, said),
+    el("td", {}, action ? el("span", { class: "pill", "data-action": action }, action) : answer.agrees === undefined ? "" : answer.agrees ? "agrees" : "differs"),
+    el("td", { class: "mono", title: record.hash }, record.hash.slice(0, 12)));
+}
+
+export async function verify() {
+  const said = $("audit-said");
+  said.className = "hint";
+  said.textContent = "Walking the chain…";
+  try {
+    const { data } = await call("/v1/audit/verify");
+    said.className = data.ok ? "good" : "bad";
+    said.textContent = data.ok ? `The chain holds over ${data.records} records.` : `The chain does not hold: ${data.problem}.`;
+  } catch (error) {
+    said.className = "bad";
+    said.textContent = error.message;
+  }
+}

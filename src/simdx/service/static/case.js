@@ -1,0 +1,230 @@
+// The case view: ask, show the answer, ask again under another prior as a slider moves.
+
+import { call } from "./api.js";
+import { $, bits, el, percent } from "./dom.js";
+import { partners, segments, sentences } from "./match.js";
+import { gauge, split, spread, ternary } from "./pictures.js";
+import { even, latestOnly, moved } from "./priors.js";
+
+const DRAWS = 180;
+const ACTIONS = { accept: "Accept", test: "Test further", review: "Send to review" };
+const state = { panel: null, prior: null, observation: null, answerId: null, text: "", rows: new Map() };
+
+export function setPanel(panel) {
+  state.panel = panel;
+  state.prior = even(panel.labels.map((l) => l.name));
+  state.observation = null;
+  $("panel-about").textContent = panel.description;
+  $("panel-notice").textContent = panel.notice;
+  $("method").replaceChildren(...panel.methods.map((m) => el("option", { value: m }, m)));
+  for (const id of ["result", "evidence-card", "after"]) $(id).hidden = true;
+}
+
+function complain(message) {
+  const field = $("text"), said = $("text-error");
+  said.textContent = message ?? "";
+  said.hidden = !message;
+  if (message) { field.setAttribute("aria-invalid", "true"); field.focus(); } else field.removeAttribute("aria-invalid");
+}
+
+export async function classify(event, showAlert) {
+  event?.preventDefault();
+  const text = $("text").value;
+  if (!text.trim()) { complain("The case is empty: paste or type a description first."); return; }
+  complain(null);
+  showAlert(null);
+  const button = $("classify");
+  button.disabled = true;
+  $("result").classList.add("stale");
+  try {
+    const started = performance.now();
+    const { data } = await call("/v1/explore", {
+      panel: state.panel.id, text, prior: state.prior, method: $("method").value, draws: DRAWS });
+    state.text = text;
+    state.observation = data.observation;
+    buildRows();
+    show(data, performance.now() - started);
+    showEvidence(data.answer);
+    for (const id of ["result", "evidence-card", "after"]) $(id).hidden = false;
+    $("feedback-said").textContent = "";
+  } catch (error) {
+    if (["empty-text", "invalid-body", "bad-input", "too-large"].includes(error.kind)) complain(error.message);
+    else showAlert(error.message);
+  } finally {
+    button.disabled = false;
+    $("result").classList.remove("stale");
+  }
+}
+
+const reinfer = latestOnly(async (prior) => {
+  const started = performance.now();
+  try {
+    const body = { prior, method: $("method").value, draws: DRAWS };
+    let reply;
+    try {
+      reply = await call(`/v1/explore/${state.observation}`, body);
+    } catch (error) {
+      if (error.kind !== "gone") throw error;
+      // The service kept the case only for a while: bring it again.
+      reply = await call("/v1/explore", { ...body, panel: state.panel.id, text: state.text });
+      state.observation = reply.data.observation;
+    }
+    show(reply.data, performance.now() - started);
+  } catch (error) {
+    $("took").textContent = error.message;
+  }
+});
+
+function changePrior(prior) {
+  state.prior = prior;
+  showPrior();
+  if (state.observation) reinfer(prior);
+}
+
+function buildRows() {
+  state.rows.clear();
+  $("labels").replaceChildren(...state.panel.labels.map((label, k) => {
+    const value = el("span", { class: "label-value" });
+    const fill = el("div", { class: "fill" }), whisker = el("div", { class: "whisker" }), tick = el("div", { class: "tick" });
+    const slider = el("input", { type: "range", id: `prior-${k}`, min: 0, max: 100, step: 1, "data-label": label.name,
+      oninput: (event) => changePrior(moved(state.prior, label.name, Number(event.target.value) / 100)) });
+    const output = el("output", { for: `prior-${k}` });
+    const row = el("div", { class: "label-row", "data-label": label.name },
+      el("span", { class: "label-name", title: label.description }, label.name,
+        label.must_not_miss ? el("span", { class: "flag", title: "Marked by the panel: must not be missed" }, "must not miss") : null),
+      value, el("div", { class: "bar", "aria-hidden": "true" }, fill, whisker, tick),
+      el("div", { class: "prior" },
+        el("label", { for: `prior-${k}` }, "prior", el("span", { class: "hidden-visually" }, ` of ${label.name}`)), slider, output));
+    state.rows.set(label.name, { row, value, fill, whisker, tick, slider, output });
+    return row;
+  }));
+  $("feedback-label").replaceChildren(...state.panel.labels.map((l) => el("option", { value: l.name }, l.name)),
+    el("option", { value: "" }, "none of these"));
+  showPrior();
+}
+
+function showPrior() {
+  for (const [label, parts] of state.rows) {
+    const p = state.prior[label];
+    parts.tick.style.left = `${100 * p}%`;
+    parts.output.textContent = percent(p);
+    if (document.activeElement !== parts.slider) parts.slider.value = String(Math.round(100 * p));
+    parts.slider.setAttribute("aria-valuetext", percent(p, 0));
+  }
+}
+
+function show(data, milliseconds) {
+  const { answer, intervals } = data;
+  state.answerId = data.answer_id;
+  for (const [label, parts] of state.rows) {
+    const p = answer.posterior[label], [low, high] = intervals[label];
+    parts.row.classList.toggle("lead", label === answer.label);
+    parts.value.textContent = percent(p);
+    parts.value.title = `90 % interval ${percent(low)} to ${percent(high)}`;
+    parts.fill.style.width = `${100 * p}%`;
+    parts.whisker.style.left = `${100 * low}%`;
+    parts.whisker.style.width = `${100 * (high - low)}%`;
+  }
+  const decision = $("decision");
+  decision.dataset.action = answer.decision.action;
+  const lead = `${answer.label}, ${percent(answer.posterior[answer.label], 0)}`, { action, reason } = answer.decision;
+  // A case sent to review is not announced as the label it may well not be.
+  $("decision-title").textContent = action === "review" ? ACTIONS.review : `${ACTIONS[action]}: ${lead}`;
+  $("decision-reason").textContent = `${reason[0].toUpperCase()}${reason.slice(1)}.${action === "review" ? ` Leading label: ${lead}.` : ""}`;
+  showOutside(answer);
+  showSecondOrder(answer, data.draws);
+  showOrigin(answer);
+  $("took").textContent = `${milliseconds.toFixed(0)} ms`;
+  $("result").dataset.ms = milliseconds.toFixed(1);
+  $("result").dataset.count = String(Number($("result").dataset.count ?? 0) + 1);
+  $("spoken").textContent = `${ACTIONS[answer.decision.action]}. ${answer.label}, ${percent(answer.posterior[answer.label], 0)}.`;
+}
+
+function showOutside(answer) {
+  const value = answer.out_of_class;
+  $("gauge").replaceChildren(value === null ? el("p", {}, "This bank has no background descriptions.") : gauge(value));
+  const typical = answer.typicality === null ? "" :
+    ` Typicality ${answer.typicality.toFixed(2)}: ${answer.typicality < 0.01 ? "unlike" : answer.typicality < 0.1 ? "at the edge of" : "in line with"} what was simulated.`;
+  const alarm = answer.alarm?.flag ? " The alarm for a confident mistake is on." : "";
+  $("outside-words").textContent = (value === null ? "" :
+    "Probability that the case belongs to no label of this panel. The mark is at one half.") + typical + alarm;
+}
+
+function showSecondOrder(answer, draws) {
+  const second = answer.second_order, labels = Object.keys(answer.posterior);
+  if (!second) {
+    $("simplex").replaceChildren();
+    $("split").replaceChildren();
+    $("simplex-words").textContent = $("split-words").textContent = "This method gives no second-order posterior.";
+    return;
+  }
+  const mean = labels.map((l) => second.mean[l]);
+  $("simplex").replaceChildren(labels.length === 3 ? ternary(labels, draws, mean) : spread(labels, draws, mean));
+  $("simplex-words").textContent = `${draws.length} draws of what the class probabilities could be; the ring is their mean.`;
+  $("split").replaceChildren(...split(second, labels.length));
+  const share = second.total_bits > 0 ? second.aleatoric_bits / second.total_bits : 0;
+  $("split-words").textContent = second.total_bits < 0.005 ? "There is next to no uncertainty to explain." :
+    `Of ${bits(second.total_bits)} of uncertainty, ${percent(share, 0)} is in the case itself, which fits more than one label ` +
+    `and would still do so with more simulations (aleatoric), and ${percent(1 - share, 0)} is in what the simulations leave open (epistemic).`;
+}
+
+function showOrigin(answer) {
+  const from = answer.provenance;
+  const rows = [["Method", `${answer.method}, ${answer.engine} engine, ${from.kernel} kernel`], ["Bank", from.bank],
+    ["Embedder", from.embedder], ["Entropy", bits(answer.entropy_bits)],
+    ["Effective simulations", answer.effective_simulations?.toFixed(1) ?? "not given"],
+    answer.conformal_set ? ["Conformal set", answer.conformal_set.join(", ") || "empty"] : null,
+    answer.flip ? ["A prior that flips it", `${answer.flip.label}: ${typeof answer.flip.prior === "number" ? percent(answer.flip.prior) : "see JSON"}`] : null,
+    ["Version", `simdx ${from.version}, seed ${from.seed}`], ["Answer", state.answerId ?? "not recorded"]];
+  $("origin").replaceChildren(...rows.filter(Boolean).flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)]));
+}
+
+// ------------------------------------------------------------------ evidence
+
+function showEvidence(answer) {
+  const mine = segments(state.text, (answer.sentences ?? []).map((s) => s.text));
+  const found = partners(mine, answer.evidence.map((e) => e.text));
+  // One colour a case sentence, in order of how strongly it is echoed; more than six would say nothing.
+  const strength = new Map();
+  for (const f of found) strength.set(f.case, (strength.get(f.case) ?? 0) + f.score);
+  const chosen = [...strength].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([i]) => i).sort((a, b) => a - b);
+  const colour = new Map(chosen.map((i, n) => [i, n]));
+  const effects = new Map((answer.sentences ?? []).map((s) => [s.text.trim(), s.effect]));
+  $("evidence-case").replaceChildren(...prose(mine, (i) => colour.get(i), effects));
+  $("evidence-list").replaceChildren(...answer.evidence.map((e, t) => {
+    const marks = new Map(found.filter((f) => f.text === t && colour.has(f.case)).map((f) => [f.sentence, colour.get(f.case)]));
+    return el("article", { class: e.label === answer.label ? "sheet" : "sheet other" },
+      el("h3", {}, e.label, el("span", { class: "distance" }, `  distance ${e.distance.toFixed(2)}`)),
+      el("p", { class: "prose" }, ...prose(sentences(e.text), (j) => marks.get(j))));
+  }));
+}
+
+function prose(pieces, colourOf, effects = new Map()) {
+  return pieces.flatMap((sentence, i) => {
+    const k = colourOf(i), effect = effects.get(sentence.trim());
+    const said = typeof effect === "number" && Math.abs(effect) >= 0.005
+      ? el("span", { class: "effect", title: "How this sentence moves the leading label" }, `${effect > 0 ? "+" : "−"}${Math.abs(100 * effect).toFixed(0)} %`) : null;
+    if (k === undefined) return [sentence, said].filter(Boolean);
+    const space = sentence.match(/^\s*/)[0];
+    const mark = el("mark", { class: `k${k}`, "data-k": k, tabindex: 0 }, sentence.trim(), el("sup", {}, String(k + 1)));
+    for (const [on, lit] of [["mouseenter", true], ["mouseleave", false], ["focus", true], ["blur", false]]) {
+      mark.addEventListener(on, () => document.querySelectorAll(`mark[data-k="${k}"]`).forEach((m) => m.classList.toggle("lit", lit)));
+    }
+    return [space, mark, said].filter(Boolean);
+  });
+}
+
+export async function sendFeedback(event) {
+  event.preventDefault();
+  const label = $("feedback-label").value || null;
+  try {
+    const { data } = await call("/v1/feedback", { answer: state.answerId, label });
+    $("feedback-said").textContent = data.agrees ? "Recorded: the answer agrees." : "Recorded: the answer differs.";
+  } catch (error) {
+    $("feedback-said").textContent = error.message;
+  }
+}
+
+export function resetPrior() {
+  changePrior(even(state.panel.labels.map((l) => l.name)));
+}
