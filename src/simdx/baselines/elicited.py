@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from simdx.baselines.interview import AskingMethod, Question, simulator_for, store_for
+from simdx.baselines.interview import Ask, AskingMethod, Question, fit_asking
 from simdx.baselines.parsing import read_guesses
 from simdx.baselines.prompts import elicit, guesses_grammar, multiple_choice
 from simdx.methods.base import Material, Settings
-from simdx.simulators.base import Completion, Request
+from simdx.simulators.base import Capabilities, Completion, Request
 
 GUESSES = 3
 TOKENS_PER_GUESS = 12
 
 
 def fit_elicited(material: Material, settings: Settings) -> AskingMethod:
-    simulator = simulator_for(settings)
-    names = material.panel.names
+    return fit_asking(material, settings, ask_elicited)
+
+
+def ask_elicited(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
     guesses = min(GUESSES, len(names))
-    grammar = guesses_grammar(len(names), guesses) if simulator.capabilities.grammars else None
+    grammar = guesses_grammar(len(names), guesses) if able.grammars else None
 
     def questions(text: str, key: int) -> list[Question]:
         request = Request(
@@ -29,4 +31,4 @@ def fit_elicited(material: Material, settings: Settings) -> AskingMethod:
 
         return [Question(request, read)]
 
-    return AskingMethod(material.panel, simulator, questions, store_for(settings, simulator))
+    return questions

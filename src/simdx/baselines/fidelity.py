@@ -6,10 +6,11 @@ Seeds are keyed by (seed, case, sample), so order and batch do not matter where 
 
 from __future__ import annotations
 
-from simdx.baselines.interview import AskingMethod, Question, simulator_for, store_for
+from simdx.baselines.interview import Ask, AskingMethod, Question, fit_asking
 from simdx.baselines.prompts import CHOOSE
 from simdx.baselines.votes import letter_question
 from simdx.methods.base import Material, Settings
+from simdx.simulators.base import Capabilities
 from simdx.types import content_hash
 
 SAMPLES = 10
@@ -17,10 +18,10 @@ TEMPERATURE = 0.7
 
 
 def fit_fidelity(material: Material, settings: Settings) -> AskingMethod:
-    simulator = simulator_for(settings)
-    names = material.panel.names
-    grammars = simulator.capabilities.grammars
+    return fit_asking(material, settings, ask_fidelity)
 
+
+def ask_fidelity(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
     def questions(text: str, key: int) -> list[Question]:
         return [
             letter_question(
@@ -29,12 +30,12 @@ def fit_fidelity(material: Material, settings: Settings) -> AskingMethod:
                 CHOOSE,
                 temperature=TEMPERATURE,
                 seed=sample_seed(settings.seed, key, sample),
-                grammars=grammars,
+                grammars=able.grammars,
             )
             for sample in range(settings.budget or SAMPLES)
         ]
 
-    return AskingMethod(material.panel, simulator, questions, store_for(settings, simulator))
+    return questions
 
 
 def sample_seed(seed: int, key: int, sample: int) -> int:

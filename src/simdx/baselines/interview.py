@@ -24,9 +24,9 @@ from simdx.baselines.replies import Reply, ReplyStore
 from simdx.baselines.scores import posterior_of
 from simdx.baselines.turns import in_turns
 from simdx.errors import BadInput, RunFailed
-from simdx.methods.base import Observations, Settings
+from simdx.methods.base import Material, Observations, Settings
 from simdx.simulators import DEFAULT, get_simulator
-from simdx.simulators.base import Completion, Request, Simulator
+from simdx.simulators.base import Capabilities, Completion, Request, Simulator
 from simdx.types import Float, Panel, Posterior, Trace, content_hash
 
 CONTEXT = 6144  # tokens: the longest case reports with their instructions
@@ -47,6 +47,8 @@ class Question:
 
 # case text, its key -> questions
 Ask = Callable[[str, int], list[Question]]
+# label names, settings, what the simulator can do -> Ask
+MakeAsk = Callable[[tuple[str, ...], Settings, Capabilities], Ask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +142,9 @@ class AskingMethod:
         return Interview(whole, len(self.panel.names), stored)
 
     def plan(self, observations: Observations) -> Plan:
-        """The cost of `ask`, counting the shared beginning of a case's questions once."""
-        calls = stored = prompt = completion = 0
-        for text, key in zip(observations.texts, observations.keys, strict=True):
-            before = ""
-            for question in self.questions(text, key):
-                if self.store.get(self._key(question)) is not None:
-                    stored += 1
-                    continue
-                calls += 1
-                request = question.request
-                prompt += (len(request.prompt) - _shared(before, request.prompt)) // CHARACTERS_PER_TOKEN
-                completion += request.max_tokens
-                before = request.prompt
-        return Plan(calls, stored, prompt, completion)
+        """The cost of `ask`."""
+        stored = lambda question: self.store.get(self._key(question)) is not None  # noqa: E731
+        return plan_questions(self.questions, observations.texts, observations.keys, stored)
 
     def _key(self, question: Question) -> str:
         # Scores are stored in the panel's order, so the order belongs to the key.
@@ -161,6 +152,34 @@ class AskingMethod:
 
 
 _UNASKED = Reply(None, "not asked")
+
+
+def fit_asking(material: Material, settings: Settings, make: MakeAsk) -> AskingMethod:
+    simulator = simulator_for(settings)
+    questions = make(material.panel.names, settings, simulator.capabilities)
+    return AskingMethod(material.panel, simulator, questions, store_for(settings, simulator))
+
+
+def plan_questions(
+    questions: Ask,
+    texts: Sequence[str],
+    keys: Sequence[int],
+    stored: Callable[[Question], bool] = lambda _: False,
+) -> Plan:
+    """Calls and tokens, counting the shared beginning of a case's questions once."""
+    calls = known = prompt = completion = 0
+    for text, key in zip(texts, keys, strict=True):
+        before = ""
+        for question in questions(text, key):
+            if stored(question):
+                known += 1
+                continue
+            calls += 1
+            request = question.request
+            prompt += (len(request.prompt) - _shared(before, request.prompt)) // CHARACTERS_PER_TOKEN
+            completion += request.max_tokens
+            before = request.prompt
+    return Plan(calls, known, prompt, completion)
 
 
 def read_reply(question: Question, completion: Completion) -> Reply:

@@ -7,38 +7,41 @@ report says how large that preference was.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from simdx.baselines.interview import AskingMethod, Interview, Question, simulator_for, store_for
+from simdx.baselines.interview import Ask, AskingMethod, Interview, Question, fit_asking
 from simdx.baselines.parsing import read_option_tokens
 from simdx.baselines.prompts import CHOOSE, multiple_choice
 from simdx.errors import BadInput
 from simdx.methods.base import Material, Settings
-from simdx.simulators.base import Completion, Request
+from simdx.simulators import DEFAULT
+from simdx.simulators.base import Capabilities, Completion, Request
 
 MOST_ROTATIONS = 8
 TOP = 20  # as many alternatives as common servers list
 
 
 def fit_logits(material: Material, settings: Settings) -> AskingMethod:
-    simulator = simulator_for(settings)
-    if not simulator.capabilities.logprobs:
+    fitted = fit_asking(material, settings, ask_logits)
+    shifts = shifts_of(material.panel.names, settings)
+    return replace(fitted, extras=lambda interview: position_bias(interview, shifts))
+
+
+def ask_logits(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
+    if not able.logprobs:
         raise BadInput(
-            f"simulator '{simulator.id}' gives no log-probabilities, which --method logits reads: "
-            "choose elicited, ensemble or fidelity, or another server"
+            f"simulator '{settings.simulator or DEFAULT}' gives no log-probabilities, which --method logits "
+            "reads: choose elicited, ensemble or fidelity, or another server"
         )
-    names = material.panel.names
-    shifts = rotations(len(names), settings.budget or MOST_ROTATIONS)
+    shifts = shifts_of(names, settings)
+    return lambda text, key: [_question(text, names, shift) for shift in shifts]
 
-    def questions(text: str, key: int) -> list[Question]:
-        return [_question(text, names, shift) for shift in shifts]
 
-    def extras(interview: Interview) -> dict[str, Any]:
-        return position_bias(interview, shifts)
-
-    return AskingMethod(material.panel, simulator, questions, store_for(settings, simulator), extras)
+def shifts_of(names: tuple[str, ...], settings: Settings) -> tuple[int, ...]:
+    return rotations(len(names), settings.budget or MOST_ROTATIONS)
 
 
 def rotations(n_labels: int, most: int) -> tuple[int, ...]:
