@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from simdx.decide.missing import MissingFinding
+from simdx.decide.sentences import SentenceEffect
 from simdx.types import Decision
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A simulated description that carried the answer."""
+    """A simulated description that carried the answer, and its share of it where the method is a kernel."""
 
     label: str
     text: str
     distance: float
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewAnswer:
+    """What an independent view prefers, and the probability it gives the answer's own label."""
+
+    view: str
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmAnswer:
+    """Do independent views of the case contradict the answer? `score` is log odds against its label."""
+
+    score: float
+    flag: bool
+    p_value: float
+    views: tuple[ViewAnswer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlipAnswer:
+    """If the prior of the present label were `prior` (others in proportion), the answer would be `label`."""
+
+    label: str
+    prior: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +73,7 @@ class Provenance:
     seed: int
     version: str
     remote: bool = False
+    policy: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -68,6 +99,11 @@ class Answer:
     decision: Decision
     evidence: tuple[Evidence, ...]
     provenance: Provenance
+    alarm: AlarmAnswer | None = None
+    conformal_set: tuple[str, ...] | None = None
+    sentences: tuple[SentenceEffect, ...] | None = None
+    flip: FlipAnswer | None = None
+    missing_finding: MissingFinding | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object; a capability that is not there is null, never missing."""
@@ -92,13 +128,18 @@ class Answer:
             },
             "typicality": self.typicality,
             "out_of_class": self.out_of_class,
-            "alarm": None,
-            "conformal_set": None,
+            "alarm": None if self.alarm is None else asdict(self.alarm),
+            "conformal_set": None if self.conformal_set is None else list(self.conformal_set),
             "effective_simulations": self.effective_simulations,
-            "decision": {"action": self.decision.action, "reason": self.decision.reason},
-            "evidence": [{"label": e.label, "text": e.text, "distance": e.distance} for e in self.evidence],
-            "sentences": None,
-            "flip": None,
+            "decision": {
+                "action": self.decision.action,
+                "reason": self.decision.reason,
+                "reasons": list(self.decision.reasons),
+            },
+            "evidence": [asdict(e) for e in self.evidence],
+            "sentences": None if self.sentences is None else [asdict(e) for e in self.sentences],
+            "flip": None if self.flip is None else asdict(self.flip),
+            "missing_finding": None if self.missing_finding is None else asdict(self.missing_finding),
             "provenance": {
                 "bank": self.provenance.bank,
                 "embedder": self.provenance.embedder,
@@ -109,6 +150,7 @@ class Answer:
                 "seed": self.provenance.seed,
                 "version": self.provenance.version,
                 "remote": self.provenance.remote,
+                "policy": self.provenance.policy,
                 "notes": list(self.provenance.notes),
             },
         }

@@ -7,7 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +17,17 @@ from typing import Any, overload
 import numpy as np
 
 from simdx import __version__
+from simdx.abc.multinomial import Kernel
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
-from simdx.answer import Answer, Evidence, Provenance, SecondOrderAnswer
+from simdx.answer import AlarmAnswer, Answer, Evidence, FlipAnswer, Provenance, SecondOrderAnswer, ViewAnswer
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.decide import decide
+from simdx.decide.alarm import Alarms
+from simdx.decide.desk import Considered, Desk
+from simdx.decide.evidence import carried_shares, choose_rows
+from simdx.decide.policy import Policy
+from simdx.decide.rehearsal import Answers
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
@@ -29,11 +35,10 @@ from simdx.methods import Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
 from simdx.methods.simplex_view import SimplexView
 from simdx.panels import load_source
+from simdx.panels.load import PanelSource
 from simdx.types import Bank, Float, Panel, SecondOrder, Trace, entropy_bits
 
 MAX_TEXT_BYTES = 2_000_000
-EVIDENCE_LEADING = 3
-EVIDENCE_RUNNER_UP = 1
 
 PriorLike = Prior | Mapping[str, float] | None
 
@@ -51,6 +56,7 @@ class BatchAnswer:
     tolerance: Float
     second_order: SecondOrder | None
     trace: Trace | None
+    alarm: Alarms | None = None
 
 
 class Classifier:
@@ -64,10 +70,13 @@ class Classifier:
         method: str = "auto",
         embedder: str | Embedder | None = None,
         allow_remote: bool = False,
+        policy: Policy | str | Path | None = None,
         **settings: Any,
     ) -> None:
-        self.settings = Settings(method=method, **settings)
-        self.panel, self.bank = _resolve(panel, bank)
+        self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
+        self.panel, self.bank, self._source = _resolve(panel, bank)
+        self._own_bank = bank is not None
+        self._given_policy = policy
         named = embedder if embedder is not None else self.panel.embedder
         self.embedder = get_embedder(named) if isinstance(named, str) else named
         self.remote = bool(getattr(self.embedder, "remote", False))
@@ -76,9 +85,17 @@ class Classifier:
                 f"embedder '{self.embedder.id}' would send case text to another machine: "
                 "add --allow-remote (allow_remote=True) to say that it may"
             )
-        self.material = Material.prepare(self.panel, self.bank, self.embedder)
+        self._fit(Material.prepare(self.panel, self.bank, self.embedder))
+        if policy is not None:
+            _ = self._desk  # a policy that cannot be read is refused now, not at the first answer
+
+    def _fit(self, material: Material) -> None:
+        self.material, self.bank = material, material.bank
         self._infer = fit_method(self.material, self.settings)
-        self._second_order = self._simplex.infer if method == "auto" else None
+        # A baseline that asks a model about the case sends it where that model runs.
+        asked = getattr(self._infer, "simulator", None)
+        self.remote = self.remote or bool(getattr(asked, "remote", False))
+        self._second_order = self._simplex.infer if self.settings.method == "auto" else None
         self._outside = fit_outside(self.material.embedded)
         self._typicality = Typicality.fit(self._space.bank)
 
@@ -100,16 +117,53 @@ class Classifier:
         # Hashing a bank costs milliseconds, more than an answer: once per classifier.
         return f"{self.bank.name}@{self.bank.hash[:16]}"
 
+    @cached_property
+    def _desk(self) -> Desk:
+        return Desk(
+            self.material, self.settings, self._source, self._answer_with, self._posterior,
+            policy=self._given_policy, own_bank=self._own_bank, remote=self.remote,
+        )  # fmt: skip
+
+    @property
+    def policy(self) -> Policy:
+        """The decision policy in force; tuned on simulated text when none was given or packaged."""
+        return self._desk.policy
+
+    @property
+    def desk(self) -> Desk:
+        """Alarm, policy and reasons of this classifier."""
+        return self._desk
+
     # ----------------------------------------------------------------- answers
 
     @overload
-    def infer(self, texts: str, prior: PriorLike = None) -> Answer: ...
+    def infer(
+        self, texts: str, prior: PriorLike = None, *, explain: bool = True, ask: bool = False
+    ) -> Answer: ...
     @overload
-    def infer(self, texts: list[str] | tuple[str, ...], prior: PriorLike = None) -> list[Answer]: ...
-    def infer(self, texts: str | Sequence[str], prior: PriorLike = None) -> Answer | list[Answer]:
-        """One answer for a text, a list of answers for a list of texts."""
+    def infer(
+        self,
+        texts: list[str] | tuple[str, ...],
+        prior: PriorLike = None,
+        *,
+        explain: bool = True,
+        ask: bool = False,
+    ) -> list[Answer]: ...
+    def infer(
+        self,
+        texts: str | Sequence[str],
+        prior: PriorLike = None,
+        *,
+        explain: bool = True,
+        ask: bool = False,
+    ) -> Answer | list[Answer]:
+        """One answer for a text, a list of answers for a list of texts.
+
+        `explain` adds the sentences that matter and the prior at which the answer flips (a dozen answers'
+        worth of work); `ask` adds the missing finding most worth knowing (some hundred).
+        """
         several = [texts] if isinstance(texts, str) else list(texts)
-        answers = self.infer_observed(self.observe(several), prior)
+        answers = self.infer_observed(self.observe(several), prior, explain=explain, ask=ask)
         return answers[0] if isinstance(texts, str) else answers
 
     def observe(self, texts: Sequence[str]) -> Observations:
@@ -118,16 +172,35 @@ class Classifier:
             check_text(text, f"text {i + 1}" if len(texts) > 1 else "the text")
         return self.material.observe(texts)
 
-    def infer_observed(self, observations: Observations, prior: PriorLike = None) -> list[Answer]:
+    def infer_observed(
+        self, observations: Observations, prior: PriorLike = None, *, explain: bool = True, ask: bool = False
+    ) -> list[Answer]:
         """Answers for texts observed before, under this prior."""
+        if not observations.texts:
+            return []
         chosen = self.prior(prior)
         batch = self._batch(observations, chosen)
-        places = self._space.transform(observations.vectors)
-        return [self._answer(i, batch, places[i], chosen) for i in range(len(observations.texts))]
+        considered = self._desk.consider(
+            observations,
+            _answers(batch),
+            batch.posterior_in_class,
+            chosen.probabilities,
+            explain=explain,
+            ask=ask,
+        )
+        evidence = self._evidence(observations, batch, chosen)
+        return [self._answer(i, batch, considered[i], evidence[i], chosen) for i in range(len(considered))]
 
-    def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> BatchAnswer:
-        """The same numbers as arrays, without evidence or decisions: what evaluation uses."""
-        return self._batch(self.observe(list(texts)), self.prior(prior))
+    def infer_batch(
+        self, texts: Sequence[str], prior: PriorLike = None, *, alarm: bool = False
+    ) -> BatchAnswer:
+        """The same numbers as arrays, without evidence or decisions; with the alarm where it is asked for."""
+        observations, chosen = self.observe(list(texts)), self.prior(prior)
+        batch = self._batch(observations, chosen)
+        if not alarm or not observations.texts:
+            return batch
+        raised, _ = self._desk.alarms(observations, batch.posterior, chosen.probabilities)
+        return replace(batch, alarm=raised)
 
     def predict_proba(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
         """(N, K) posterior probabilities, columns in the order of `classes_`."""
@@ -181,11 +254,29 @@ class Classifier:
             trace=trace,
         )
 
-    def _answer(self, i: int, batch: BatchAnswer, place: Float, prior: Prior) -> Answer:
+    def _posterior(self, observations: Observations, prior: Float) -> Float:
+        """(N, K) what the decision uses, and nothing else: for the many answers an explanation needs."""
+        inside = self._infer(observations, Prior(prior, float(len(prior))))[0].probabilities
+        if self._outside is None:
+            return inside
+        share = self._outside(observations.vectors)[:, None]
+        return (1 - share) * inside + share * prior
+
+    def _answer_with(self, material: Material) -> Callable[[Observations], Answers]:
+        """This method fitted to other material: how answers to held-out simulations are had."""
+        other = copy.copy(self)
+        for name in ("_space", "_simplex", "_bank_name", "_desk"):
+            other.__dict__.pop(name, None)
+        other._fit(material)
+        uniform = self.prior(None)
+        return lambda observations: _answers(other._batch(observations, uniform))
+
+    def _answer(
+        self, i: int, batch: BatchAnswer, considered: Considered, evidence: tuple[Evidence, ...], prior: Prior
+    ) -> Answer:
         names = self.panel.names
-        outside = None if batch.out_of_class is None else float(batch.out_of_class[i])
-        typical = float(batch.typicality[i])
         tolerance = float(batch.tolerance[i])
+        flip = considered.flip
         return Answer(
             panel=self.panel.name,
             method=self.settings.method,
@@ -195,11 +286,21 @@ class Classifier:
             posterior_in_class=_named(names, batch.posterior_in_class[i]),
             entropy_bits=float(batch.entropy_bits[i]),
             second_order=_second_order(names, batch.second_order, i),
-            typicality=typical,
-            out_of_class=outside,
+            typicality=float(batch.typicality[i]),
+            out_of_class=None if batch.out_of_class is None else float(batch.out_of_class[i]),
+            alarm=AlarmAnswer(
+                considered.alarm_score,
+                considered.alarm_flag,
+                considered.alarm_p,
+                tuple(ViewAnswer(view, names[label], p) for view, label, p in considered.views),
+            ),
+            conformal_set=considered.conformal_set,
             effective_simulations=float(batch.effective_simulations[i]),
-            decision=decide(self.panel, batch.posterior[i], out_of_class=outside, typicality=typical),
-            evidence=self._evidence(place, batch.posterior_in_class[i]),
+            decision=considered.decision,
+            evidence=evidence,
+            sentences=considered.sentences,
+            flip=None if flip is None else FlipAnswer(names[flip.label], flip.prior),
+            missing_finding=considered.missing,
             provenance=Provenance(
                 bank=self._bank_name,
                 embedder=self.embedder.id,
@@ -210,21 +311,46 @@ class Classifier:
                 seed=self.settings.seed,
                 version=__version__,
                 remote=self.remote,
+                policy=f"thresholds from {self.policy.origin.source}",
+                notes=considered.notes,
             ),
         )
 
-    def _evidence(self, place: Float, posterior: Float) -> tuple[Evidence, ...]:
-        """The nearest simulations of the leading label, and the nearest of the runner-up for contrast."""
-        distance = 1 - self._space.bank @ place
-        chosen = []
-        for label, count in zip(
-            np.argsort(-posterior)[:2], (EVIDENCE_LEADING, EVIDENCE_RUNNER_UP), strict=False
-        ):
-            rows = np.flatnonzero(self._space.label_index == label)
-            for row in rows[np.argsort(distance[rows], kind="stable")[:count]]:
-                text = self.bank.texts[int(self._space.rows[row])]
-                chosen.append(Evidence(self.panel.names[label], text, float(distance[row])))
-        return tuple(chosen)
+    def _evidence(
+        self, observations: Observations, batch: BatchAnswer, prior: Prior
+    ) -> list[tuple[Evidence, ...]]:
+        """For each answer the simulations that carried it; the nearest ones where the method is no kernel."""
+        settings, names = self.settings, self.panel.names
+        soft = settings.kernel == "soft" or (settings.kernel is None and settings.method == "auto")
+        kernel: Kernel = "soft" if soft else "hard"
+        is_kernel = settings.engine == "exact" and settings.method in ("auto", "m-smc")
+        space = self._space if settings.method != "m-smc" else Space.fit(self.material.embedded, centre=False)
+        places = space.transform(observations.vectors)
+        distance = 1 - places @ space.bank.T
+        width = float(batch.tolerance[0])
+        shares = None
+        if is_kernel and (kernel == "hard" or (np.isfinite(width) and width > 0)):
+            shares = carried_shares(
+                space, places, prior.probabilities, kernel, width if kernel == "soft" else 1.0,
+                settings.populations, settings.tolerance,
+            )  # fmt: skip
+        out = []
+        for i, near in enumerate(distance):
+            # equal shares (all nothing, or a hard tolerance) are told apart by distance
+            rank = -near if shares is None else shares[i] - 1e-9 * near
+            rows = choose_rows(space.label_index, batch.posterior_in_class[i], rank)
+            out.append(
+                tuple(
+                    Evidence(
+                        names[int(space.label_index[row])],
+                        self.bank.texts[int(space.rows[row])],
+                        float(near[row]),
+                        None if shares is None else float(shares[i, row]),
+                    )
+                    for row in rows
+                )
+            )
+        return out
 
 
 def check_text(text: object, what: str) -> None:
@@ -237,7 +363,9 @@ def check_text(text: object, what: str) -> None:
         raise BadInput(f"{what} is over {MAX_TEXT_BYTES // 1_000_000} MB: give one case, not a collection")
 
 
-def _resolve(panel: str | Path | Panel, bank: str | Path | Bank | None) -> tuple[Panel, Bank]:
+def _resolve(
+    panel: str | Path | Panel, bank: str | Path | Bank | None
+) -> tuple[Panel, Bank, PanelSource | None]:
     if isinstance(panel, Panel):
         chosen = panel
         source = None
@@ -247,12 +375,24 @@ def _resolve(panel: str | Path | Panel, bank: str | Path | Bank | None) -> tuple
     if isinstance(bank, Bank):
         if bank.labels != chosen.names:
             raise BadInput(f"the bank's labels are not those of panel '{chosen.name}'")
-        return chosen, bank
+        return chosen, bank, source
     if bank is not None:
-        return chosen, read_bank(bank, chosen)
+        return chosen, read_bank(bank, chosen), source
     if source is None:
         raise BadInput("give a bank: a panel object ships none")
-    return chosen, packaged_bank(source)
+    return chosen, packaged_bank(source), source
+
+
+def _answers(batch: BatchAnswer) -> Answers:
+    second = batch.second_order
+    return Answers(
+        posterior=batch.posterior,
+        entropy_bits=batch.entropy_bits,
+        typicality=batch.typicality,
+        out_of_class=batch.out_of_class,
+        aleatoric_bits=None if second is None else second.aleatoric_bits,
+        epistemic_bits=None if second is None else second.epistemic_bits,
+    )
 
 
 def _named(names: Sequence[str], values: Float) -> dict[str, float]:

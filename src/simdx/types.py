@@ -35,6 +35,16 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewRule:
+    """A feature of a case's own words that sends it to a person: any of the phrases, or the pattern."""
+
+    name: str
+    phrases: tuple[str, ...] = ()
+    pattern: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """A closed set of labels, the register their texts are written in, and the default embedder."""
 
@@ -46,6 +56,7 @@ class Panel:
     embedder: str = "wordllama"
     facets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notice: str = ""
+    review_rules: tuple[ReviewRule, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,10 +182,11 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do with an answer, and why, in plain words."""
+    """What to do with an answer, and why, in plain words; `reason` is all `reasons` in one line."""
 
     action: str  # accept | test | review
     reason: str
+    reasons: tuple[str, ...] = ()
 
 
 # A method is fitted to a bank once and then asked about batches of observations.

@@ -1,5 +1,7 @@
-"""From posterior to decision."""
+"""From posterior to decision: alarm, guarantees, subgroups, reasons.
 
-from simdx.decide.rule import Thresholds, decide
-
-__all__ = ["Thresholds", "decide"]
+`alarm` (do independent views contradict a confident answer?), `conformal` and `risk` (guarantees from
+labelled cases), `policy` and `rule` (thresholds, review rules and utilities into accept, test or review),
+`tune` (where the thresholds come from), `sentences`, `evidence`, `flip` and `missing` (why, and what would
+change the answer), `audit` (subgroups). `desk` puts them together for a classifier.
+"""

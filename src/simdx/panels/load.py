@@ -26,6 +26,7 @@ class PanelSource:
     folder: Path
     banks: tuple[Path, ...]
     background: Path | None
+    witnesses: tuple[Path, ...] = ()  # further banks, for the shared-bias alarm alone
 
 
 def load_panel(name_or_path: str | Path) -> Panel:
@@ -52,10 +53,11 @@ def read_panel_file(path: Path) -> PanelSource:
     stem = path.parent.name if path.stem == "panel" else path.stem
     banks = tuple(path.parent / b for b in checked.banks)
     background = path.parent / checked.background if checked.background else None
-    for listed in (*banks, *([background] if background else [])):
+    witnesses = tuple(path.parent / w for w in checked.witnesses)
+    for listed in (*banks, *witnesses, *([background] if background else [])):
         if not listed.is_file():
             raise BadInput(f"panel {path.name} lists the bank file '{listed.name}', which is not beside it")
-    return PanelSource(checked.to_panel(stem), path.parent, banks, background)
+    return PanelSource(checked.to_panel(stem), path.parent, banks, background, witnesses)
 
 
 def parse_panel(data: Any, where: str) -> PanelFile:

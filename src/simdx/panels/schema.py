@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from simdx.types import Label, Panel
+from simdx.types import Label, Panel, ReviewRule
 
 Register = Literal["clinician", "patient", "case-report", "plain"]
 Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
@@ -39,6 +39,31 @@ class LabelFile(BaseModel):
     must_not_miss: bool = False
 
 
+class ReviewRuleFile(BaseModel):
+    """Phrases, or a regular expression of the safe subset in `decide.rules`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Phrase
+    phrases: tuple[Phrase, ...] = ()
+    pattern: str | None = None
+    reason: str = ""
+
+    @model_validator(mode="after")
+    def _something_safe_to_look_for(self) -> ReviewRuleFile:
+        from simdx.decide.rules import pattern_problem
+
+        if not self.phrases and not self.pattern:
+            raise ValueError(f"review rule '{self.name}' has neither phrases nor a pattern")
+        problem = pattern_problem(self.pattern) if self.pattern is not None else None
+        if problem:
+            raise ValueError(f"the pattern of review rule '{self.name}' {problem}")
+        return self
+
+    def to_rule(self) -> ReviewRule:
+        return ReviewRule(self.name, self.phrases, self.pattern, self.reason.strip())
+
+
 class PanelFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -50,6 +75,9 @@ class PanelFile(BaseModel):
     labels: tuple[LabelFile, ...]
     facets: dict[Phrase, tuple[Code, ...]] = {}
     banks: tuple[Phrase, ...] = ()
+    # banks by other simulators or instructions: asked by the shared-bias alarm only, never by the answer
+    witnesses: tuple[Phrase, ...] = ()
+    review_rules: tuple[ReviewRuleFile, ...] = ()
     background: Phrase | None = None
     notice: str = ""
 
@@ -80,6 +108,7 @@ class PanelFile(BaseModel):
             embedder=self.embedder,
             facets=dict(self.facets),
             notice=self.notice.strip(),
+            review_rules=tuple(rule.to_rule() for rule in self.review_rules),
             labels=tuple(
                 Label(
                     name=l.name,

@@ -1,0 +1,150 @@
+"""The shared-bias alarm: do independent views of the case contradict a confident answer?
+
+A concentrated posterior says that one simulator and one embedding agree with themselves. The alarm asks
+the other views (see `views`) about the label the answer claims. Its score is the log odds of the best other
+label against the claimed one in the views' geometric mean: a sum of evidence, in which a view that has
+seen nothing decisive says nothing and one that finds the claimed label absurd says much.
+
+The test: under the null hypothesis the claimed label is right. Simulated texts, each judged by views and
+a method that do not hold it, give the score's distribution among *correct* answers, once for confident
+ones and once for the rest, because doubtful answers are contradicted more often even when right. The alarm is
+raised above the (1 − rate) quantile of the distribution the answer belongs to; no labelled case is used.
+
+The score was chosen among nine (mean and largest loss of mass, Jensen–Shannon, Kullback–Leibler, pooled
+margins …) on simulated text alone: confident errors of one bank's kernel on the other bank's descriptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simdx.decide.views import Seen, View
+from simdx.types import Float, Int
+
+Bool = NDArray[np.bool_]
+
+CONFIDENT = 0.8
+RATE = 0.1  # false alarms among correct answers of the same confidence
+FLOOR = 1e-4  # of a view's probability: how much one view may say against a label
+KNOTS = 101
+LEAST_NULL = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """Scores of correct answers on simulated text: quantiles at KNOTS even levels, and their number."""
+
+    quantiles: tuple[float, ...]
+    n: int
+    threshold: float
+
+    @classmethod
+    def of(cls, scores: Float, rate: float = RATE) -> Null:
+        n = len(scores)
+        level = min(1.0, np.ceil((n + 1) * (1 - rate)) / n)
+        threshold = float(np.quantile(scores, level, method="higher"))
+        knots = np.quantile(scores, np.linspace(0, 1, KNOTS))
+        return cls(tuple(round(float(q), 4) for q in knots), n, round(threshold, 4))
+
+    def p_value(self, score: Float) -> Float:
+        """Share of correct simulated answers with at least this score, between knots by interpolation."""
+        below = np.interp(score, self.quantiles, np.linspace(0, 1, len(self.quantiles)))
+        return (1 + (1 - below) * self.n) / (1 + self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """The alarm on N answers."""
+
+    score: Float
+    p_value: Float
+    flag: Bool
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Views with the null distributions of their disagreement."""
+
+    views: tuple[View, ...]
+    confident: Null
+    doubtful: Null
+
+    def judge(self, seen: Seen, claimed: Int, confidence: Float, prior: Float) -> tuple[Alarms, Float]:
+        """The alarm on each claimed label, and the views' posteriors (V, N, K)."""
+        opinions = view_posteriors(self.views, seen, prior)
+        score = disagreement(opinions, claimed, prior)
+        sure = confidence >= CONFIDENT
+        p = np.where(sure, self.confident.p_value(score), self.doubtful.p_value(score))
+        bar = np.where(sure, self.confident.threshold, self.doubtful.threshold)
+        return Alarms(score, p, score > bar), opinions
+
+
+def view_posteriors(views: Sequence[View], seen: Seen, prior: Float, *, leave_out: bool = False) -> Float:
+    """(V, N, K)."""
+    return np.stack([view.posterior(seen, prior, leave_out=leave_out) for view in views])
+
+
+def disagreement(opinions: Float, claimed: Int, prior: Float) -> Float:
+    """(N,) log odds of the best other label against the claimed one, in the views' geometric mean."""
+    pooled = np.log(np.maximum(opinions, FLOOR)).mean(axis=0)
+    pooled = np.where(prior > 0, pooled, -np.inf)
+    rows = np.arange(len(claimed))
+    own = pooled[rows, claimed]
+    pooled[rows, claimed] = -np.inf
+    other = pooled.max(axis=1)
+    lowest = np.log(FLOOR)  # with one possible label there is nothing to disagree about
+    return np.where(np.isfinite(other), other - np.maximum(own, lowest), lowest)
+
+
+def fit_alarm(
+    views: Sequence[View],
+    seen: Seen,
+    truth: Int,
+    posterior: Float | None,
+    rate: float = RATE,
+) -> Alarm:
+    """Null distributions from simulated texts.
+
+    `posterior` (N, K) is the main method's answer to each of them by a fit that did not hold it. Without
+    it, or with too few confident answers, all texts stand for both nulls: wider, so the alarm is quieter.
+    """
+    n_labels = len(views[0].bank.labels)
+    prior = np.full(n_labels, 1 / n_labels)
+    opinions = view_posteriors(views, seen, prior, leave_out=True)
+    score = disagreement(opinions, truth, prior)
+    everything = Null.of(score, rate)
+    if posterior is None:
+        return Alarm(tuple(views), everything, everything)
+    right = posterior.argmax(axis=1) == truth
+    sure = posterior.max(axis=1) >= CONFIDENT
+    nulls = []
+    for part in (right & sure, right & ~sure):
+        nulls.append(Null.of(score[part], rate) if part.sum() >= LEAST_NULL else everything)
+    return Alarm(tuple(views), *nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmPerformance:
+    """How the alarm did on labelled cases: reporting only, nothing is chosen by it."""
+
+    n_confident_errors: int
+    n_confident_correct: int
+    recall: float | None
+    false_alarm: float | None
+
+
+def alarm_performance(posterior: Float, truth: Int, flag: Bool) -> AlarmPerformance:
+    """Among answers with mass of at least CONFIDENT on one label: flagged errors, flagged correct answers."""
+    sure = posterior.max(axis=1) >= CONFIDENT
+    wrong = posterior.argmax(axis=1) != truth
+    errors, correct = sure & wrong, sure & ~wrong
+    return AlarmPerformance(
+        int(errors.sum()),
+        int(correct.sum()),
+        float(flag[errors].mean()) if errors.any() else None,
+        float(flag[correct].mean()) if correct.any() else None,
+    )

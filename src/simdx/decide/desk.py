@@ -1,0 +1,336 @@
+"""The desk: everything between a posterior and a decision, for one fitted classifier.
+
+It holds the policy and the alarm (both found on simulated text the first time they are needed, unless a
+policy that was tuned for the same bank, embedder and method says them) and considers a batch of answers at
+a time: alarm, conformal set, sentences, flip, missing finding, decision. It sees the method only through two
+functions, so it does not matter which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from simdx.bank.facets import facets_of
+from simdx.bank.files import read_bank
+from simdx.decide.alarm import Alarm, Alarms, Null, fit_alarm
+from simdx.decide.conformal import ConformalThresholds
+from simdx.decide.flip import Flip, find_flip
+from simdx.decide.missing import MissingFinding, Sayings, missing_finding, topics_of
+from simdx.decide.policy import NullFile, Policy, read_policy
+from simdx.decide.rehearsal import Answers, AnswerWith, Rehearsal, join, rehearse
+from simdx.decide.rule import Facts, decide
+from simdx.decide.sentences import SentenceEffect, parts_of, sentence_effects, without_each
+from simdx.decide.tune import tune_on_simulated
+from simdx.decide.views import Seen, View, build_views
+from simdx.embedders.base import embed_texts
+from simdx.embedders.cache import embed_cached
+from simdx.methods.base import Material, Observations, Settings
+from simdx.panels.load import PanelSource
+from simdx.types import Bank, Decision, Float, Int, case_key
+
+POLICY_FILE = "policy.yaml"  # beside a panel file: the policy its maintainer tuned
+# Methods that can be fitted again in milliseconds on part of a bank, and asked hundreds of times.
+REFITTED = ("auto", "m-smc", "d-smc", "centroid", "tfidf", "zero-shot", "bank-logistic")
+CHEAP = (*REFITTED, "abi")
+
+Answer = Callable[[Observations, Float], Float]  # (observations, prior (K,)) -> posterior (N, K)
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """What the desk adds to one answer. None where it was not asked for or cannot be said."""
+
+    decision: Decision
+    alarm_score: float
+    alarm_p: float
+    alarm_flag: bool
+    views: tuple[tuple[str, int, float], ...]  # view, the label it prefers, what it gives the answer's label
+    conformal_set: tuple[str, ...] | None
+    sentences: tuple[SentenceEffect, ...] | None
+    flip: Flip | None
+    missing: MissingFinding | None
+    notes: tuple[str, ...]
+
+
+class Desk:
+    def __init__(
+        self,
+        material: Material,
+        settings: Settings,
+        source: PanelSource | None,
+        answer_with: AnswerWith,
+        answer: Answer,
+        *,
+        policy: Policy | str | Path | None = None,
+        own_bank: bool = False,
+        remote: bool = False,
+    ) -> None:
+        self._material, self._settings, self._source = material, settings, source
+        self._answer_with, self._answer = answer_with, answer
+        self._own_bank = own_bank
+        exact = settings.engine == "exact"
+        self._refits = exact and settings.method in REFITTED
+        self._cheap = exact and settings.method in CHEAP and not remote
+        panel = material.panel
+        self._given = policy if isinstance(policy, Policy) or policy is None else read_policy(policy, panel)
+
+    # ----------------------------------------------------------------- what was found on simulated text
+
+    @cached_property
+    def fingerprint(self) -> dict[str, str]:
+        """What thresholds depend on: a policy tuned for another one of these is not used for guarantees."""
+        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote")
+        chosen = {k: v for k, v in asdict(self._settings).items() if k not in apart and v is not None}
+        return {
+            "bank": self._material.bank.hash[:16],
+            "embedder": self._material.embedder.id,
+            "method": self._settings.method,
+            "engine": self._settings.engine,
+            "settings": ", ".join(f"{k}={v}" for k, v in sorted(chosen.items())),
+        }
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy given, else the fitting one beside the panel, else one tuned now on simulated text."""
+        if self._given is not None:
+            return self._given
+        beside = None if self._source is None else self._source.folder / POLICY_FILE
+        if beside is not None and beside.is_file():
+            packaged = read_policy(beside, self._material.panel)
+            if packaged.fits(self.fingerprint):
+                return packaged
+        return self.tuned()
+
+    def tuned(self, risk: float = 0.05) -> Policy:
+        """A policy from simulated text alone."""
+        _, truth, answers = self._simulated
+        return tune_on_simulated(
+            self._material.panel, answers, truth, self.fresh_alarm, self.fingerprint, risk
+        )
+
+    @cached_property
+    def alarm(self) -> Alarm:
+        stored = self.policy.alarm
+        found_now = "fresh_alarm" in self.__dict__  # the policy was just tuned here
+        if stored is not None and not found_now and self.policy.fits(self.fingerprint):
+            views = self.views(stored.bandwidths)
+            return Alarm(views, _null(stored.confident), _null(stored.doubtful))
+        return self.fresh_alarm
+
+    @cached_property
+    def fresh_alarm(self) -> Alarm:
+        """The alarm with its nulls found now, on simulated text."""
+        seen, truth, answers = self._simulated
+        return fit_alarm(self.views(None), seen, truth, None if answers is None else answers.posterior)
+
+    def views(self, bandwidths: dict[str, float] | None) -> tuple[View, ...]:
+        banks, vectors = self._view_banks
+        return build_views(banks, vectors, _blocks(self._material), bandwidths)
+
+    @cached_property
+    def _view_banks(self) -> tuple[list[Bank], list[Float]]:
+        """Each file of simulations on its own: files differ in simulator or in what it was told."""
+        panel, bank = self._material.panel, self._material.bank
+        files = () if self._source is None else (*self._source.banks, *self._source.witnesses)
+        banks = [bank] if self._own_bank or not files else []
+        for path in files:
+            further = read_bank(path, panel)
+            if not any(set(further.texts) == set(b.texts) for b in banks):
+                banks.append(further)
+        known = {text: i for i, text in enumerate(bank.texts)}
+        vectors = []
+        for b in banks:
+            if all(t in known for t in b.texts):
+                vectors.append(self._material.embedded.vectors[[known[t] for t in b.texts]])
+            else:
+                vectors.append(embed_cached(self._material.embedder, b.texts))
+        return banks, vectors
+
+    @cached_property
+    def _simulated(self) -> tuple[Seen, Int, Answers | None]:
+        """Simulated texts with their labels and, where the method can be refitted, held-out answers."""
+        banks, vectors = self._view_banks
+        held = set(self._material.bank.texts)
+        others = [
+            (t, v, k)
+            for b, vs in zip(banks, vectors, strict=True)
+            for t, v, k in zip(b.texts, vs, b.label_index.tolist(), strict=True)
+            if t not in held
+        ]
+        if self._refits:
+            own = rehearse(self._material, self._answer_with)
+        else:
+            bank = self._material.bank
+            own = Rehearsal(bank.texts, self._material.embedded.vectors, bank.label_index, None)
+        if not others:
+            return Seen(own.texts, own.vectors), own.truth, own.answers
+        texts = tuple(t for t, _, _ in others)
+        raw = np.stack([v for _, v, _ in others])
+        truth = np.concatenate([own.truth, [k for _, _, k in others]])
+        seen = Seen((*own.texts, *texts), np.concatenate([own.vectors, raw]))
+        if own.answers is None:
+            return seen, truth, None
+        answer = self._answer_with(self._material)
+        more = answer(Observations(texts, raw, _keys(texts)))
+        return seen, truth, join([own.answers, more])
+
+    @cached_property
+    def _sayings(self) -> Sayings:
+        return Sayings.of(self._material.bank, lambda t: embed_cached(self._material.embedder, t))
+
+    # ----------------------------------------------------------------- answers
+
+    def alarms(self, observations: Observations, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
+        """The alarm on each answer, with the views' posteriors (V, N, K)."""
+        seen = Seen(observations.texts, observations.vectors)
+        return self.alarm.judge(seen, posterior.argmax(axis=1), posterior.max(axis=1), prior)
+
+    def consider(
+        self,
+        observations: Observations,
+        answers: Answers,
+        in_class: Float,
+        prior: Float,
+        *,
+        explain: bool = True,
+        ask: bool = False,
+    ) -> list[Considered]:
+        """All of it for N answers; `explain` adds sentences and flip, `ask` the missing finding."""
+        if not observations.texts:
+            return []
+        posterior = answers.posterior
+        alarms, opinions = self.alarms(observations, posterior, prior)
+        sets, notes = self._sets(posterior, prior)
+        sentences = self._sentences(observations.texts, posterior, prior) if explain else None
+        out = []
+        for i, text in enumerate(observations.texts):
+            outside = None if answers.out_of_class is None else float(answers.out_of_class[i])
+            facts = Facts(
+                posterior=posterior[i],
+                posterior_in_class=in_class[i],
+                entropy_bits=float(answers.entropy_bits[i]),
+                out_of_class=outside,
+                typicality=float(answers.typicality[i]),
+                aleatoric_bits=_at(answers.aleatoric_bits, i),
+                epistemic_bits=_at(answers.epistemic_bits, i),
+                alarm=bool(alarms.flag[i]),
+                alarm_p=float(alarms.p_value[i]),
+                dissent=self._dissent(opinions[:, i], int(posterior[i].argmax())),
+                conformal_set=None if sets is None else sets[i],
+                text=text,
+            )
+            claimed = int(posterior[i].argmax())
+            flip = (
+                self._flip(observations, i, in_class[i], outside or 0.0, prior, claimed) if explain else None
+            )
+            out.append(
+                Considered(
+                    decision=decide(self._material.panel, facts, self.policy),
+                    alarm_score=float(alarms.score[i]),
+                    alarm_p=float(alarms.p_value[i]),
+                    alarm_flag=bool(alarms.flag[i]),
+                    views=tuple(
+                        (view.name, int(p[i].argmax()), float(p[i, claimed]))
+                        for view, p in zip(self.alarm.views, opinions, strict=True)
+                    ),
+                    conformal_set=facts.conformal_set,
+                    sentences=None if sentences is None else sentences[i],
+                    flip=flip,
+                    missing=self._missing(text, posterior[i], prior) if ask else None,
+                    notes=notes,
+                )
+            )
+        return out
+
+    def _sets(self, posterior: Float, prior: Float) -> tuple[list[tuple[str, ...]] | None, tuple[str, ...]]:
+        stored = self.policy.conformal
+        if stored is None:
+            return None, ()
+        if not self.policy.fits(self.fingerprint):
+            return None, ("the policy was tuned for another bank, embedder or method: no conformal set",)
+        if not np.allclose(prior, 1 / len(prior)):
+            return None, ("the policy was calibrated under the uniform prior: no conformal set",)
+        names = self._material.panel.names
+        largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
+        inside = ConformalThresholds(stored.kind, stored.level, largest, stored.n).sets(posterior)
+        return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
+
+    def _dissent(self, opinions: Float, claimed: int) -> tuple[str, ...]:
+        """The labels the views prefer instead, most votes first, in words."""
+        votes = np.bincount(opinions.argmax(axis=1), minlength=opinions.shape[1])
+        votes[claimed] = 0
+        names = self._material.panel.names
+        order = [int(k) for k in np.argsort(-votes, kind="stable") if votes[k]]
+        return tuple(f"'{names[k]}' ({votes[k]} of {len(opinions)} views)" for k in order[:2])
+
+    def _posterior(self, texts: Sequence[str], prior: Float) -> Float:
+        return self._answer(self._material.observe(texts), prior)
+
+    def _sentences(
+        self, texts: Sequence[str], posterior: Float, prior: Float
+    ) -> list[tuple[SentenceEffect, ...]] | None:
+        """Sentence effects of every text, all shortened texts in one call of the method."""
+        if not self._cheap:
+            return None
+        parts = [parts_of(text) for text in texts]
+        variants = [without_each(p) if len(p) > 1 else [] for p in parts]
+        flat = [v for vs in variants for v in vs]
+        rest = self._posterior(flat, prior) if flat else np.zeros((0, len(prior)))
+        ends = np.cumsum([len(v) for v in variants])
+        return [
+            sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
+            for i, p in enumerate(posterior)
+        ]
+
+    def _flip(
+        self, observations: Observations, i: int, in_class: Float, outside: float, prior: Float, claimed: int
+    ) -> Flip | None:
+        if not self._cheap:
+            return None
+        one = Observations(
+            observations.texts[i : i + 1], observations.vectors[i : i + 1], observations.keys[i : i + 1]
+        )
+        return find_flip(in_class, outside, prior, claimed, lambda pi: self._answer(one, pi)[0])
+
+    def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
+        if not self._cheap:
+            return None
+        panel = self._material.panel
+        return missing_finding(
+            text,
+            posterior,
+            topics_of(panel.facets or facets_of(panel), text),
+            self._sayings,
+            lambda texts: embed_texts(self._material.embedder, texts),
+            lambda texts: self._posterior(texts, prior),
+        )
+
+
+def _blocks(material: Material) -> dict[str, slice]:
+    """The columns of each embedder joined in the material's, by its short name."""
+    parts = getattr(material.embedder, "parts", (material.embedder,))
+    out: dict[str, slice] = {}
+    start = 0
+    for part in parts:
+        width = sum(part.blocks)
+        name = part.id.split("/")[0]
+        out[name if name not in out else part.id] = slice(start, start + width)
+        start += width
+    return out
+
+
+def _keys(texts: Sequence[str]) -> tuple[int, ...]:
+    return tuple(case_key(t) for t in texts)
+
+
+def _null(stored: NullFile) -> Null:
+    return Null(stored.quantiles, stored.n, stored.threshold)
+
+
+def _at(values: Float | None, i: int) -> float | None:
+    return None if values is None else float(values[i])

@@ -1,0 +1,88 @@
+"""What prior would change the answer?
+
+Only the leading label's prior is moved, the others keep their proportions. Where the in-class posterior is
+prior times likelihood, its odds give the likelihoods and the flip follows from them alone. Not every method
+is of that form (a hard tolerance moves with the prior), so the result is checked with the method itself
+just above and just below, and where that fails the flip is found by bisection on the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from simdx.types import Float
+
+STEPS = 40
+CHECK = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """At `prior` for the present leading label, the answer becomes `label` (an index)."""
+
+    label: int
+    prior: float
+
+
+def find_flip(
+    posterior_in_class: Float,
+    out_of_class: float,
+    prior: Float,
+    leading: int,
+    answer: Callable[[Float], Float] | None = None,
+) -> Flip | None:
+    """The flip of one answer, or None when no other label is possible.
+
+    `answer(prior)` is the posterior (K,) the decision uses under another prior; without it the form
+    prior times likelihood is taken on trust.
+    """
+    others = np.where(np.arange(len(prior)) == leading, 0.0, prior)
+    if others.sum() <= 0 or prior[leading] <= 0:
+        return None
+    likelihood = np.divide(posterior_in_class, prior, out=np.zeros(len(prior)), where=prior > 0)
+
+    def closed(pi: Float) -> Float:
+        inside = pi * likelihood
+        total = inside.sum()
+        inside = inside / total if total > 0 else pi
+        return (1 - out_of_class) * inside + out_of_class * pi
+
+    def at(share: float) -> Float:
+        moved = others / others.sum() * (1 - share)
+        moved[leading] = share
+        return moved
+
+    found = _bisect(lambda share: closed(at(share)), leading)
+    if answer is None:
+        return found
+    if found is not None and _holds(found, leading, lambda share: answer(at(share))):
+        return found
+    return _bisect(lambda share: answer(at(share)), leading)
+
+
+def _bisect(posterior: Callable[[float], Float], leading: int) -> Flip | None:
+    """The share at which the leading label stops leading, on the scale of its log odds."""
+
+    def leads(share: float) -> bool:
+        return int(posterior(share).argmax()) == leading
+
+    low, high = -40.0, 40.0  # log odds
+    if leads(_share(low)) or not leads(_share(high)):
+        return None
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if leads(_share(middle)) else (middle, high)
+    return Flip(int(posterior(_share(low)).argmax()), _share(high))
+
+
+def _holds(flip: Flip, leading: int, posterior: Callable[[float], Float]) -> bool:
+    odds = np.log(flip.prior) - np.log1p(-flip.prior)
+    above, below = posterior(_share(odds + CHECK)), posterior(_share(odds - CHECK))
+    return int(above.argmax()) == leading and int(below.argmax()) == flip.label
+
+
+def _share(log_odds: float) -> float:
+    return float(1 / (1 + np.exp(-log_odds)))

@@ -1,0 +1,200 @@
+"""The decision policy: every number and rule that turns an answer into an action, in one readable file.
+
+A policy is YAML (or JSON) of numbers and rules; it holds no case text. It says where its thresholds come
+from (round figures, simulated text, or a labelled file with a stated risk) and which bank, embedder and
+method they were found for. `simdx policy tune` writes one, `simdx policy show` explains it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from dataclasses import field as dataclass_field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic.dataclasses import dataclass
+
+from simdx.errors import BadInput
+from simdx.panels.schema import ReviewRuleFile
+from simdx.types import Panel, ReviewRule
+
+FORMAT = 1
+MAX_BYTES = 1_000_000
+NONE_OF_THESE = "none of these"
+_STRICT = ConfigDict(extra="forbid", allow_inf_nan=True)
+Share = Annotated[float, Field(ge=0, le=1)]
+Bits = Annotated[float, Field(ge=0, le=64)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Thresholds:
+    """Beyond which an answer is not simply accepted. None switches a threshold off."""
+
+    confident: Share | None = 0.75  # less mass on the leading label: test
+    entropy_bits: Bits | None = None  # more: test
+    aleatoric_bits: Bits | None = None  # more: test
+    epistemic_bits: Bits | None = None  # more: review
+    typicality: Share | None = 0.01  # less: review
+    out_of_class: Share | None = 0.5  # at least: review
+    must_not_miss: Share | None = 0.10  # at least, on a must-not-miss label that does not lead: test
+    alarm: bool = True  # raised: review
+
+
+@dataclass(frozen=True, config=_STRICT)
+class NullFile:
+    quantiles: tuple[Finite, ...]
+    n: Annotated[int, Field(ge=1)]
+    threshold: Finite
+
+
+@dataclass(frozen=True, config=_STRICT)
+class AlarmFile:
+    """The alarm's numbers: bandwidth of every view and the scores of correct simulated answers."""
+
+    rate: Share
+    bandwidths: dict[str, Annotated[float, Field(gt=0)]]
+    confident: NullFile
+    doubtful: NullFile
+
+
+@dataclass(frozen=True, config=_STRICT)
+class ConformalFile:
+    """Per label the largest score (one minus probability) inside the set; null: always inside."""
+
+    kind: Literal["split", "class-conditional"]
+    level: Share
+    largest: dict[str, Finite | None]
+    n: Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True, config=_STRICT)
+class RiskFile:
+    """A guaranteed entropy threshold: null when nothing could be promised."""
+
+    target: Share
+    confidence: Share
+    entropy_bits: Bits | None
+    n: Annotated[int, Field(ge=1)]
+    accepted: int
+    errors: int
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Origin:
+    """Where the thresholds come from, and what they were found for."""
+
+    source: Literal["round figures", "simulated text", "labelled cases"] = "round figures"
+    n: int = 0
+    risk: Share | None = None
+    made_for: dict[str, str] = dataclass_field(default_factory=dict)
+    auroc: dict[str, float | None] = dataclass_field(default_factory=dict)  # of each kind of bits, for errors
+
+
+@dataclass(frozen=True, config=_STRICT)
+class Policy:
+    format: Literal[1] = 1
+    panel: str = ""
+    origin: Origin = dataclass_field(default_factory=Origin)
+    thresholds: Thresholds = dataclass_field(default_factory=Thresholds)
+    review_rules: tuple[ReviewRuleFile, ...] = ()
+    utility: dict[str, dict[str, Finite]] | None = None
+    alarm: AlarmFile | None = None
+    conformal: ConformalFile | None = None
+    risk: RiskFile | None = None
+
+    @field_validator("utility")
+    @classmethod
+    def _a_choice(cls, value: dict[str, dict[str, float]] | None) -> dict[str, dict[str, float]] | None:
+        if value is not None and len(value) < 2:
+            raise ValueError("a utility matrix needs at least two possible decisions")
+        return value
+
+    @model_validator(mode="after")
+    def _rows_alike(self) -> Policy:
+        rows = list((self.utility or {}).values())
+        if any(set(row) != set(rows[0]) for row in rows):
+            raise ValueError("every row of the utility matrix must name the same labels")
+        return self
+
+    def rules(self, panel: Panel) -> tuple[ReviewRule, ...]:
+        """The panel's own review rules and those of the policy."""
+        return (*panel.review_rules, *(rule.to_rule() for rule in self.review_rules))
+
+    def fits(self, fingerprint: Mapping[str, str]) -> bool:
+        """Were the thresholds found for this bank, embedder and method?"""
+        return dict(self.origin.made_for) == dict(fingerprint)
+
+
+def read_policy(path: str | Path, panel: Panel | None = None) -> Policy:
+    """A policy file, checked; and checked against the panel's labels where one is given."""
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"policy file {path.name} is over {MAX_BYTES:,} bytes: that is not a policy")
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"policy file {path.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"policy file {path} cannot be read: {error.strerror}") from None
+    try:
+        if any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text, Loader=yaml.SafeLoader)):
+            raise BadInput(f"policy file {path.name} uses YAML aliases (*name): write the text out")
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise BadInput(f"policy file {path.name} is not valid YAML or JSON") from None
+    if not isinstance(data, dict):
+        raise BadInput(f"policy file {path.name} holds no mapping: start it with 'thresholds:'")
+    return check_policy(data, path.name, panel)
+
+
+def check_policy(data: Any, where: str, panel: Panel | None = None) -> Policy:
+    try:
+        policy = TypeAdapter(Policy).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(p) for p in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise BadInput(f"policy {where}: {place + ': ' if place else ''}{message}") from None
+    if panel is not None:
+        _check_labels(policy, panel, where)
+    return policy
+
+
+def policy_text(policy: Policy) -> str:
+    """The file `read_policy` reads back as the same policy."""
+    data = {f.name: asdict(policy)[f.name] for f in fields(Policy)}
+    data["review_rules"] = [rule.model_dump() for rule in policy.review_rules]
+    return yaml.safe_dump(_plain(data), sort_keys=False, allow_unicode=True, width=110)
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
+    names = set(panel.names)
+    if policy.panel and policy.panel != panel.name:
+        raise BadInput(f"policy {where} is for panel '{policy.panel}', not '{panel.name}'")
+    if policy.conformal is not None and set(policy.conformal.largest) != names:
+        raise BadInput(f"policy {where}: its conformal thresholds are not for the labels of '{panel.name}'")
+    if policy.utility is not None:
+        for decision, row in policy.utility.items():
+            if decision not in names | {"test", "review"}:
+                raise BadInput(
+                    f"policy {where}: utility row '{decision[:80]}' is neither a label, 'test' nor 'review'"
+                )
+            if not names <= set(row) <= names | {NONE_OF_THESE}:
+                raise BadInput(
+                    f"policy {where}: utility row '{decision[:80]}' must give a number for every label "
+                    f"(and may for '{NONE_OF_THESE}')"
+                )
+
+
+def finite_or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

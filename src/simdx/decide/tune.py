@@ -1,0 +1,139 @@
+"""Choosing a policy's thresholds: from simulated text, or from labelled cases with a stated risk.
+
+A threshold on a kind of bits is set only where those bits tell errors from correct answers (AUROC above
+`USEFUL` on the same texts; it is recorded either way): a decision should not rest on a number that does not
+know. Entropy may rise as far as the error rate among accepted answers stays at the target. Aleatoric and
+epistemic bits may rise to what all but 1 % of correct answers have. Simulated text is cleaner than real text,
+so what it says only ever tightens the round figures, never loosens them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from simdx.decide.alarm import RATE, Alarm, Null
+from simdx.decide.conformal import Kind, calibrate
+from simdx.decide.policy import (
+    AlarmFile,
+    ConformalFile,
+    NullFile,
+    Origin,
+    Policy,
+    RiskFile,
+    Thresholds,
+    finite_or_none,
+)
+from simdx.decide.rehearsal import Answers
+from simdx.decide.risk import control_risk
+from simdx.metrics.scores import auroc
+from simdx.types import Float, Int, Panel
+
+USEFUL = 0.6
+TAIL = 0.01
+RISK = 0.05
+
+
+def tune_on_simulated(
+    panel: Panel,
+    answers: Answers | None,
+    truth: Int,
+    alarm: Alarm,
+    made_for: Mapping[str, str],
+    risk: float = RISK,
+) -> Policy:
+    """The default policy. Without rehearsed answers only the alarm is tuned and round figures stay."""
+    origin = Origin("simulated text", len(truth), risk, dict(made_for))
+    thresholds = Thresholds()
+    if answers is not None:
+        thresholds, separation = _thresholds(answers, truth, risk)
+        origin = Origin("simulated text", len(truth), risk, dict(made_for), separation)
+    return Policy(panel=panel.name, origin=origin, thresholds=thresholds, alarm=alarm_file(alarm))
+
+
+def tune_on_labelled(
+    panel: Panel,
+    answers: Answers,
+    truth: Int,
+    alarm: Alarm,
+    made_for: Mapping[str, str],
+    *,
+    risk: float = RISK,
+    confidence: float = 0.9,
+    coverage: float = 0.9,
+    kind: Kind = "class-conditional",
+) -> Policy:
+    """Thresholds, guaranteed entropy and conformal sets from labelled cases."""
+    control = control_risk(answers.posterior, truth, target=risk, confidence=confidence)
+    sets = calibrate(answers.posterior, truth, level=coverage, kind=kind)
+    thresholds, separation = _thresholds(answers, truth, risk)
+    # the guaranteed entropy below replaces the round figure and the limit without a guarantee
+    thresholds = replace(thresholds, confident=None, entropy_bits=None)
+    largest = {name: finite_or_none(q) for name, q in zip(panel.names, sets.largest, strict=True)}
+    return Policy(
+        panel=panel.name,
+        origin=Origin("labelled cases", len(truth), risk, dict(made_for), separation),
+        thresholds=thresholds,
+        alarm=alarm_file(alarm),
+        conformal=ConformalFile(sets.kind, sets.level, largest, sets.n),
+        risk=RiskFile(
+            control.target,
+            control.confidence,
+            control.entropy_bits,
+            control.n,
+            control.accepted,
+            control.errors,
+        ),
+    )
+
+
+def alarm_file(alarm: Alarm) -> AlarmFile:
+    def null(n: Null) -> NullFile:
+        return NullFile(n.quantiles, n.n, n.threshold)
+
+    widths = {view.name: view.bandwidth for view in alarm.views}
+    return AlarmFile(RATE, widths, null(alarm.confident), null(alarm.doubtful))
+
+
+def largest_entropy(entropy: Float, wrong: Float, risk: float) -> float | None:
+    """The largest entropy up to which at most `risk` of answers are wrong, equal entropies together."""
+    order = np.argsort(entropy, kind="stable")
+    ranked = entropy[order]
+    rate = np.cumsum(wrong[order]) / np.arange(1, len(order) + 1)
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    good = np.flatnonzero(last & (rate <= risk))
+    return float(ranked[good[-1]]) if good.size else None
+
+
+def _thresholds(answers: Answers, truth: Int, risk: float) -> tuple[Thresholds, dict[str, float | None]]:
+    wrong = answers.posterior.argmax(axis=1) != truth
+    kinds = {
+        "entropy_bits": answers.entropy_bits,
+        "aleatoric_bits": answers.aleatoric_bits,
+        "epistemic_bits": answers.epistemic_bits,
+    }
+    separation: dict[str, float | None] = {}
+    for name, bits in kinds.items():
+        value = auroc(bits, wrong).value if bits is not None and 0 < wrong.sum() < len(wrong) else None
+        separation[name] = None if value is None else round(value, 3)
+
+    def usual(values: Float | None) -> float | None:
+        """What all but TAIL of the correct answers stay within."""
+        return None if values is None or wrong.all() else float(np.quantile(values[~wrong], 1 - TAIL))
+
+    def where_useful(name: str) -> float | None:
+        return usual(kinds[name]) if (separation[name] or 0.0) > USEFUL else None
+
+    limit = largest_entropy(answers.entropy_bits, wrong.astype(float), risk)
+    thresholds = Thresholds(
+        entropy_bits=_rounded(0.0 if limit is None else limit),
+        aleatoric_bits=_rounded(where_useful("aleatoric_bits")),
+        epistemic_bits=_rounded(where_useful("epistemic_bits")),
+    )
+    return thresholds, separation
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
