@@ -9,6 +9,7 @@ scripted                           no model: deterministic texts
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput
@@ -31,6 +32,7 @@ __all__ = [
     "ask",
     "ask_all",
     "get_simulator",
+    "identity_of",
 ]
 
 DEFAULT = "smollm2"
@@ -55,6 +57,20 @@ def get_simulator(name: str = DEFAULT, **options: Any) -> Simulator:
     if name.endswith(".gguf"):
         return LlamaCppSimulator(name, **options)
     from simdx.models import locate
+
+    return LlamaCppSimulator(locate(name), name=identity_of(name), **options)
+
+
+def identity_of(name: str) -> str:
+    """The `id` the simulator of that name will have, without starting it."""
+    if name == "scripted" or name.startswith("scripted:"):
+        return "scripted"
+    if name.startswith(("openai:", "hf:")):
+        return name
+    if name.endswith(".gguf"):
+        from simdx.simulators.llamacpp import file_identity
+
+        return file_identity(Path(name))
     from simdx.models.registry import describe
 
     weights = describe(name)
@@ -62,4 +78,4 @@ def get_simulator(name: str = DEFAULT, **options: Any) -> Simulator:
         raise BadInput(f"'{name}' is an {weights.kind}, not a generator: it cannot simulate")
     # The pinned hash, not the name, is the identity: a new pin must not answer for old requests.
     sha = weights.files[weights.main_file] if weights.main_file else "unpinned"
-    return LlamaCppSimulator(locate(name), name=f"{name}@{sha[:16]}", **options)
+    return f"{name}@{sha[:16]}"

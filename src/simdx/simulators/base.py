@@ -22,6 +22,7 @@ class Request:
 
     prompt: str
     system: str | None = None
+    opening: str = ""  # words the text begins with: put in its mouth where a server can, else asked for
     temperature: float = 0.8
     top_p: float = 0.95
     max_tokens: int = 256

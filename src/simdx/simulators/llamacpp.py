@@ -2,14 +2,14 @@
 
 llama.cpp batches continuously over its slots, so many requests under way cost little more than one.
 Three of its habits shape this file. It divides `n_ctx` over the slots, so the context is asked for per
-slot. Its threads spin while they wait, which on shared cores makes it twenty times slower, so polling is
-off. Its log-probabilities under a grammar are those before masking, so a request with a grammar asks for
-the ones after sampling instead.
+slot. Its threads spin while they wait for each other, so that two threads on two cores somebody else is
+using are ten times slower than one: polling is off, and it gets only the cores that are free when it
+starts. Its log-probabilities under a grammar are those before the grammar masks anything; whoever wants
+probabilities of the allowed answers renormalises over them.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -41,18 +41,12 @@ class LlamaCppSimulator:
         threads: int | None = None,
     ) -> None:
         path = Path(path)
-        if not path.is_file():
-            raise BadInput(f"no model file at '{path}'")
-        with path.open("rb") as file:
-            if file.read(4) != b"GGUF":
-                raise BadInput(f"'{path.name}' is not a GGUF model file")
+        self.id = name or file_identity(path)
         if slots < 1 or context < 1:
             raise BadInput("a simulator needs at least one slot and one token of context")
-        # The file's name and size tell two quantisations of one model apart without hashing gigabytes.
-        self.id = name or f"gguf:{path.name}:{path.stat().st_size}"
         self.concurrency = slots
         self.context = context
-        self._server = _start(path, slots, context, threads or usable_cores())
+        self._server = _start(path, slots, context, threads or free_cores())
 
     @property
     def address(self) -> str:
@@ -90,16 +84,36 @@ class LlamaCppSimulator:
         )
 
 
-def usable_cores() -> int:
-    """The cores this process may run on, which in a container are fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def file_identity(path: Path) -> str:
+    """Name and size: they tell two quantisations of one model apart without hashing gigabytes."""
+    if not path.is_file():
+        raise BadInput(f"no model file at '{path}'")
+    with path.open("rb") as file:
+        if file.read(4) != b"GGUF":
+            raise BadInput(f"'{path.name}' is not a GGUF model file")
+    return f"gguf:{path.name}:{path.stat().st_size}"
+
+
+def free_cores() -> int:
+    """SIMDX_THREADS where it is set; else the cores this process may use less those already busy."""
+    asked = os.environ.get("SIMDX_THREADS", "")
+    if asked:
+        if not asked.isdigit() or int(asked) < 1:
+            raise BadInput(f"SIMDX_THREADS is '{asked}': give a whole number of threads")
+        return int(asked)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return max(1, min(cores, round(cores - busy)))
 
 
 def body_of(request: Request) -> dict[str, Any]:
-    """The request as llama.cpp's chat endpoint takes it, in-process and over HTTP alike."""
+    """The request as llama.cpp's chat endpoint takes it."""
     messages = [{"role": "system", "content": request.system}] if request.system is not None else []
+    messages.append({"role": "user", "content": request.prompt})
+    if request.opening:  # llama.cpp continues an assistant message that comes last
+        messages.append({"role": "assistant", "content": request.opening})
     body: dict[str, Any] = {
-        "messages": [*messages, {"role": "user", "content": request.prompt}],
+        "messages": messages,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "max_tokens": request.max_tokens,
@@ -114,8 +128,6 @@ def body_of(request: Request) -> dict[str, Any]:
     if request.logprobs:
         body["logprobs"] = True
         body["top_logprobs"] = request.logprobs
-        if request.grammar is not None:
-            body["post_sampling_probs"] = True
     return body
 
 
@@ -156,16 +168,8 @@ def _logprobs(part: Any) -> tuple[TokenLogprobs, ...] | None:
     return tuple(
         TokenLogprobs(
             token=entry["token"],
-            logprob=_log(entry),
-            top=tuple(
-                (t["token"], _log(t)) for t in entry.get("top_logprobs") or entry.get("top_probs") or ()
-            ),
+            logprob=float(entry["logprob"]),
+            top=tuple((t["token"], float(t["logprob"])) for t in entry.get("top_logprobs") or ()),
         )
         for entry in part["content"]
     )
-
-
-def _log(entry: dict[str, Any]) -> float:
-    if "logprob" in entry:
-        return float(entry["logprob"])
-    return math.log(entry["prob"]) if entry.get("prob", 0) > 0 else -math.inf

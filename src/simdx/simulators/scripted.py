@@ -9,6 +9,7 @@ empty text, a loop or the label's name, so every path of a build can be walked.
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,9 @@ _WHENS = ("after meals", "in the morning", "at night", "during work", "in cold w
 _SIDES = ("left side", "right side", "front", "back", "upper part", "lower part")
 _QUALITIES = ("dull", "burning", "sharp", "pale", "red", "firm", "soft", "itching", "throbbing", "smooth")
 _THINGS = ("pain", "swelling", "patch", "spot", "stiffness", "tiredness", "soreness", "rash", "lump", "cough")
+
+# Where the wordings of a bank build say which condition they want.
+_CONDITION = re.compile(r"(?:must not name, is|this problem:|patient has:) ([^.]+)")
 
 
 class ScriptedSimulator:
@@ -129,8 +133,9 @@ class ScriptedSimulator:
 
 
 def describe(prompt: str, rng: random.Random) -> str:
-    """A description whose findings depend on the first line of the prompt, so that labels differ."""
-    topic = random.Random(content_hash("topic", prompt.strip().splitlines()[0] if prompt.strip() else ""))
+    """A description whose findings depend on the condition the prompt is about, so that labels differ."""
+    about = _CONDITION.search(prompt)
+    topic = random.Random(content_hash("topic", about.group(1) if about else prompt))
     findings = [f"{topic.choice(_QUALITIES)} {topic.choice(_THINGS)}" for _ in range(4)]
     findings.append(f"{rng.choice(_QUALITIES)} {rng.choice(_THINGS)}")
     rng.shuffle(findings)

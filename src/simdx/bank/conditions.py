@@ -1,0 +1,72 @@
+"""Conditions a background bank describes: broad on purpose, so that "none of these" means something.
+
+Every branch of medicine a clinician might write about, common before rare. Whatever belongs to the panel
+itself is left out by name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from simdx.types import Panel
+
+_LISTED = """
+    migraine; tension headache; cluster headache; stroke; epilepsy; Parkinson disease; multiple sclerosis;
+    carpal tunnel syndrome; sciatica; trigeminal neuralgia; Bell palsy; benign positional vertigo;
+    meningitis; concussion; myasthenia gravis; Guillain-Barre syndrome;
+    common cold; influenza; sinusitis; tonsillitis; otitis media; otitis externa; allergic rhinitis;
+    laryngitis; bronchitis; pneumonia; COPD; pulmonary embolism; pneumothorax; lung cancer; sleep apnoea;
+    hypertension; angina; heart attack; heart failure; atrial fibrillation; pericarditis; varicose veins;
+    deep vein thrombosis; peripheral artery disease; aortic dissection;
+    reflux disease; gastric ulcer; gallstones; pancreatitis; appendicitis; diverticulitis; irritable bowel;
+    Crohn disease; ulcerative colitis; coeliac disease; haemorrhoids; anal fissure; inguinal hernia;
+    viral gastroenteritis; colorectal cancer; cirrhosis; hepatitis; bowel obstruction; constipation;
+    urinary tract infection; pyelonephritis; kidney stones; prostate enlargement; prostate cancer;
+    glomerulonephritis; bladder cancer; testicular torsion; chronic kidney disease;
+    endometriosis; uterine fibroids; ovarian cyst; ectopic pregnancy; pre-eclampsia; menopause; mastitis;
+    polycystic ovary syndrome; vaginal thrush; miscarriage;
+    hypothyroidism; Graves disease; Addison disease; Cushing syndrome; gout; osteoporosis;
+    hyperparathyroidism; vitamin D deficiency; diabetes; obesity;
+    iron-deficiency anaemia; leukaemia; lymphoma; multiple myeloma; haemophilia; sickle cell disease;
+    rheumatoid arthritis; osteoarthritis; lupus; polymyalgia rheumatica; ankylosing spondylitis;
+    frozen shoulder; tennis elbow; plantar fasciitis; rotator cuff tear; meniscus tear; hip fracture;
+    low back strain; fibromyalgia; bursitis;
+    eczema; psoriasis; acne; rosacea; shingles; cellulitis; impetigo; scabies; ringworm; urticaria;
+    melanoma; basal cell carcinoma; fungal nail infection; vitiligo; warts; pressure ulcer;
+    conjunctivitis; cataract; glaucoma; macular degeneration; retinal detachment; dry eyes; stye;
+    tooth abscess; gum disease; tooth decay; oral thrush; cold sores; mouth ulcers; jaw joint disorder;
+    wisdom tooth infection; dry mouth; lichen planus; salivary stone; burning mouth; cracked tooth;
+    malaria; dengue; typhoid; tuberculosis; HIV infection; glandular fever; Lyme disease; measles;
+    chickenpox; whooping cough; scarlet fever; mumps; food poisoning; sepsis;
+    depression; panic attacks; insomnia; bipolar disorder; schizophrenia; anorexia nervosa; dementia;
+    alcohol withdrawal; attention deficit disorder; post-traumatic stress;
+    asthma; anaphylaxis; drug rash; bee sting; heat stroke; burn; dog bite; ankle sprain; wrist fracture;
+    sarcoidosis; amyloidosis; breast cancer; endocarditis; abdominal aneurysm; stomach cancer
+"""
+CONDITIONS: tuple[str, ...] = tuple(re.split(r"\s*;\s*", _LISTED.strip()))
+
+
+def outside(panel: Panel) -> tuple[str, ...]:
+    """The conditions that share no telling word with a label or alias of the panel."""
+    taken = {
+        word for label in panel.labels for name in (label.name, *label.aliases) for word in _telling(name)
+    }
+    return tuple(condition for condition in CONDITIONS if not taken & _telling(condition))
+
+
+def _telling(name: str) -> set[str]:
+    general = {
+        "oral",
+        "mouth",
+        "cell",
+        "disease",
+        "infection",
+        "cancer",
+        "fever",
+        "acute",
+        "chronic",
+        "reaction",
+    }
+    general |= {"syndrome", "disorder", "the", "and", "tongue", "bronchial", "cervical", "drug", "allergic"}
+    words = set(re.findall(r"[a-z]{3,}", name.lower()))
+    return (words - general) or words

@@ -1,0 +1,129 @@
+"""What a build asks for: a sequence of requests per label, fixed before anything is answered.
+
+Request `i` of a label is a pure function of the panel, the settings and `i`. Its key, the content address
+under which its answer is stored, is a hash of the model, the prompt, the parameters and the index. So the
+same command finds its own answers again after any interruption, and a changed setting finds none of the
+old ones by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from simdx.bank.conditions import outside
+from simdx.bank.facets import Facets, choose, facets_of
+from simdx.bank.prompts import (
+    MAX_TOKENS,
+    Wording,
+    background_wording,
+    features_of,
+    full_wording,
+    short_background_wording,
+    short_wording,
+)
+from simdx.errors import BadInput
+from simdx.simulators.base import Request
+from simdx.types import Label, Panel, content_hash
+
+VOICES = ("full", "short")
+BACKGROUND = ""  # the stratum of conditions outside the panel; no label may be empty
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """How many descriptions, and how they are to be drawn."""
+
+    per_label: int
+    background: int = 0
+    temperature: float = 0.8
+    top_p: float = 0.95
+    max_tokens: int | None = None  # None: what the register needs
+    seed: int = 0
+    facets: bool = True
+    voice: str = "full"
+    options: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.per_label < 1 or self.background < 0:
+            raise BadInput("a bank needs at least one description per label")
+        if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1:
+            raise BadInput("the temperature lies in [0, 2] and top-p in (0, 1]")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise BadInput("the maximum of tokens is at least 1")
+        if self.voice not in VOICES:
+            raise BadInput(f"the voice is one of {', '.join(VOICES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One request with its place in the plan."""
+
+    stratum: str
+    index: int
+    topic: str  # the label, or the background condition
+    facets: Mapping[str, str]
+    request: Request
+    key: str
+
+
+class Plan:
+    """The endless sequence of requests of every stratum."""
+
+    def __init__(self, panel: Panel, model: str, settings: BuildSettings) -> None:
+        self.panel, self.model, self.settings = panel, model, settings
+        self.targets = {label.name: settings.per_label for label in panel.labels}
+        if settings.background:
+            self.targets[BACKGROUND] = settings.background
+        self._labels = {label.name: label for label in panel.labels}
+        self._facets: Facets = facets_of(panel) if settings.facets else {}
+
+    @cached_property
+    def conditions(self) -> tuple[str, ...]:
+        return outside(self.panel)
+
+    def planned(self, stratum: str, index: int) -> Planned:
+        if stratum == BACKGROUND:
+            topic = choose({"condition": self.conditions}, "background", index)["condition"]
+            facets, wording = self._background(topic, index)
+        else:
+            topic = stratum
+            facets, wording = self._label(self._labels[stratum], index)
+        settings = self.settings
+        request = Request(
+            prompt=wording.prompt,
+            opening=wording.opening,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            max_tokens=settings.max_tokens or MAX_TOKENS[self.panel.register],
+            seed=int(content_hash("seed", str(settings.seed), stratum, str(index))[:7], 16),
+            stop=("\n\n",),
+            options=settings.options,
+        )
+        key = content_hash("planned", request.key(self.model), str(index))
+        return Planned(stratum, index, topic, facets, request, key)
+
+    def _label(self, label: Label, index: int) -> tuple[dict[str, str], Wording]:
+        if self.settings.voice == "full":
+            facets = choose(self._facets, label.name, index)
+            return facets, full_wording(self.panel.register, label, facets)
+        # A small model follows few instructions: who, since when and which finding shape a text most.
+        chosen = {name: self._facets[name] for name in ("who", "duration") if name in self._facets}
+        if chosen and (features := features_of(label)):
+            chosen["feature"] = features
+        facets = choose(chosen, label.name, index)
+        return facets, short_wording(self.panel.register, label, facets)
+
+    def _background(self, condition: str, index: int) -> tuple[dict[str, str], Wording]:
+        if self.settings.voice == "full":
+            facets = choose(self._generic, "background", index)
+            return facets, background_wording(self.panel.register, condition, facets)
+        chosen = {name: self._generic[name] for name in ("who", "duration") if name in self._generic}
+        facets = choose(chosen, "background", index)
+        return facets, short_background_wording(self.panel.register, condition, facets)
+
+    @property
+    def _generic(self) -> Facets:
+        """A panel's own facets speak of its labels; other conditions take the built-in ones."""
+        return {name: values for name, values in self._facets.items() if name not in self.panel.facets}

@@ -1,0 +1,169 @@
+"""The answers of a build, append-only, one JSON line each: nothing that was paid for is ever lost.
+
+A row is one write to a file opened for appending, so a killed process leaves whole rows and at most one
+torn last line, which the next opening repairs. Rows reach the disk within `SYNC_SECONDS` or when the
+store is closed: a power cut costs at most that. A lock refuses a second builder on the same folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
+
+from simdx.errors import BadInput
+from simdx.simulators.base import Completion
+
+STORE_FILE = "answers.jsonl"
+LOCK_FILE = ".build.lock"
+SYNC_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One row: an answered request, or with `error` a failed attempt at one."""
+
+    key: str
+    model: str
+    stratum: str
+    index: int
+    topic: str
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    error: str | None = None
+    facets: dict[str, str] = field(default_factory=dict)
+
+
+class AnswerStore:
+    """Answers by key. Use as a context manager: it holds the folder's lock while it is open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / STORE_FILE
+        self.answers: dict[str, Answer] = {}
+        self.failures: dict[str, int] = {}
+        self.repaired = False
+        self._lock = FileLock(folder / LOCK_FILE, timeout=0)
+        self._file: int | None = None
+        self._synced = 0.0
+
+    def __enter__(self) -> AnswerStore:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except Timeout:
+            raise BadInput(
+                f"another build is running on '{self.folder}': wait for it, or stop it first"
+            ) from None
+        except OSError as error:
+            raise BadInput(f"'{self.folder}' cannot be written: {error.strerror}") from None
+        try:
+            self.repaired = _repair_last_line(self.path)
+            for answer in read_answers(self.path):
+                self._remember(answer)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._file is not None:
+                os.fsync(self._file)
+                os.close(self._file)
+                self._file = None
+        finally:
+            self._lock.release()
+
+    def append(self, answer: Answer) -> None:
+        assert self._file is not None, "the store is not open"
+        line = json.dumps(asdict(answer), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        written = os.write(self._file, line)
+        while written < len(line):  # a full disk or a signal may cut a write short
+            written += os.write(self._file, line[written:])
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            os.fsync(self._file)
+            self._synced = time.monotonic()
+        self._remember(answer)
+
+    def _remember(self, answer: Answer) -> None:
+        if answer.error is None:
+            self.answers.setdefault(answer.key, answer)
+        else:
+            self.failures[answer.key] = self.failures.get(answer.key, 0) + 1
+
+
+def answer_row(completion: Completion, **place: Any) -> Answer:
+    return Answer(
+        text=completion.text,
+        finish_reason=completion.finish_reason,
+        prompt_tokens=completion.prompt_tokens,
+        completion_tokens=completion.completion_tokens,
+        seconds=round(completion.seconds, 4),
+        error=completion.error,
+        **place,
+    )
+
+
+def read_answers(path: Path) -> Iterator[Answer]:
+    """Every row of a store; a damaged row other than a torn last line is refused by its number."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line.decode("utf-8"))
+                answer = Answer(**row)
+                if not isinstance(answer.key, str) or not isinstance(answer.text, str):
+                    raise TypeError
+            except (ValueError, TypeError, RecursionError):
+                raise BadInput(
+                    f"{path.name} line {number} is not an answer: restore the file or remove that line"
+                ) from None
+            yield answer
+
+
+def _repair_last_line(path: Path) -> bool:
+    """Mend the row a killed builder was writing: end it where it is whole, drop it where it is not."""
+    if not path.exists():
+        return False
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        start = _start_of_last_line(file, size)
+        if start == size:
+            return False
+        file.seek(start)
+        try:
+            json.loads(file.read().decode("utf-8"))
+            file.write(b"\n")
+        except ValueError:
+            file.truncate(start)
+        file.flush()
+        os.fsync(file.fileno())
+    return True
+
+
+def _start_of_last_line(file: BinaryIO, size: int) -> int:
+    """The offset after the last line break; `size` where the file ends with one."""
+    end = size
+    while end > 0:
+        start = max(0, end - (1 << 16))
+        file.seek(start)
+        found = file.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return start + found + 1
+        end = start
+    return 0

@@ -1,0 +1,126 @@
+"""Where a build stands, read off the answers it has.
+
+Everything is derived from the store, so an interrupted build needs no other memory. For one stratum with
+target N the *horizon* is the smallest h for which the usable answers among requests 0…h−1, plus those of
+them still without an answer, make N. Requests below the horizon are what the build has to ask; a rejected
+answer moves the horizon one further. A build is complete when every horizon is fully answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simdx.bank.plan import BACKGROUND, Plan, Planned
+from simdx.bank.scrub import Duplicates, Scrubber, tidy
+from simdx.bank.store import Answer, AnswerStore
+
+GIVE_UP_AFTER = 5  # recorded failures of one request, over all runs, after which another takes its place
+MOST_PER_USABLE = 40  # requests per wanted description after which a label is beyond this simulator
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer judged: `reason` is None for a usable text."""
+
+    planned: Planned
+    answer: Answer
+    text: str
+    reason: str | None
+
+
+class Stratum:
+    """One label (or the background): its horizon, what to ask next, what is usable."""
+
+    def __init__(self, plan: Plan, store: AnswerStore, name: str) -> None:
+        self.name, self.target = name, plan.targets[name]
+        self._plan, self._store = plan, store
+        self._scrubbers: dict[str, Scrubber] = {}
+        self._asked: set[int] = set()  # under way, or failed in this run
+        self._reasons: dict[str, str | None] = {}  # per key: judging a text again on every look would be slow
+        self._todo: deque[Planned] = deque()
+        self.handed_out = 0
+        self.verdicts: list[Verdict] = []
+        self.settle()
+
+    def settle(self) -> None:
+        """Judge every answer in plan order and find the horizon anew."""
+        self.verdicts, self._todo = [], deque()
+        self._duplicates = Duplicates()
+        self.horizon = self.usable = self.open = self.given_up = 0
+        self._extend()
+
+    @property
+    def missing(self) -> int:
+        return self.target - self.usable
+
+    @property
+    def exhausted(self) -> bool:
+        """True when this simulator will not reach the target at any bearable price."""
+        return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
+
+    @property
+    def rejected(self) -> Counter[str]:
+        return Counter(v.reason for v in self.verdicts if v.reason is not None)
+
+    def has_next(self) -> bool:
+        """True while a request is due; answers that are awaited may still make another one due."""
+        self._extend()
+        return bool(self._todo)
+
+    def next(self) -> Planned:
+        planned = self._todo.popleft()
+        self._asked.add(planned.index)
+        self.handed_out += 1
+        return planned
+
+    def take(self, planned: Planned, answer: Answer) -> Verdict | None:
+        """An answer has come; a failed one stays open, to be asked again by a later run."""
+        if answer.error is not None:
+            if self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER:
+                self.open -= 1
+                self.given_up += 1
+            return None
+        self.open -= 1
+        return self._judge(planned, answer)
+
+    def _extend(self) -> None:
+        while self.usable + self.open < self.target and not self.exhausted:
+            planned = self._plan.planned(self.name, self.horizon)
+            self.horizon += 1
+            answer = self._store.answers.get(planned.key)
+            if answer is not None:
+                self._judge(planned, answer)
+            elif self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER:
+                self.given_up += 1
+            else:
+                self.open += 1
+                if planned.index not in self._asked:
+                    self._todo.append(planned)
+
+    def _judge(self, planned: Planned, answer: Answer) -> Verdict:
+        text = tidy(answer.text, answer.finish_reason)
+        if planned.key not in self._reasons:
+            self._reasons[planned.key] = self._scrubber(planned.topic).reason(text)
+        reason = self._reasons[planned.key]
+        if reason is None and self._duplicates.seen(text):
+            reason = "near-duplicate"
+        verdict = Verdict(planned, answer, text, reason)
+        self.verdicts.append(verdict)
+        self.usable += reason is None
+        return verdict
+
+    def _scrubber(self, topic: str) -> Scrubber:
+        if topic not in self._scrubbers:
+            register = self._plan.panel.register
+            label = next((x for x in self._plan.panel.labels if x.name == topic), None)
+            if self.name == BACKGROUND or label is None:
+                self._scrubbers[topic] = Scrubber([topic], register)
+            else:
+                self._scrubbers[topic] = Scrubber.for_label(label, register)
+        return self._scrubbers[topic]
+
+
+def strata_of(plan: Plan, store: AnswerStore) -> Mapping[str, Stratum]:
+    return {name: Stratum(plan, store, name) for name in plan.targets}

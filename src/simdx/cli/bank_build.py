@@ -1,0 +1,229 @@
+"""`simdx bank build|export|merge`: making banks. Plain functions; `cli.bank` gives them their names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simdx.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from simdx.bank.builder import BuildReport, Progress
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+SMALL_MODEL_MB = 600  # below this a model needs the short wording
+
+
+def build(
+    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
+    per_label: Annotated[int, typer.Option(min=1, help="Usable descriptions wanted per label.")],
+    out: Annotated[Path, typer.Option(help="The bank folder; an interrupted build there goes on.")],
+    simulator: Annotated[
+        str,
+        typer.Option(help="smollm2, another named model, FILE.gguf, openai:MODEL@URL, hf:NAME, scripted."),
+    ] = "smollm2",
+    background: Annotated[
+        int, typer.Option(min=0, help="Descriptions of other conditions, for 'none of these'.")
+    ] = 0,
+    temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.8,
+    top_p: Annotated[float, typer.Option(min=0, max=1)] = 0.95,
+    max_new: Annotated[
+        int | None, typer.Option(min=1, help="Tokens per description; default by register.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Starts every request's own seed.")] = 0,
+    facets: Annotated[bool, typer.Option(help="Vary who, how long, how severe, which finding.")] = True,
+    voice: Annotated[
+        str | None, typer.Option(help="full or short wording; default by the model's size.")
+    ] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(min=0, help="Stop this run after so many requests.")
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=0, help="Stop this run after so many tokens.")] = None,
+    price_in: Annotated[float | None, typer.Option(min=0, help="Price of a million prompt tokens.")] = None,
+    price_out: Annotated[
+        float | None, typer.Option(min=0, help="Price of a million generated tokens.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, ask nothing.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Ask a language model for what is missing; safe to kill and to run again."""
+    from dataclasses import asdict
+
+    from simdx.bank.builder import Limits, build_bank, failed_line
+    from simdx.bank.estimate import estimate
+    from simdx.bank.plan import BuildSettings
+    from simdx.panels import load_panel
+    from simdx.simulators import get_simulator, identity_of
+
+    chosen = load_panel(panel)
+    settings = BuildSettings(
+        per_label=per_label,
+        background=background,
+        temperature=temperature,
+        top_p=top_p,
+        max_tokens=max_new,
+        seed=seed,
+        facets=facets,
+        voice=voice or voice_for(simulator),
+    )
+    limits = Limits(max_requests, max_tokens, price_in, price_out)
+    if dry_run:
+        expected = estimate(chosen, identity_of(simulator), settings, out, limits)
+        if json:
+            print_json(asdict(expected))
+        else:
+            print(expected.describe())
+        return
+    running = get_simulator(simulator)
+    try:
+        note(f"{running.id}: {running.capabilities.describe()}")
+        with _progress_bar() as watch:
+            report = build_bank(chosen, running, settings, out, limits, watch)
+    finally:
+        running.close()
+    if json:
+        print_json(_as_json(chosen.name, report))
+    else:
+        print(_as_words(out, report))
+    if not report.complete:
+        raise failed_line(report, out)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A bank folder.")],
+    to: Annotated[Path, typer.Option(help="The file to write: .jsonl or .parquet.")],
+    json: AsJson = False,
+) -> None:
+    """Write a bank as one JSONL or Parquet file with label, text and what else is known of each row."""
+    from simdx.bank.exchange import export_bank
+
+    rows = export_bank(folder, to)
+    if json:
+        print_json({"rows": rows, "file": str(to)})
+    else:
+        print(f"{to}: {rows} rows")
+
+
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR…", help="Bank folders or files of one panel.")
+    ],
+    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
+    out: Annotated[Path, typer.Option(help="The bank folder to make.")],
+    json: AsJson = False,
+) -> None:
+    """Join banks of one panel into a new one; a text that occurs twice under a label is taken once."""
+    from simdx.bank.exchange import merge_banks
+    from simdx.panels import load_panel
+
+    manifest = merge_banks(folders, load_panel(panel), out)
+    if json:
+        print_json({key: manifest[key] for key in ("panel", "labels", "rejected", "hash")})
+    else:
+        print(f"{out}: {sum(manifest['labels'].values())} descriptions, hash {manifest['hash']}")
+
+
+def voice_for(simulator: str) -> str:
+    """Short wording for small embedded models, full wording for everything else."""
+    from simdx.models.registry import REGISTRY
+
+    if simulator in REGISTRY:
+        return "short" if REGISTRY[simulator].megabytes < SMALL_MODEL_MB else "full"
+    if simulator.endswith(".gguf") and Path(simulator).is_file():
+        return "short" if Path(simulator).stat().st_size < SMALL_MODEL_MB * 1_000_000 else "full"
+    return "full"
+
+
+def _as_json(panel: str, report: BuildReport) -> dict[str, Any]:
+    return {
+        "panel": panel,
+        "complete": report.complete,
+        "labels": dict(report.usable),
+        "wanted": dict(report.wanted),
+        "rejected": dict(report.rejected),
+        "answers": report.answers,
+        "usable_share": report.usable_share,
+        "requests": report.asked,
+        "failed": report.failed,
+        "prompt_tokens": report.prompt_tokens,
+        "completion_tokens": report.completion_tokens,
+        "seconds": report.seconds,
+        "cost": report.cost,
+        "stopped": report.stopped,
+        "hash": report.hash,
+    }
+
+
+def _as_words(out: Path, report: BuildReport) -> str:
+    lines = [f"{out}: {'complete' if report.complete else 'not complete'}"]
+    lines += [f"  {n:6} of {report.wanted[label]}  {label}" for label, n in report.usable.items()]
+    lines.append(f"  {report.answers} texts in all, {sum(report.rejected.values())} rejected")
+    lines += [f"  {n:6}  rejected: {reason}" for reason, n in report.rejected.items()]
+    speed = report.completion_tokens / report.seconds if report.seconds else 0.0
+    lines.append(
+        f"  this run: {report.asked} requests, {report.failed} failed, "
+        f"{report.prompt_tokens}+{report.completion_tokens} tokens in {report.seconds:.0f} s ({speed:.0f}/s)"
+        + (f", cost {report.cost:.4f}" if report.cost is not None else "")
+    )
+    return "\n".join(lines)
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[Progress], None]]:
+    """A bar on stderr where that is a terminal; otherwise a line every half minute."""
+    if not sys.stderr.isatty():
+        yield _sparse_lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[facts]}"),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task("build", total=None, facts="")
+
+        def watch(p: Progress) -> None:
+            bar.update(task, total=p.wanted, completed=p.usable, facts=facts_of(p))
+
+        yield watch
+
+
+def _sparse_lines(every: float = 30.0) -> Callable[[Progress], None]:
+    last = [0.0]
+
+    def watch(p: Progress) -> None:
+        if p.seconds - last[0] >= every:
+            last[0] = p.seconds
+            note(f"{p.usable} of {p.wanted} usable, {facts_of(p)}")
+
+    return watch
+
+
+def facts_of(p: Progress) -> str:
+    """Rate, tokens, rejections, failures and cost in one short phrase."""
+    seconds = max(p.seconds, 1e-9)
+    parts = [
+        f"{60 * p.answered / seconds:.0f} texts/min",
+        f"{p.completion_tokens / seconds:.0f} tok/s",
+        f"{p.prompt_tokens + p.completion_tokens} tokens",
+        f"{sum(p.rejected.values())} rejected",
+    ]
+    if p.failed:
+        parts.append(f"{p.failed} failed")
+    if p.cost is not None:
+        parts.append(f"cost {p.cost:.4f}")
+    if p.stopped:
+        parts.append(f"stopping ({p.stopped})")
+    return ", ".join(parts)
