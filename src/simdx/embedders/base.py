@@ -37,9 +37,9 @@ class Embedder(Protocol):
 
 def chunks(text: str) -> list[str]:
     """A text as consecutive pieces of at most CHUNK_WORDS words; at least one piece."""
-    words = []
-    for word in text.split():
-        words += [word[i : i + LONGEST_WORD] for i in range(0, len(word), LONGEST_WORD)]
+    words = text.split()
+    if any(len(word) > LONGEST_WORD for word in words):
+        words = [word[i : i + LONGEST_WORD] for word in words for i in range(0, len(word), LONGEST_WORD)]
     pieces = [" ".join(words[i : i + CHUNK_WORDS]) for i in range(0, len(words), CHUNK_WORDS)]
     return pieces or [""]
 
