@@ -92,8 +92,8 @@ _SHORT = {
     "plain": "Describe in four short sentences what a person with this problem feels: {topic}.",
 }
 _SHORT_OPENING = {
-    "clinician": "{Who} has had {feature} {duration}.",
-    "case-report": "{Who} presented with {feature}, which had been there {duration}.",
+    "clinician": "{Who} has had {feature} {duration}. The examination shows",
+    "case-report": "{Who} presented with {feature}, which had been there {duration}. The examination showed",
     "patient": "{Duration} I have had {feature}",
     "plain": "{Duration} there has been {feature}",
 }
@@ -122,13 +122,21 @@ def _short(register: str, topic: str, facets: Mapping[str, str]) -> Wording:
     return Wording(prompt, opening)
 
 
+_DANGLING = re.compile(
+    r"(?:usually|often|mostly|sometimes|worse|over|with|without|in|on|at|to|by|behind|after|that|which|retained|found)\b"
+    r"|(?:a|an|the|new) \w+$|(?:any|its|floor|changing) |weeks to|.* behind it$"
+)
+
+
 def features_of(label: Label) -> tuple[str, ...]:
-    """The label's description cut into single findings, to be given out one per request."""
-    parts = re.split(r"[:;,.]|\bor\b|\band\b", label.description)
+    """The label's description cut into single findings, to be given out one per request.
+
+    Pieces that cannot follow "has had", such as "worse at night", are left out.
+    """
+    parts = re.split(r"[:;,.()]|\bor\b|\band\b", label.description)
     tidy = [re.sub(r"\s+", " ", part).strip() for part in parts]
-    return tuple(
-        part[:1].lower() + part[1:] for part in tidy if 1 <= len(part.split()) <= 9 and len(part) > 3
-    )
+    lowered = (part[:1].lower() + part[1:] for part in tidy)
+    return tuple(part for part in lowered if 2 <= len(part.split()) <= 9 and not _DANGLING.match(part))
 
 
 def _capital(text: str) -> str:

@@ -47,7 +47,7 @@ _COMMON = frozenset(
     re.findall(
         r"\w+",
         "a an and are as at be been but by for from had has have he her his i in is it its me my no not of "
-        "on or she so that the their there they this to was were when which who with without after over since",
+        "on or she so that the their there they this to was were when which who with without after over",
     )
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")

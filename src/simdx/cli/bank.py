@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from simdx.cli import bank_build
 from simdx.cli.output import print_json
 from simdx.errors import BadInput, RunFailed
 
 app = typer.Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
+app.command()(bank_build.build)
+app.command()(bank_build.export)
+app.command()(bank_build.merge)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A bank folder.")]

@@ -1,0 +1,137 @@
+"""Banks as single files, in and out, and several banks made one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simdx.bank.files import (
+    BACKGROUND_FILE,
+    BANK_FILE,
+    jsonl_rows,
+    problems_of,
+    read_bank,
+    write_bank,
+    write_jsonl,
+)
+from simdx.errors import BadInput, MissingExtra
+from simdx.types import Bank, Panel
+
+
+def export_bank(folder: Path, to: Path) -> int:
+    """Write a verified bank folder as one file, background rows marked; the number of rows.
+
+    Every row has `label` (null for the background), `condition` (null for a label) and `text`; what else
+    is known of a row goes along as JSON in `extra`.
+    """
+    if not folder.is_dir():
+        raise BadInput(f"no bank folder at '{folder}'")
+    for problem in problems_of(folder):
+        raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
+    if to.suffix not in (".jsonl", ".parquet"):
+        raise BadInput(f"'{to.name}' ends neither in .jsonl nor in .parquet")
+    if to.exists():
+        raise BadInput(f"'{to}' exists: choose a new file, nothing was written")
+    rows = [_exported(row) for _, row in jsonl_rows(folder / BANK_FILE)]
+    if (folder / BACKGROUND_FILE).exists():
+        rows += [_exported(row) for _, row in jsonl_rows(folder / BACKGROUND_FILE)]
+    to.parent.mkdir(parents=True, exist_ok=True)
+    if to.suffix == ".jsonl":
+        write_jsonl(to, ({k: v for k, v in row.items() if v is not None} for row in rows))
+    else:
+        _write_parquet(to, rows)
+    return len(rows)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of an exported JSONL or Parquet file."""
+    if path.suffix != ".parquet":
+        return [row for _, row in jsonl_rows(path)]
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtra("reading Parquet", "eval") from None
+    try:
+        return list(parquet.read_table(path).to_pylist())
+    except Exception as error:  # pyarrow raises many types for damaged files
+        raise BadInput(f"'{path.name}' is not a readable Parquet file ({type(error).__name__})") from None
+
+
+def read_any_bank(path: Path, panel: Panel) -> Bank:
+    """A bank folder, a JSONL file or a Parquet file, with background rows where the file has them."""
+    if path.is_dir():
+        return read_bank(path, panel)
+    if not path.is_file():
+        raise BadInput(f"no bank at '{path}': give a bank folder, a JSONL file or a Parquet file")
+    rows = read_rows(path)
+    texts, index, background = [], [], []
+    position = {name: i for i, name in enumerate(panel.names)}
+    for number, row in enumerate(rows, start=1):
+        text, label = row.get("text"), row.get("label")
+        if not isinstance(text, str) or not text.strip():
+            raise BadInput(f"{path.name} row {number}: a bank row needs a non-empty 'text'")
+        if label is None and row.get("condition") is not None:
+            background.append(text)
+        elif label in position:
+            texts.append(text)
+            index.append(position[label])
+        else:
+            raise BadInput(f"{path.name} row {number}: its label is not in panel '{panel.name}'")
+    for name, i in position.items():
+        if i not in index:
+            raise BadInput(f"bank '{path.name}' has no description of '{name}'")
+    return Bank(panel.name, panel.names, tuple(texts), np.array(index), tuple(background), name=path.stem)
+
+
+def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, Any]:
+    """Write the union of the banks to a new folder; the manifest, which names what was merged."""
+    if len(sources) < 2:
+        raise BadInput("merging takes at least two banks")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadInput(f"'{out}' exists and is not empty: choose a new folder, nothing was written")
+    banks = [read_any_bank(source, panel) for source in sources]
+    rows = dict.fromkeys(
+        (int(i), text) for bank in banks for i, text in zip(bank.label_index, bank.texts, strict=True)
+    )
+    rejected: dict[str, int] = {}
+    for bank in banks:
+        for reason, n in bank.rejected.items():
+            rejected[reason] = rejected.get(reason, 0) + n
+    copies = sum(len(bank.texts) for bank in banks) - len(rows)
+    if copies:
+        rejected["same text in two banks"] = rejected.get("same text in two banks", 0) + copies
+    merged = Bank(
+        panel=panel.name,
+        labels=panel.names,
+        texts=tuple(text for _, text in rows),
+        label_index=np.array([i for i, _ in rows], dtype=np.int64),
+        background=tuple(dict.fromkeys(t for bank in banks for t in bank.background)),
+        rejected=rejected,
+    )
+    return write_bank(out, merged, panel, {"merged": [{"name": b.name, "hash": b.hash} for b in banks]})
+
+
+def _exported(row: dict[str, Any]) -> dict[str, Any]:
+    extra = {k: v for k, v in row.items() if k not in ("label", "condition", "text")}
+    label = row.get("label") if row.get("condition") is None else None
+    condition = row.get("condition") if label is None else None
+    return {
+        "label": label,
+        "condition": condition if label is not None or condition is not None else "unnamed",
+        "text": row["text"],
+        "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
+    }
+
+
+def _write_parquet(to: Path, rows: list[dict[str, Any]]) -> None:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtra("writing Parquet", "eval") from None
+    schema = arrow.schema([(name, arrow.string()) for name in ("label", "condition", "text", "extra")])
+    parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), to)

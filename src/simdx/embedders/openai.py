@@ -1,0 +1,79 @@
+"""Embeddings from any OpenAI-compatible endpoint, with the retry policy of the simulators.
+
+Case text sent to a host that is not this machine leaves it: `remote` says so, and whoever embeds case
+text must ask the user first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from simdx.errors import RunFailed
+from simdx.simulators.openai import TIMEOUT, call, is_loopback, make_client, split_name
+from simdx.simulators.retry import Lasting, Passing, RetryPolicy
+from simdx.types import Float
+
+TEXTS_PER_REQUEST = 64
+
+
+class _Item(BaseModel):
+    index: int
+    embedding: list[float]
+
+
+class _Reply(BaseModel):
+    data: list[_Item]
+
+
+class OpenAIEmbedder:
+    """`openai:MODEL@URL`. The width is asked of the server once, when it is first needed."""
+
+    def __init__(
+        self, model: str, base_url: str, *, timeout: float = TIMEOUT, retry: RetryPolicy | None = None
+    ) -> None:
+        self.id = f"openai:{model}@{base_url}"
+        self.model = model
+        self.remote = not is_loopback(base_url)
+        self._retry = retry or RetryPolicy()
+        self._client = make_client(base_url, timeout)
+
+    @classmethod
+    def from_name(cls, name: str) -> OpenAIEmbedder:
+        return cls(*split_name(name))
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        return (self._ask(["width"]).shape[1],)
+
+    def embed_batch(self, texts: Sequence[str]) -> Float:
+        parts = [
+            self._ask(list(texts[i : i + TEXTS_PER_REQUEST])) for i in range(0, len(texts), TEXTS_PER_REQUEST)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, *self.blocks), dtype=np.float32)
+
+    def _ask(self, texts: list[str]) -> Float:
+        try:
+            return self._retry.run(lambda: self._once(texts))
+        except (Passing, Lasting) as problem:
+            raise RunFailed(f"embedder '{self.id}' failed: {problem}") from None
+
+    def _once(self, texts: list[str]) -> Float:
+        # An empty text is refused by some servers; a blank is the closest thing to it.
+        body = [text or " " for text in texts]
+        raw = call(
+            lambda: self._client.embeddings.with_raw_response.create(
+                model=self.model, input=body, encoding_format="float"
+            )
+        )
+        try:
+            items = sorted(_Reply.model_validate_json(raw).data, key=lambda item: item.index)
+            vectors = np.array([item.embedding for item in items], dtype=np.float32)
+        except (ValidationError, ValueError):
+            raise Passing("the server's reply is not a list of embeddings") from None
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+            raise Passing("the server's reply does not hold one finite embedding per text")
+        return vectors

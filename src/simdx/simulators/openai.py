@@ -1,0 +1,229 @@
+"""Any server that speaks the OpenAI protocol: vLLM, Ollama, llama.cpp's server, hosted services.
+
+The `openai` package carries the bytes; retrying, waiting and judging replies happen here, because a
+build of hours needs them bounded, interruptible and told apart. A reply is untrusted: it is parsed with
+pydantic, and nothing of it or of an exception's text goes into an error message, since servers echo keys.
+The key comes from the environment (SIMDX_API_KEY, else OPENAI_API_KEY) and is kept nowhere else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from simdx.errors import BadInput, MissingExtra
+from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
+from simdx.simulators.probe import probe
+from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy, asked_wait
+from simdx.simulators.stream import stream
+
+T = TypeVar("T")
+CONCURRENCY = 8
+TIMEOUT = 300.0
+EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
+
+
+class _Top(BaseModel):
+    token: str
+    logprob: float
+
+
+class _Token(_Top):
+    top_logprobs: list[_Top] = []
+
+
+class _Logprobs(BaseModel):
+    content: list[_Token] | None = None
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Reply(BaseModel):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+
+
+class OpenAISimulator:
+    """A chat model behind an OpenAI-compatible endpoint."""
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str,
+        *,
+        concurrency: int = CONCURRENCY,
+        timeout: float = TIMEOUT,
+        retry: RetryPolicy | None = None,
+    ) -> None:
+        self.id = f"openai:{model}@{base_url}"
+        self.model = model
+        self.concurrency = concurrency
+        self.remote = not is_loopback(base_url)
+        self._retry = retry or RetryPolicy()
+        self._client = make_client(base_url, timeout)
+
+    @classmethod
+    def from_name(cls, name: str, **options: Any) -> OpenAISimulator:
+        return cls(*split_name(name), **options)
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        # A capability that is lacking answers with an error: asking for it again would only cost time.
+        return probe(lambda request: self._answer(request, RetryPolicy(attempts=2)))
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        return stream(requests, self._answer, self.concurrency)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _answer(self, request: Request, retry: RetryPolicy | None = None) -> Completion:
+        started = time.monotonic()
+        empty = 0
+
+        def attempt() -> Completion:
+            nonlocal empty
+            completion = self._once(request)
+            if not completion.text.strip():
+                empty += 1
+                if empty < EMPTY_ATTEMPTS:
+                    raise Passing("the server answered with an empty text")
+            return completion
+
+        try:
+            return (retry or self._retry).run(attempt)
+        except (Passing, Lasting) as problem:
+            return failed(str(problem), time.monotonic() - started)
+
+    def _once(self, request: Request) -> Completion:
+        started = time.monotonic()
+        raw = call(lambda: self._client.chat.completions.with_raw_response.create(**self._body(request)))
+        try:
+            reply = _Reply.model_validate_json(raw)
+            choice = reply.choices[0]
+        except (ValidationError, IndexError):
+            raise Passing("the server's reply is not a chat completion") from None
+        usage = reply.usage or _Usage()
+        return Completion(
+            text=choice.message.content or "",
+            finish_reason=choice.finish_reason or "stop",
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            seconds=time.monotonic() - started,
+            logprobs=_tokens(choice.logprobs) if request.logprobs else None,
+        )
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        prompt = request.prompt
+        if request.opening:
+            prompt += f' Begin with these words: "{request.opening}"'
+        messages = [{"role": "system", "content": request.system}] if request.system is not None else []
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [*messages, {"role": "user", "content": prompt}],
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "max_tokens": request.max_tokens,
+        }
+        if request.seed is not None:
+            body["seed"] = request.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
+        if request.logprobs:
+            body["logprobs"] = True
+            body["top_logprobs"] = request.logprobs
+        extra = dict(request.options)
+        if request.grammar is not None:  # llama.cpp's name for it; servers without grammars ignore it
+            extra["grammar"] = request.grammar
+        if extra:
+            body["extra_body"] = extra
+        return body
+
+
+# --------------------------------------------------------------------------- shared with the embedder
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """`openai:MODEL@URL` → model and URL."""
+    found = re.fullmatch(r"openai:(?P<model>.+?)@(?P<url>https?://.+)", name)
+    if found is None:
+        raise BadInput(f"'{name}' is not of the form openai:MODEL@http://host:port/v1")
+    url = found["url"].rstrip("/")
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise BadInput("put the key in the environment variable SIMDX_API_KEY, not into the URL")
+    if not parts.hostname:
+        raise BadInput(f"'{url}' has no host")
+    return found["model"], url
+
+
+def is_loopback(url: str) -> bool:
+    """True where what is sent to this URL stays on this machine."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def make_client(base_url: str, timeout: float) -> Any:
+    try:
+        import openai
+    except ImportError:
+        raise MissingExtra("an OpenAI-compatible server", "openai") from None
+    key = os.environ.get("SIMDX_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
+    return openai.OpenAI(base_url=base_url, api_key=key, timeout=timeout, max_retries=0)
+
+
+def call(send: Callable[[], Any]) -> str:
+    """The body of a reply, or what went wrong as `Passing` or `Lasting`, in words of our own."""
+    import openai
+
+    try:
+        return str(send().text)
+    except openai.APITimeoutError:
+        raise Passing("the server did not answer in time") from None
+    except openai.APIConnectionError:
+        raise Passing("the server cannot be reached") from None
+    except openai.APIStatusError as error:
+        status = error.status_code
+        if status in PASSING_STATUS and getattr(error, "code", None) != "insufficient_quota":
+            raise Passing(f"the server answered HTTP {status}", asked_wait(error.response.headers)) from None
+        raise Lasting(f"the server refused the request with HTTP {status}") from None
+    except (openai.OpenAIError, UnicodeDecodeError):
+        raise Passing("the server's reply cannot be read") from None
+    except Exception as error:
+        # The transport has error types of its own for replies that break off half-way.
+        raise Passing(f"the exchange with the server broke off ({type(error).__name__})") from None
+
+
+def _tokens(part: _Logprobs | None) -> tuple[TokenLogprobs, ...] | None:
+    if part is None or part.content is None:
+        return None
+    return tuple(
+        TokenLogprobs(t.token, t.logprob, tuple((a.token, a.logprob) for a in t.top_logprobs))
+        for t in part.content
+    )
