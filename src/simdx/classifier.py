@@ -24,10 +24,12 @@ from simdx.abc.typicality import Typicality
 from simdx.answer import AlarmAnswer, Answer, Evidence, FlipAnswer, Provenance, SecondOrderAnswer, ViewAnswer
 from simdx.bank.files import packaged_bank, read_bank
 from simdx.decide.alarm import Alarms
+from simdx.decide.conformal import Kind
 from simdx.decide.desk import Considered, Desk
 from simdx.decide.evidence import carried_shares, choose_rows
 from simdx.decide.policy import Policy
 from simdx.decide.rehearsal import Answers
+from simdx.decide.tune import tune_on_labelled
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
@@ -36,7 +38,7 @@ from simdx.methods.outside import fit_outside
 from simdx.methods.simplex_view import SimplexView
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Float, Panel, SecondOrder, Trace, entropy_bits
+from simdx.types import Bank, Float, Int, Panel, SecondOrder, Trace, entropy_bits
 
 MAX_TEXT_BYTES = 2_000_000
 
@@ -97,6 +99,7 @@ class Classifier:
         self.remote = self.remote or bool(getattr(asked, "remote", False))
         self._second_order = self._simplex.infer if self.settings.method == "auto" else None
         self._outside = fit_outside(self.material.embedded)
+        self._seen_outside: tuple[Float, Float] | None = None
         self._typicality = Typicality.fit(self._space.bank)
 
     @property
@@ -128,6 +131,23 @@ class Classifier:
     def policy(self) -> Policy:
         """The decision policy in force; tuned on simulated text when none was given or packaged."""
         return self._desk.policy
+
+    def tune_policy(
+        self,
+        texts: Sequence[str],
+        label_index: Int,
+        *,
+        risk: float = 0.05,
+        confidence: float = 0.9,
+        coverage: float = 0.9,
+        kind: Kind = "class-conditional",
+    ) -> Policy:
+        """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets."""
+        batch = self.infer_batch(texts)
+        return tune_on_labelled(
+            self.panel, _answers(batch), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
+            risk=risk, confidence=confidence, coverage=coverage, kind=kind,
+        )  # fmt: skip
 
     @property
     def desk(self) -> Desk:
@@ -195,7 +215,13 @@ class Classifier:
         self, texts: Sequence[str], prior: PriorLike = None, *, alarm: bool = False
     ) -> BatchAnswer:
         """The same numbers as arrays, without evidence or decisions; with the alarm where it is asked for."""
-        observations, chosen = self.observe(list(texts)), self.prior(prior)
+        return self.infer_batch_observed(self.observe(list(texts)), prior, alarm=alarm)
+
+    def infer_batch_observed(
+        self, observations: Observations, prior: PriorLike = None, *, alarm: bool = False
+    ) -> BatchAnswer:
+        """As `infer_batch`, for texts observed before (or elsewhere: the embedding may be another worker)."""
+        chosen = self.prior(prior)
         batch = self._batch(observations, chosen)
         if not alarm or not observations.texts:
             return batch
@@ -259,7 +285,10 @@ class Classifier:
         inside = self._infer(observations, Prior(prior, float(len(prior))))[0].probabilities
         if self._outside is None:
             return inside
-        share = self._outside(observations.vectors)[:, None]
+        if self._seen_outside is None or self._seen_outside[0] is not observations.vectors:
+            # A flip asks about one case under several priors: what is outside does not depend on them.
+            self._seen_outside = (observations.vectors, self._outside(observations.vectors))
+        share = self._seen_outside[1][:, None]
         return (1 - share) * inside + share * prior
 
     def _answer_with(self, material: Material) -> Callable[[Observations], Answers]:
