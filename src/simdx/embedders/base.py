@@ -38,7 +38,7 @@ class Embedder(Protocol):
 def chunks(text: str) -> list[str]:
     """A text as consecutive pieces of at most CHUNK_WORDS words; at least one piece."""
     words = text.split()
-    if any(len(word) > LONGEST_WORD for word in words):
+    if max(map(len, words), default=0) > LONGEST_WORD:
         words = [word[i : i + LONGEST_WORD] for word in words for i in range(0, len(word), LONGEST_WORD)]
     pieces = [" ".join(words[i : i + CHUNK_WORDS]) for i in range(0, len(words), CHUNK_WORDS)]
     return pieces or [""]
