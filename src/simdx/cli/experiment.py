@@ -1,0 +1,148 @@
+"""`simdx experiment list|run`: what ships, and running it or a file of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simdx.cli.output import note, print_json
+from simdx.errors import BadInput, RunFailed
+
+if TYPE_CHECKING:
+    from simdx.experiments.config import ExperimentConfig
+
+app = typer.Typer(help="Experiments: grids of methods, models, panels and seeds.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command("list")
+def list_(json: AsJson = False) -> None:
+    """The experiments that ship with simdx."""
+    from simdx.experiments.catalogue import catalogue
+
+    known = catalogue()
+    if json:
+        print_json({"experiments": [{"name": e.name, "title": e.title} for e in known.values()]})
+        return
+    width = max(map(len, known), default=0)
+    for experiment in known.values():
+        print(f"{experiment.name:{width}}  {experiment.title}")
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A shipped experiment or a YAML file.")],
+    scale: Annotated[str, typer.Option(help="smoke | full; a file is always run as it is.")] = "full",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the records; default: out/NAME. A run goes on there.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and its cost; run nothing.")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="Cells without a model that run side by side.")] = 2,
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Case text may leave this machine.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Run an experiment; what is on record already is not run again."""
+    from simdx.experiments.catalogue import SCALES, find
+    from simdx.experiments.runner import Watch, run_experiment
+
+    if scale not in SCALES:
+        raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
+    if not 1 <= workers <= 64:
+        raise BadInput(f"--workers is {workers}: give a number from 1 to 64")
+    config, base = find(name, scale)  # type: ignore[arg-type]
+    if allow_remote:
+        config = config.model_copy(update={"allow_remote": True})
+    folder = out or Path("out") / config.name
+    if dry_run:
+        _show_plan(config, folder, base, json)
+        return
+    with _Bars() as bars:
+        outcome = run_experiment(
+            config, folder, base=base, workers=workers, watch=Watch(bars.say, bars.progress)
+        )
+    note(f"wrote {folder / 'summary.md'} and {len(outcome.records)} records")
+    if json:
+        from simdx.experiments.table import summary_row
+
+        rows = [summary_row(record) for record in outcome.records]
+        print_json({"experiment": config.name, "out": str(folder), "resumed": outcome.resumed, "rows": rows})
+    else:
+        print((folder / "summary.md").read_text(encoding="utf-8"))
+    if outcome.failed:
+        raise RunFailed(
+            f"{len(outcome.failed)} of {len(outcome.records)} cells failed; their records say why"
+        )
+
+
+def _show_plan(config: ExperimentConfig, folder: Path, base: Path, json: bool) -> None:
+    from simdx.experiments.cells import Setting
+    from simdx.experiments.grid import expand
+    from simdx.experiments.plan import plan_cells
+
+    planned = plan_cells(expand(config), Setting(config, base, folder))
+    rows: list[dict[str, Any]] = [
+        {
+            "cell": p.cell.slug,
+            "state": p.state,
+            "cases": p.n,
+            "calls": p.plan.calls,
+            "prompt_tokens": p.plan.prompt_tokens,
+            "completion_tokens": p.plan.completion_tokens,
+            "seconds": p.seconds,
+            "price": p.price,
+        }
+        for p in planned
+    ]
+    total = {key: sum(row[key] for row in rows) for key in ("calls", "prompt_tokens", "completion_tokens")}
+    total |= {key: sum(row[key] or 0.0 for row in rows) or None for key in ("seconds", "price")}
+    if json:
+        print_json({"experiment": config.name, "cells": rows, "total": total})
+        return
+    for row in rows:
+        asked = f", {row['calls']} calls, {row['prompt_tokens']} tokens read" if row["calls"] else ""
+        took = f", {row['seconds'] / 60:.0f} min" if row["seconds"] else ""
+        paid = f", {row['price']:.2f}" if row["price"] else ""
+        print(f"{row['state']:5} {row['cell']}: {row['cases']} cases{asked}{took}{paid}")
+    print(
+        f"{len(rows)} cells, {total['calls']} calls at most, {total['prompt_tokens']} tokens read and "
+        f"{total['completion_tokens']} written at most"
+        + (f", about {total['seconds'] / 60:.0f} min" if total["seconds"] else "")
+        + (f", price {total['price']:.2f}" if total["price"] else "")
+    )
+
+
+class _Bars:
+    """Lines and one bar per cell that asks a model, on stderr; plain lines where it is no terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True, highlight=False)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> _Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def say(self, line: str) -> None:
+        self._progress.console.print(line, markup=False, soft_wrap=True)
+
+    def progress(self, cell: str, done: int, total: int) -> None:
+        if cell not in self._tasks:
+            self._tasks[cell] = self._progress.add_task(cell[:60], total=total)
+        self._progress.update(self._tasks[cell], completed=done, total=total)
+        if done >= total:
+            self._progress.remove_task(self._tasks.pop(cell))

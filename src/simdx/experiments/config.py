@@ -1,0 +1,133 @@
+"""The experiment file, checked at the border."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from simdx.errors import BadInput
+
+MAX_BYTES = 1_000_000
+
+Scale = Literal["smoke", "full"]  # how much of a shipped experiment to run
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SimulatorPart(_Part):
+    """A simulator by name; speeds and prices, where known, let a plan be costed without starting it."""
+
+    name: str
+    reading: float | None = Field(default=None, gt=0, description="prompt tokens per second")
+    writing: float | None = Field(default=None, gt=0, description="generated tokens per second")
+    prompt_price: float | None = Field(default=None, ge=0, description="per million prompt tokens")
+    completion_price: float | None = Field(default=None, ge=0, description="per million generated tokens")
+
+
+class PanelPart(_Part):
+    """A panel with the cases to run it on. `subset` takes that many cases at random, the same for all."""
+
+    panel: str
+    data: str
+    subset: int | None = Field(default=None, ge=1)
+
+
+class BankPart(_Part):
+    """Where simulations come from: the panel's own bank, or a path with {panel} and {simulator} in it.
+
+    With `per_label`, a bank that is not there is built by the simulator first.
+    """
+
+    name: str = "reference"
+    path: str | None = None
+    per_label: int | None = Field(default=None, ge=1)
+
+    @property
+    def by_simulator(self) -> bool:
+        return self.path is not None and "{simulator}" in self.path
+
+
+class MethodPart(_Part):
+    """A method and its settings; `calibration` fits a temperature on that share of the cases."""
+
+    method: str
+    engine: Literal["exact", "particles", "live", "hybrid"] = "exact"
+    kernel: Literal["soft", "hard"] | None = None
+    populations: int = Field(default=5, ge=1, le=20)
+    particles: int | None = Field(default=None, ge=1)
+    bandwidth: float | None = Field(default=None, gt=0)
+    budget: int | None = Field(default=None, ge=1)
+    network: str | None = None
+    calibration: float | None = Field(default=None, gt=0, lt=1)
+    prior: dict[str, float] | None = None
+
+
+class ExperimentConfig(_Part):
+    """simulators × embedders × panels × banks × methods × seeds."""
+
+    name: str = Field(pattern=r"^[\w.-]+$")
+    title: str = ""
+    simulators: tuple[SimulatorPart, ...] = ()
+    embedders: tuple[str | None, ...] = (None,)
+    panels: tuple[PanelPart, ...] = Field(min_length=1)
+    banks: tuple[BankPart, ...] = (BankPart(),)
+    methods: tuple[MethodPart, ...] = Field(min_length=1)
+    seeds: tuple[int, ...] = (0,)
+    subset_seed: int = 0
+    resamples: int = Field(default=2000, ge=100)
+    allow_remote: bool = False
+
+    @field_validator("simulators", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return _each(value, "name")
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _methods(cls, value: Any) -> Any:
+        return _each(value, "method")
+
+    @field_validator("embedders", "banks", "panels", "seeds")
+    @classmethod
+    def _not_empty(cls, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not value:
+            raise ValueError("give at least one, or leave it out")
+        return value
+
+
+def _each(value: Any, key: str) -> Any:
+    """A plain string stands for an object with only that key."""
+    if isinstance(value, list | tuple):
+        return tuple({key: item} if isinstance(item, str) else item for item in value)
+    return value
+
+
+def read_config(path: Path) -> ExperimentConfig:
+    """A YAML file; relative paths in it are meant from the file's own folder."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"experiment file {path.name} is over a megabyte")
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"experiment file {path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise BadInput(f"experiment file {path.name} is not valid YAML{line}") from None
+    return parse_config(data, path.name)
+
+
+def parse_config(data: Any, where: str) -> ExperimentConfig:
+    if not isinstance(data, dict):
+        raise BadInput(f"experiment file {where} holds no mapping: it needs name, panels and methods")
+    try:
+        return ExperimentConfig.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise BadInput(f"experiment file {where}: {place}: {first['msg']}") from None

@@ -1,0 +1,256 @@
+"""Running a grid: resumable, in lanes, with failures on record.
+
+Cells that share a local model wait for each other, because the model already uses every core. Each remote
+simulator has a lane of its own, and cells without a model run side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from simdx.bank.files import MANIFEST_FILE, write_atomically
+from simdx.baselines.estimate import measure
+from simdx.baselines.interview import AskingMethod, simulator_for
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput, RunFailed, SimdxError
+from simdx.experiments.cells import Loaded, Setting, bank_path, load, panel_of, run_cell, settings_of
+from simdx.experiments.config import ExperimentConfig
+from simdx.experiments.grid import Cell, expand
+from simdx.experiments.plan import is_done, plan_cells
+from simdx.experiments.records import FORMAT, Record, read_record, versions, write_record
+from simdx.experiments.table import markdown, summary_row
+from simdx.methods import Material, fit_method
+from simdx.types import Panel
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How a run tells of itself: lines, and calls done of calls wanted in the cell under way."""
+
+    say: Say = lambda _: None
+    progress: Callable[[str, int, int], None] = lambda *_: None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Every cell's record, in the order of the grid."""
+
+    records: tuple[Record, ...]
+    resumed: int
+
+    @property
+    def failed(self) -> tuple[Record, ...]:
+        return tuple(record for record in self.records if record["status"] == "failed")
+
+
+def run_experiment(
+    config: ExperimentConfig,
+    out: Path,
+    *,
+    base: Path | None = None,
+    workers: int = 2,
+    watch: Watch | None = None,
+) -> Outcome:
+    """Run every cell that has no standing record in `out`; write records as they come, a summary last."""
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"{out} is a file: --out needs a folder")
+    watch = watch or Watch()
+    setting = Setting(config, base or Path.cwd(), out)
+    out.mkdir(parents=True, exist_ok=True)
+    cells = expand(config)
+    _build_missing_banks(cells, setting, watch)
+    todo, resumed = _sorted_out(cells, setting, watch)
+    if resumed:
+        watch.say(f"{resumed} of {len(cells)} cells are done already")
+    lanes = _lanes(todo)
+    _estimate(lanes, setting, watch)
+    for name in {cell.embedder or loaded.source.panel.embedder for cell, loaded in todo}:
+        _warm(name)
+    with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
+        for finished in [pool.submit(_run_lane, lane, setting, watch) for lane in lanes]:
+            finished.result()
+    records = tuple(record for cell in cells if (record := read_record(out, cell.slug)) is not None)
+    if len(records) < len(cells):
+        raise RunFailed(f"{len(cells) - len(records)} records in {out} cannot be read back")
+    _write_summary(config, records, out)
+    return Outcome(records, resumed)
+
+
+def _sorted_out(
+    cells: tuple[Cell, ...], setting: Setting, watch: Watch
+) -> tuple[list[tuple[Cell, Loaded]], int]:
+    """Cells still to run, loaded; those that cannot even be loaded are on record as failed."""
+    todo, resumed = [], 0
+    for cell in cells:
+        try:
+            loaded = load(cell, setting)
+        except Exception as problem:
+            _fail(cell, setting, problem, watch)
+            continue
+        if is_done(cell, setting, loaded):
+            resumed += 1
+        else:
+            todo.append((cell, loaded))
+    return todo, resumed
+
+
+def _lanes(todo: list[tuple[Cell, Loaded]]) -> list[list[tuple[Cell, Loaded]]]:
+    alone: list[list[tuple[Cell, Loaded]]] = []
+    shared: dict[str, list[tuple[Cell, Loaded]]] = {}
+    for item in todo:
+        part = item[0].simulator
+        if part is None or not (item[0].asks or item[0].method.engine in ("live", "hybrid")):
+            alone.append([item])
+        else:
+            remote = part.name.startswith("openai:")
+            shared.setdefault(part.name if remote else "local models", []).append(item)
+    return [*alone, *shared.values()]
+
+
+def _run_lane(lane: list[tuple[Cell, Loaded]], setting: Setting, watch: Watch) -> None:
+    together: set[tuple[object, ...]] = set()
+    for cell, loaded in lane:
+        about = (cell.simulator, cell.panel, cell.seed)
+        if cell.asks and about not in together:
+            together.add(about)
+            same = [
+                item
+                for item in lane
+                if item[0].asks and about == (item[0].simulator, item[0].panel, item[0].seed)
+            ]
+            _ask_together(same, setting, watch)
+        began = time.monotonic()
+        try:
+            record = run_cell(cell, setting, loaded, partial(watch.progress, cell.slug))
+        except Exception as problem:  # any failure is a result of this cell and must not end the others
+            _fail(cell, setting, problem, watch)
+            continue
+        write_record(setting.out, cell.slug, record)
+        watch.say(f"{cell.slug}: {_headline(record)} ({time.monotonic() - began:.1f} s)")
+
+
+def _ask_together(same: list[tuple[Cell, Loaded]], setting: Setting, watch: Watch) -> None:
+    """Ask all questions of several methods case by case, so that a model reads each case once.
+
+    The replies land in the store, where the cells find them. Whatever goes wrong here goes wrong again in
+    the cell it belongs to, and is recorded there.
+    """
+    methods: list[AskingMethod] = []
+    loaded = same[0][1]
+    material = Material.prepare(loaded.source.panel, loaded.bank, get_embedder(loaded.source.panel.embedder))
+    for cell, _ in same:
+        with suppress(SimdxError):
+            fitted = fit_method(material, settings_of(cell, setting))
+            assert isinstance(fitted, AskingMethod)
+            methods.append(fitted)
+    if len(methods) < 2:
+        return
+    joint = replace(
+        methods[0], questions=lambda text, key: [q for method in methods for q in method.questions(text, key)]
+    )
+    name = f"{same[0][0].panel.panel}, all questions"
+    with suppress(SimdxError):
+        joint.ask(material.observe(loaded.dataset.texts), partial(watch.progress, name))
+
+
+def _fail(cell: Cell, setting: Setting, problem: Exception, watch: Watch) -> None:
+    # The message of an unforeseen error may quote what was being processed: only our own are repeated.
+    reason = str(problem) if isinstance(problem, SimdxError) else f"failed with {type(problem).__name__}"
+    record: Record = {
+        "format": FORMAT,
+        "experiment": setting.config.name,
+        "status": "failed",
+        "cell": cell.spec(),
+        "error": reason,
+        "versions": versions(),
+    }
+    write_record(setting.out, cell.slug, record)
+    watch.say(f"{cell.slug}: FAILED: {reason}")
+
+
+def _estimate(lanes: list[list[tuple[Cell, Loaded]]], setting: Setting, watch: Watch) -> None:
+    """Measure each simulator that will be asked, and say how long it will take."""
+    by_simulator: dict[str, list[Cell]] = {}
+    for lane in lanes:
+        for cell, _ in lane:
+            if cell.asks and cell.simulator is not None:
+                by_simulator.setdefault(cell.simulator.name, []).append(cell)
+    for name, cells in by_simulator.items():
+        try:
+            speed = measure(simulator_for(settings_of(cells[0], setting)))
+        except SimdxError:
+            continue  # the cells themselves will fail with this reason, on record
+        plans = [planned.plan for planned in plan_cells(tuple(cells), setting)]
+        calls = sum(plan.calls for plan in plans)
+        if speed is None:
+            watch.say(f"{name}: {calls} questions at most; it did not answer the test question")
+            continue
+        minutes = sum(speed.seconds(plan) for plan in plans) / 60
+        watch.say(
+            f"{name}: {calls} questions at most, about {minutes:.0f} min at {speed.reading:.0f} tokens/s "
+            f"read and {speed.writing:.0f} written"
+        )
+
+
+def _build_missing_banks(cells: tuple[Cell, ...], setting: Setting, watch: Watch) -> None:
+    """Banks with `per_label` that are not complete yet. What cannot be built fails in its own cells."""
+    seen: set[Path] = set()
+    for cell in cells:
+        if cell.bank.per_label is None or cell.simulator is None:
+            continue
+        try:
+            panel = panel_of(cell, setting).panel
+        except SimdxError:
+            continue
+        path = bank_path(cell, setting.base, panel.name)
+        if path is None or path in seen or (path / MANIFEST_FILE).is_file():
+            continue
+        seen.add(path)
+        watch.say(f"building {path.name}: {cell.bank.per_label} per label by {cell.simulator.name}")
+        try:
+            _build(cell.simulator.name, cell.bank.per_label, cell.seed, panel, path)
+        except SimdxError as problem:
+            watch.say(f"{path.name}: {problem}")
+
+
+def _build(simulator: str, per_label: int, seed: int, panel: Panel, path: Path) -> None:
+    from simdx.bank.builder import build_bank
+    from simdx.bank.plan import BuildSettings
+    from simdx.simulators import get_simulator
+
+    opened = get_simulator(simulator)
+    try:
+        build_bank(panel, opened, BuildSettings(per_label=per_label, seed=seed), path)
+    finally:
+        opened.close()
+
+
+def _warm(name: str) -> None:
+    """Load an embedder once before lanes ask for it side by side."""
+    try:
+        get_embedder(name)
+    except SimdxError:
+        return  # its cells will fail with the reason
+
+
+def _headline(record: Record) -> str:
+    metrics = record["metrics"]
+    shown = [f"{name} {metrics[name]:.3f}" for name in ("accuracy", "ece") if metrics.get(name) is not None]
+    return f"n {metrics['n']}, " + ", ".join(shown)
+
+
+def _write_summary(config: ExperimentConfig, records: tuple[Record, ...], out: Path) -> None:
+    rows = [summary_row(record) for record in records]
+    write_atomically(out / "summary.md", markdown(config, rows))
+    whole = {"format": FORMAT, "config": config.model_dump(mode="json"), "versions": versions(), "rows": rows}
+    text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
+    write_atomically(out / "summary.json", text + "\n")

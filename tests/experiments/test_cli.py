@@ -1,0 +1,54 @@
+"""`simdx experiment` as people type it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.conftest import Cli, cli
+from tests.experiments.conftest import World
+
+__all__ = ["cli"]
+
+
+def test_list_names_what_ships(cli: Cli) -> None:
+    listed = cli("experiment", "list", "--json").json["experiments"]
+    assert {"name", "title"} == set(listed[0])
+    assert "asking-smollm2" in cli("experiment", "list").out
+
+
+def test_run_a_file_and_go_on(cli: Cli, world: World) -> None:
+    path = world.write(methods=["m-smc", "tfidf"])
+    first = cli("experiment", "run", path, "--out", world.out, "--json").json
+    assert [row["status"] for row in first["rows"]] == ["done", "done"]
+    assert first["resumed"] == 0
+    again = cli("experiment", "run", path, "--out", world.out)
+    assert again.code == 0
+    assert "2 of 2 cells are done already" in again.err
+    assert "| tfidf |" in again.out
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, world: World) -> None:
+    simulator = {"name": "scripted", "reading": 100, "writing": 10, "prompt_price": 1, "completion_price": 2}
+    path = world.write(simulators=[simulator], methods=["auto", "ensemble"])
+    plan = cli("experiment", "run", path, "--out", world.out, "--dry-run", "--json").json
+    assert [cell["state"] for cell in plan["cells"]] == ["run", "run"]
+    assert plan["total"]["calls"] == 18 * 8
+    asked = plan["cells"][1]
+    assert asked["seconds"] == asked["prompt_tokens"] / 100 + asked["completion_tokens"] / 10
+    assert asked["price"] == (asked["prompt_tokens"] + 2 * asked["completion_tokens"]) / 1e6
+    assert not world.out.exists()
+    assert "144 calls at most" in cli("experiment", "run", path, "--out", world.out, "--dry-run").out
+
+
+def test_a_failed_cell_ends_with_1_and_its_record(cli: Cli, world: World) -> None:
+    ran = cli("experiment", "run", world.write(methods=["m-smc", "nonsense"]), "--out", world.out)
+    assert ran.code == 1
+    assert "1 of 2 cells failed" in ran.err.splitlines()[-1]
+    assert len(json.loads((world.out / "summary.json").read_text())["rows"]) == 2
+
+
+def test_bad_input(cli: Cli, world: World) -> None:
+    assert "unknown experiment" in cli("experiment", "run", "nonsense").complaint
+    assert "smoke or full" in cli("experiment", "run", "asking-qwen", "--scale", "huge").complaint
+    assert "--workers" in cli("experiment", "run", world.write(), "--workers", "0").complaint
+    assert "methods" in cli("experiment", "run", world.write(methods=[])).complaint

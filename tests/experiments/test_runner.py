@@ -1,0 +1,192 @@
+"""Running grids: records, resuming, failures, subsets, and nothing that carries a case's words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simdx.baselines import interview as machine
+from simdx.errors import BadInput
+from simdx.experiments import runner
+from simdx.experiments.config import read_config
+from simdx.experiments.records import read_records
+from simdx.experiments.runner import Outcome, Watch, run_experiment
+from tests.baselines.conftest import Oracle
+from tests.experiments.conftest import World
+
+
+def run(world: World, path: Path, **options: Any) -> Outcome:
+    return run_experiment(read_config(path), world.out, base=world.folder, **options)
+
+
+def test_a_grid_leaves_a_whole_record_for_every_cell(world: World) -> None:
+    outcome = run(world, world.write(methods=["m-smc", "centroid", "supervised"], seeds=[0, 1]))
+    assert len(outcome.records) == 6
+    assert not outcome.failed
+    for record in read_records(world.out):
+        assert record["status"] == "done"
+        assert record["metrics"]["n"] == 18
+        assert record["metrics"]["ci"]["accuracy"] is not None
+        assert record["hashes"].keys() == {"data", "bank", "panel"}
+        assert record["versions"]["simdx"]
+        assert record["cost"]["infer_seconds"] >= 0
+        rows = record["rows"]
+        assert len(rows["id"]) == len(rows["posterior"]) == 18
+        np.testing.assert_allclose(np.sum(rows["posterior"], axis=1), 1, atol=1e-5)
+        right = [
+            max(p) == p[record["labels"].index(y)]
+            for p, y in zip(rows["posterior"], rows["label"], strict=True)
+        ]
+        assert np.mean(right) >= record["metrics"]["accuracy"] - 1e-9
+    summary = json.loads((world.out / "summary.json").read_text())
+    assert len(summary["rows"]) == 6
+    assert summary["config"]["seeds"] == [0, 1]
+
+
+def test_no_word_of_a_case_is_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_opened", lambda name: Oracle())
+    run(world, world.write(simulators=["oracle"], methods=["m-smc", "logits", "ensemble"]))
+    written = "".join(p.read_text() for p in world.out.rglob("*") if p.is_file())
+    assert "apple-0" in written  # ids are there
+    assert "secret" not in written
+
+
+def test_what_is_done_is_not_done_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = world.write(methods=["m-smc", "centroid"])
+    first = run(world, path)
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("a finished cell was run again")
+
+    monkeypatch.setattr(runner, "run_cell", never)
+    second = run(world, path)
+    assert second.resumed == 2
+    assert second.records == first.records
+
+
+def test_changed_cases_or_bank_are_run_anew(world: World) -> None:
+    path = world.write()
+    run(world, path)
+    bank = world.folder / "bank.jsonl"
+    bank.write_text(bank.read_text() + '\n{"label": "apple", "text": "one more orchard"}')
+    assert run(world, path).resumed == 0
+
+
+def test_a_failed_cell_is_on_record_and_tried_again(world: World) -> None:
+    path = world.write(
+        panels=[
+            {"panel": "panel.yaml", "data": "cases.jsonl"},
+            {"panel": "panel.yaml", "data": "absent.jsonl"},
+        ],
+        methods=["m-smc", "no-such-method"],
+    )
+    outcome = run(world, path)
+    assert len(outcome.records) == 4
+    assert len(outcome.failed) == 3
+    errors = sorted(record["error"] for record in outcome.failed)
+    assert "absent.jsonl" in errors[0] + errors[1]
+    assert any("no-such-method" in error for error in errors)
+    assert "failed: " in (world.out / "summary.md").read_text()
+    (world.folder / "absent.jsonl").write_text((world.folder / "cases.jsonl").read_text())
+    again = run(world, path)
+    assert again.resumed == 1
+    assert len(again.failed) == 2
+
+
+def test_an_unforeseen_error_is_named_by_kind_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("secret words of a case")
+
+    monkeypatch.setattr(runner, "run_cell", broken)
+    (record,) = run(world, world.write()).failed
+    assert record["error"] == "failed with ValueError"
+
+
+def test_a_subset_is_random_stated_and_shared(world: World) -> None:
+    part = {"panel": "panel.yaml", "data": "cases.jsonl", "subset": 7}
+    outcome = run(world, world.write(panels=[part], methods=["m-smc", "centroid"]))
+    one, two = outcome.records
+    assert one["rows"]["id"] == two["rows"]["id"]
+    assert one["data"] | {"n": 7, "of": 18, "subset_seed": 0} == one["data"]
+    other = run(world, world.write(panels=[part], methods=["m-smc"], subset_seed=5)).records[0]
+    assert other["rows"]["id"] != one["rows"]["id"]
+
+
+def test_models_are_asked_once_for_all_methods_and_only_for_what_is_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oracle = Oracle(concurrency=1)
+    monkeypatch.setattr(machine, "_opened", lambda name: oracle)
+    path = world.write(
+        simulators=["oracle"], methods=["logits", "ensemble", {"method": "fidelity", "calibration": 0.4}]
+    )
+    said: list[str] = []
+    outcome = run(world, path, watch=Watch(say=said.append))
+    assert not outcome.failed
+    assert "oracle: 378 questions at most" in said[0]  # 18 cases × (3 + 8 + 10)
+    # Case by case, each case's questions in a row: a case already left is never asked about again.
+    order = [r.prompt.splitlines()[1] for r in oracle.asked if "secret" in r.prompt]
+    blocks = [case for i, case in enumerate(order) if i == 0 or order[i - 1] != case]
+    assert len(order) == 378
+    assert len(blocks) == len(set(blocks)) == 18
+    asked = len(oracle.asked)
+    record = next(r for r in outcome.records if r["cell"]["method"]["method"] == "fidelity")
+    assert record["asking"]["readable"] == 180
+    assert record["calibrated"]["fitted_on"] + record["calibrated"]["metrics"]["n"] == 18
+    run(world, world.write(simulators=["oracle"], methods=["ensemble", "elicited"]))
+    new = [r for r in oracle.asked[asked:] if "secret" in r.prompt]
+    assert len(new) == 18  # the elicitation alone
+
+
+def test_unanswered_cases_are_scored_and_left_out_as_stated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = Oracle(answer=lambda request: "who knows" if "secret words 0" in request.prompt else "A")
+    monkeypatch.setattr(machine, "_opened", lambda name: silent)
+    (record,) = run(world, world.write(simulators=["oracle"], methods=["ensemble"])).records
+    assert record["asking"]["unanswered_cases"] == 3
+    assert record["metrics"]["n"] == 18
+    assert record["answered"]["n"] == 15
+    assert record["answered"]["metrics"]["n"] == 15
+    assert record["answered"]["accuracy_strict"] == pytest.approx(5 / 18)
+    assert record["metrics"]["accuracy"] == pytest.approx(6 / 18)  # the tie falls to the first label
+
+
+def test_a_remote_model_is_a_recorded_failure_without_permission(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = Oracle()
+    far.remote = True
+    monkeypatch.setattr(machine, "_opened", lambda name: far)
+    config = {"simulators": ["oracle"], "methods": ["logits"]}
+    (record,) = run(world, world.write(**config)).failed
+    assert "--allow-remote" in record["error"]
+    assert not far.asked
+    assert not run(world, world.write(**config, allow_remote=True)).failed
+
+
+def test_a_bank_of_the_simulator_is_built_when_it_is_wanted(world: World) -> None:
+    path = world.write(
+        simulators=["scripted"],
+        banks=[{"name": "own", "path": str(world.folder / "banks/{panel}-{simulator}"), "per_label": 4}],
+    )
+    (record,) = run(world, path).records
+    assert record["status"] == "done", record.get("error")
+    assert record["cell"]["simulator"] == "scripted"
+    assert (world.folder / "banks" / "toy-scripted" / "manifest.json").is_file()
+
+
+def test_an_absent_bank_fails_without_naming_the_machine(world: World) -> None:
+    path = world.write(simulators=["s"], banks=[{"name": "own", "path": "$NOWHERE/{panel}-{simulator}"}])
+    (record,) = run(world, path).failed
+    assert "$NOWHERE/{panel}-{simulator}" in record["error"]
+
+
+def test_out_must_be_a_folder(world: World) -> None:
+    world.out.write_text("a file")
+    with pytest.raises(BadInput, match="folder"):
+        run(world, world.write())
