@@ -16,6 +16,7 @@ _PLACES = {
     "auto": ("simdx.methods.recipe", "fit_recipe"),
     "m-smc": ("simdx.methods.smc", "fit_multinomial"),
     "d-smc": ("simdx.methods.smc", "fit_dirichlet"),
+    "abi": ("simdx.methods.abi", "fit_amortised"),
     "centroid": ("simdx.baselines.centroid", "fit_centroid"),
     "tfidf": ("simdx.baselines.tfidf", "fit_tfidf"),
     "zero-shot": ("simdx.baselines.zero_shot", "fit_zero_shot"),

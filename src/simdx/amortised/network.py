@@ -1,0 +1,290 @@
+"""The trained network: what it computes, what it may be used for, and how it is stored.
+
+    alpha = softplus(relu(relu(x W1 + b1) W2 + b2) W3 + b3),    x = z, or [z, log prior alpha]
+
+numpy alone is enough to load and run it. On disk it is a folder:
+
+    network.json               the card: format, panel, bank and embedder it belongs to, training, metrics
+    weights-<sha256>.safetensors
+
+The weights are written first under a name of their own and the card last, each through an atomic rename,
+so at every moment the folder holds one complete network: the old one, or the new one, or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from simdx.abc.prior import Prior
+from simdx.abc.second_order import concentration_cap, of_dirichlet
+from simdx.errors import BadInput, RunFailed
+from simdx.methods.base import Material
+from simdx.models.verify import home
+from simdx.types import Float, SecondOrder, content_hash
+
+HIDDEN = 256
+CARD_FILE = "network.json"
+MAX_WEIGHT_BYTES = 2**30
+MAX_CARD_BYTES = 2**20
+SAME_PRIOR = 1e-6
+# Below this a Dirichlet parameter is "never": a mean of one in a thousand, or less, carries no evidence.
+ALPHA_FLOOR = 1e-2
+# Rows are taken through all layers in blocks of this many, so that the hidden layers stay in cache.
+BLOCK = 1024
+
+Layers = tuple[tuple[Float, Float], ...]
+
+
+class TrainingPrior(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    probabilities: tuple[float, ...]
+    alpha0: float
+
+
+class Card(BaseModel):
+    """What a network is for and where it comes from; everything but the weights."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal[1] = 1
+    panel: str
+    panel_hash: str
+    labels: tuple[str, ...] = Field(min_length=2)
+    bank: str
+    bank_hash: str
+    embedder: str
+    blocks: tuple[int, ...] = Field(min_length=1)
+    populations: int
+    prior_conditioned: bool
+    prior: TrainingPrior
+    objective: Literal["kl", "particles", "mean"]
+    observations: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+    metrics: dict[str, Any] = Field(default_factory=dict)
+    version: str
+    weights: str = Field(default="", pattern=r"^$|^[0-9a-f]{64}$")
+
+    @property
+    def width(self) -> int:
+        """How wide x is."""
+        return sum(self.blocks) + (len(self.labels) if self.prior_conditioned else 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Network:
+    """Three layers and their card."""
+
+    layers: Layers
+    card: Card
+
+    def alpha(self, z: Float, log_prior_alpha: Float | None = None) -> Float:
+        """(N, K) Dirichlet parameters of float32 observations in the uncentred space.
+
+        `log_prior_alpha` (K,) is what a conditioned network is told of the prior, the same for all rows.
+        """
+        (w1, b1), (w2, b2), (w3, b3) = self.layers
+        d = w1.shape[0]
+        if log_prior_alpha is not None:
+            # The prior's part of the first layer is one row, shared by all cases.
+            d -= log_prior_alpha.shape[-1]
+            b1 = b1 + log_prior_alpha.astype(np.float32) @ w1[d:]
+            w1 = w1[:d]
+        out = np.empty((len(z), w3.shape[1]), dtype=np.float32)
+        for start in range(0, len(z), BLOCK):
+            h = z[start : start + BLOCK] @ w1
+            h += b1
+            np.maximum(h, 0, out=h)
+            h = h @ w2
+            h += b2
+            np.maximum(h, 0, out=h)
+            part = out[start : start + BLOCK]
+            np.matmul(h, w3, out=part)
+            part += b3
+        return softplus(out)
+
+    def second_order(self, z: Float, prior: Prior) -> SecondOrder:
+        """The posteriors of observations in the uncentred space.
+
+        A label with prior zero gets nothing, and an observation of length zero, about which a distance
+        says nothing at all, keeps the prior, as in D-SMC.
+        """
+        if not np.all(np.isfinite(z)):
+            raise BadInput("an observation holds NaN or infinite values; embed the texts again")
+        alpha = self.alpha(z, self.prior_told(prior)).astype(np.float64)
+        alpha[:, prior.probabilities <= 0] = 0
+        alpha[~np.any(z, axis=1)] = prior.alpha
+        return of_dirichlet(alpha, cap=_cap(tuple(prior.alpha.tolist()), self.card.populations))
+
+    def check(self, material: Material) -> None:
+        """Refuse, in one line, to answer for anything but what it was trained for."""
+        card = self.card
+        if card.panel_hash != material.panel.hash:
+            raise BadInput(
+                f"this network was trained for the labels of panel '{card.panel}', not for "
+                f"'{material.panel.name}': train one with 'simdx abi train --panel {material.panel.name}'"
+            )
+        if card.embedder != material.embedder.id:
+            raise BadInput(
+                f"this network reads the embedder {card.embedder}, not {material.embedder.id}: choose that "
+                "embedder with --embedder, or train another network"
+            )
+        if card.bank_hash != material.bank.hash:
+            raise BadInput(
+                f"this network was trained on another bank ('{card.bank}', {card.bank_hash[:12]}) than "
+                f"'{material.bank.name}' ({material.bank.hash[:12]}): give that bank, or train again"
+            )
+
+    def prior_told(self, prior: Prior) -> Float | None:
+        """What to tell the network of a prior; BadInput when it was not trained for it."""
+        if self.card.prior_conditioned:
+            return prior_input(prior)
+        trained = self.card.prior
+        own = trained.alpha0 * np.asarray(trained.probabilities)
+        if np.max(np.abs(own - prior.alpha)) > SAME_PRIOR * max(1.0, trained.alpha0):
+            shown = ", ".join(
+                f"{label}={p:.3g}" for label, p in zip(self.card.labels, trained.probabilities, strict=True)
+            )
+            raise BadInput(
+                f"this network answers for one prior only ({shown}; alpha0 {trained.alpha0:g}): "
+                "train with --prior-conditioned to give another at test time, or use --method d-smc"
+            )
+        return None
+
+
+@lru_cache(maxsize=64)
+def _cap(alpha: tuple[float, ...], populations: int) -> float:
+    """Remembered, because finding it takes a hundred times as long as a forward pass."""
+    return concentration_cap(np.array(alpha), populations)
+
+
+def prior_input(prior: Prior) -> Float:
+    """(K,) what a prior-conditioned network is told of a prior; impossible labels sit at the floor."""
+    return np.log(np.maximum(prior.alpha, ALPHA_FLOOR))
+
+
+def softplus(x: Float) -> Float:
+    """log(1 + e^x), without overflow; never below 1e-6, as in training."""
+    return np.logaddexp(np.float32(0), x) + np.float32(1e-6)
+
+
+# --------------------------------------------------------------------------- files
+
+
+def default_folder(material: Material) -> Path:
+    """Where the network last trained for this panel, bank and embedder lies."""
+    identity = content_hash("abi", material.panel.hash, material.bank.hash, material.embedder.id)
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in material.panel.name)[:60]
+    return home() / "networks" / f"{safe}-{identity[:16]}"
+
+
+def save(network: Network, folder: Path) -> None:
+    """Write a network; on any failure the folder is as it was before."""
+    from safetensors.numpy import save as to_bytes
+
+    tensors = {}
+    for i, (weight, bias) in enumerate(network.layers, start=1):
+        tensors[f"w{i}"], tensors[f"b{i}"] = weight, bias
+    if not all(np.isfinite(t).all() for t in tensors.values()):
+        raise RunFailed("the trained network holds NaN or infinite weights; nothing was saved")
+    data = to_bytes(tensors)
+    digest = hashlib.sha256(data).hexdigest()
+    card = network.card.model_copy(update={"weights": digest})
+    weights = folder / _weights_name(digest)
+    made_folder = not folder.exists()
+    had_weights = weights.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(weights, data)
+        try:
+            _write(folder / CARD_FILE, (card.model_dump_json(indent=2) + "\n").encode())
+        except BaseException:
+            if not had_weights:
+                weights.unlink(missing_ok=True)
+            raise
+    except BaseException as error:
+        if made_folder and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        if isinstance(error, OSError):
+            raise RunFailed(
+                f"the network could not be saved in {folder}: {error.strerror or 'write failed'}; "
+                "what was there before is untouched"
+            ) from None
+        raise
+    for old in folder.glob("weights-*.safetensors"):
+        if old != weights:
+            old.unlink(missing_ok=True)
+
+
+def load(folder: str | Path) -> Network:
+    """A network from its folder, checked against its card."""
+    folder = Path(folder)
+    path = folder / CARD_FILE
+    if not path.is_file():
+        raise BadInput(f"no network at '{folder}': train one with 'simdx abi train'")
+    try:
+        if path.stat().st_size > MAX_CARD_BYTES:
+            raise ValueError
+        card = Card.model_validate_json(path.read_bytes())
+    except (ValidationError, ValueError, OSError):
+        raise BadInput(
+            f"the {CARD_FILE} in '{folder}' is damaged or of another format; train again"
+        ) from None
+    weights = folder / _weights_name(card.weights)
+    try:
+        if weights.stat().st_size > MAX_WEIGHT_BYTES:
+            raise BadInput(f"the weights in '{folder}' are over {MAX_WEIGHT_BYTES:,} bytes: not a network")
+        data = weights.read_bytes()
+    except OSError:
+        raise BadInput(f"the weights of the network in '{folder}' are missing; train again") from None
+    if hashlib.sha256(data).hexdigest() != card.weights:
+        raise BadInput(f"the weights of the network in '{folder}' were changed or damaged; train again")
+    return Network(_layers(data, card, folder), card)
+
+
+def _layers(data: bytes, card: Card, folder: Path) -> Layers:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    k = len(card.labels)
+    try:
+        tensors = from_bytes(data)
+        layers = tuple((tensors[f"w{i}"], tensors[f"b{i}"]) for i in (1, 2, 3))
+    except (SafetensorError, KeyError, ValueError):
+        raise BadInput(f"the weights of the network in '{folder}' cannot be read; train again") from None
+    shapes = ((card.width, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, k))
+    fits = all(
+        w.shape == shape and b.shape == shape[1:] and w.dtype == b.dtype == np.float32
+        for (w, b), shape in zip(layers, shapes, strict=True)
+    )
+    if not fits or len(card.prior.probabilities) != k:
+        raise BadInput(f"the weights of the network in '{folder}' do not fit its card; train again")
+    return layers
+
+
+def _weights_name(digest: str) -> str:
+    return f"weights-{digest}.safetensors"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """All of it or nothing."""
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(scratch, 0o644)
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise

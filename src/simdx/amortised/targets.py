@@ -1,0 +1,165 @@
+"""What D-SMC says about each training observation, in the form a Dirichlet objective needs.
+
+Every objective here is the expected log density of Dir(alpha) under some distribution of theta,
+
+    lgamma(alpha0) - sum lgamma(alpha_k) + sum (alpha_k - 1) s_k,      s_k = E log theta_k,
+
+and they differ only in whose expectation s is:
+
+particles   the accepted draws themselves: the forward KL to the particle posterior
+kl          the Dirichlet with the draws' mean and the draws' own epistemic bits (the default)
+mean        a point mass at the draws' mean, s = log E theta: the paper's objective, which has no finite
+            optimum; alpha0 grows until the regression residual stops it
+
+A posterior truncated by a tolerance is not a Dirichlet, so the first two differ: the best likelihood
+spends its one spread parameter on the tails of log theta and reports more epistemic bits than D-SMC
+does; `kl` keeps the mean and the split of uncertainty that an answer shows.
+
+Draws are redrawn for every block of observations, and for every prior, so that the network averages
+over their Monte Carlo error instead of learning one realisation of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.special import digamma
+
+from simdx.abc.dirichlet import SharedDraws, prepare
+from simdx.abc.prior import Prior
+from simdx.abc.second_order import fit_all_components, of_dirichlet
+from simdx.amortised.network import ALPHA_FLOOR, prior_input
+from simdx.errors import BadInput
+from simdx.types import Float, entropy_bits
+
+Objective = Literal["kl", "particles", "mean"]
+OBJECTIVES: tuple[str, ...] = get_args(Objective)
+
+DRAWS = 500
+OBSERVATIONS_PER_DRAWS = 400
+# A conditioned network must see many priors, so each gets fewer draws and fewer observations.
+PRIOR_DRAWS = 250
+OBSERVATIONS_PER_PRIOR = 20
+LOG_FLOOR = float(digamma(ALPHA_FLOOR))
+# A posterior all in one corner has no spread to learn; without a limit such cases alone would set the loss.
+ALPHA0_LIMIT = 1e3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingSet:
+    """Observations with their priors and targets, N rows."""
+
+    coordinates: Float  # (N, K)
+    log_alpha: Float  # (N, K) log of the prior's Dirichlet parameters, floored
+    mean: Float  # (N, K) posterior mean
+    alpha: Float  # (N, K) the Dirichlet of `kl`
+    mean_log: Float  # (N, K) E log theta over the accepted draws
+
+    def statistic(self, objective: Objective) -> Float:
+        """s of the objective, (N, K)."""
+        if objective == "particles":
+            return np.maximum(self.mean_log, LOG_FLOOR)
+        if objective == "mean":
+            return np.log(np.maximum(self.mean, ALPHA_FLOOR**2))
+        return digamma(self.alpha) - digamma(self.alpha.sum(axis=1, keepdims=True))
+
+
+def accepted_moments(shared: SharedDraws, coordinates: Float, keep: int) -> Float:
+    """(N, 3K'+1) averages of theta, theta^2, log theta and entropy over the nearest `keep` draws."""
+    cosine = coordinates[:, shared.possible].astype(np.float32) @ shared.unit.T
+    edge = np.partition(cosine, cosine.shape[1] - keep, axis=1)[:, cosine.shape[1] - keep, None]
+    weight = (cosine >= edge).astype(np.float32)
+    return (weight @ shared.features).astype(np.float64) / weight.sum(axis=1, keepdims=True)
+
+
+def matched_dirichlet(mean: Float, epistemic: Float, start: Float) -> Float:
+    """alpha (N, K) with that mean and those epistemic bits, by bisection on log alpha0 around `start`."""
+    low, high = np.log(start) - 3.0, np.log(start) + 3.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        too_wide = of_dirichlet(mean * np.exp(middle)[:, None]).epistemic_bits > epistemic
+        low, high = np.where(too_wide, middle, low), np.where(too_wide, high, middle)
+    return mean * np.minimum(np.exp((low + high) / 2), ALPHA0_LIMIT)[:, None]
+
+
+def targets_for(shared: SharedDraws, coordinates: Float, prior: Prior, keep: int) -> TrainingSet:
+    """D-SMC's answers for observations that share one prior and one set of draws."""
+    n, k = coordinates.shape
+    possible = shared.possible
+    width = int(possible.sum())
+    theta, square, log, entropy = np.split(
+        accepted_moments(shared, coordinates, keep), [width, 2 * width, 3 * width], axis=1
+    )
+    theta = theta / theta.sum(axis=1, keepdims=True)
+    start = fit_all_components(theta, square).sum(axis=1)
+    alpha, mean, mean_log = np.full((n, k), ALPHA_FLOOR), np.zeros((n, k)), np.full((n, k), LOG_FLOOR)
+    mean[:, possible] = theta
+    mean_log[:, possible] = log
+    fitted = matched_dirichlet(theta, np.clip(entropy_bits(theta) - entropy[:, 0], 1e-6, None), start)
+    alpha[:, possible] = np.maximum(fitted, ALPHA_FLOOR)
+    return TrainingSet(coordinates, np.tile(prior_input(prior), (n, 1)), mean, alpha, mean_log)
+
+
+def sample_prior(rng: np.random.Generator, n_labels: int) -> Prior:
+    """A prior a clinician might hold, right or wrong: even, any, lopsided, or nearly certain of one label.
+
+    Mostly with alpha0 = K, as a prior given by probabilities has; otherwise anything from a quarter to
+    four times that, as given by pseudo-counts.
+    """
+    kind = rng.random()
+    if kind < 0.1:
+        p = np.full(n_labels, 1 / n_labels)
+    elif kind < 0.45:
+        p = rng.dirichlet(np.ones(n_labels))
+    elif kind < 0.7:
+        p = rng.dirichlet(np.full(n_labels, 0.4))
+    else:  # some labels named, the rest shared equally, as on the command line
+        named = rng.permutation(n_labels)[: rng.integers(1, max(2, n_labels // 2 + 1))]
+        p = np.zeros(n_labels)
+        p[named] = rng.uniform(0.02, 0.97) * rng.dirichlet(np.ones(len(named)))
+        rest = np.setdiff1d(np.arange(n_labels), named)
+        p[rest] = (1 - p.sum()) / max(1, len(rest))
+        p = p / p.sum()
+    alpha0 = n_labels * (1.0 if rng.random() < 0.6 else np.exp(rng.uniform(np.log(0.25), np.log(4))))
+    # What is below the floor is the floor to the network, so it must be so to D-SMC as well.
+    alpha = np.maximum(p * alpha0, ALPHA_FLOOR)
+    return Prior(alpha / alpha.sum(), float(alpha.sum()))
+
+
+def make_training_set(
+    class_means: Float,
+    sample: Callable[[np.random.Generator, int], Float],
+    count: int,
+    *,
+    prior: Prior | None,
+    populations: int,
+    seed: int,
+    threads: int = 2,
+    on_block: Callable[[int], None] | None = None,
+) -> TrainingSet:
+    """`count` observations from `sample` with D-SMC's answers; without a prior, each block draws its own."""
+    n_labels = len(class_means)
+    if n_labels < 2:
+        raise BadInput("a network needs at least two labels to tell apart; this panel has one")
+    block = OBSERVATIONS_PER_DRAWS if prior is not None else OBSERVATIONS_PER_PRIOR
+    keep = DRAWS if prior is not None else PRIOR_DRAWS
+
+    def make(number: int) -> TrainingSet:
+        rng = np.random.default_rng([seed, 0xAB1, number])
+        own = prior if prior is not None else sample_prior(rng, n_labels)
+        draws_seed = int(rng.integers(2**62))
+        shared = prepare(class_means, own, seed=draws_seed, draws=keep, populations=populations)
+        return targets_for(shared, sample(rng, block), own, keep)
+
+    parts: list[TrainingSet] = []
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        for part in pool.map(make, range(-(-count // block))):
+            parts.append(part)
+            if on_block is not None:
+                on_block(min(count, len(parts) * block))
+    fields = ("coordinates", "log_alpha", "mean", "alpha", "mean_log")
+    return TrainingSet(*(np.concatenate([getattr(p, f) for p in parts])[:count] for f in fields))

@@ -1,0 +1,301 @@
+"""Training the network: Adam on D-SMC's answers to simulated observations.
+
+The network is trained on whitened coordinates (and, if conditioned, on log prior parameters) and folded
+into layers on the embedding itself at the end. Early stopping keeps the weights with the lowest loss on
+a tenth of the observations, whose blocks of draws the rest never saw.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from simdx import __version__
+from simdx.abc.dirichlet import prepare
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.amortised import observations
+from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior
+from simdx.amortised.targets import (
+    OBJECTIVES,
+    Objective,
+    TrainingSet,
+    make_training_set,
+    targets_for,
+)
+from simdx.errors import BadInput, MissingExtra, RunFailed
+from simdx.methods.base import Material
+from simdx.types import Float
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings:
+    """What a user may choose about training."""
+
+    objective: Objective = "kl"
+    prior_conditioned: bool = False
+    populations: int = 5
+    count: int | None = None  # observations; None: 40,000, or 80,000 when conditioned
+    epochs: int | None = None  # at most; None: 60, or 45 when conditioned
+    batch: int = 256
+    learning_rate: float = 1e-3
+    patience: int = 12
+    seed: int = 0
+    threads: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where training is: shown live, and kept as its record."""
+
+    stage: str  # "targets" | "training"
+    done: int
+    of: int
+    loss: float = math.nan
+    held_out: float = math.nan
+
+
+OnProgress = Callable[[Progress], None]
+OnEpoch = Callable[[int, Network], None]
+
+
+def train(
+    material: Material,
+    settings: TrainSettings,
+    *,
+    prior: Prior | None = None,
+    vectors: Float | None = None,
+    source: str = "bank",
+    on_progress: OnProgress | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> Network:
+    """A network for the material's panel, bank and embedder.
+
+    `prior` is the one prior it will answer for (uniform when None; ignored when conditioned). `vectors`
+    are raw embeddings of unlabelled texts to train on instead of the bank; `source` says where from.
+    `on_epoch` is given the network as it is after each epoch: for studying training, it costs a fold.
+    """
+    _check(material, settings)
+    torch = _torch()
+    started = time.perf_counter()
+    space = Space.fit(material.embedded, centre=False)
+    base = observations.from_bank(space) if vectors is None else observations.from_vectors(space, vectors)
+    fixed = None if settings.prior_conditioned else (prior or Prior.uniform(space.n_labels))
+    _refuse_one_class(space, base, fixed, settings)
+    count = settings.count or (80_000 if settings.prior_conditioned else 40_000)
+    report = on_progress or (lambda progress: None)
+    data = make_training_set(
+        space.class_means,
+        lambda rng, n: observations.spread(rng, base, n),
+        count,
+        prior=fixed,
+        populations=settings.populations,
+        seed=settings.seed,
+        threads=settings.threads,
+        on_block=lambda done: report(Progress("targets", done, count)),
+    )
+    made = time.perf_counter() - started
+    fold = _Fold(space.class_means, data, settings.prior_conditioned)
+    card = _card(material, settings, fixed, source)
+    epochs = settings.epochs or (45 if settings.prior_conditioned else 60)
+    best, history = _fit(torch, fold, data, settings, epochs, report, on_epoch, card)
+    card = card.model_copy(
+        update={
+            "metrics": {
+                "held_out_loss": min(h.held_out for h in history),
+                "loss": history[-1].loss,
+                "epochs": len(history),
+                "observations": count,
+                "seconds_for_targets": round(made, 2),
+                "seconds": round(time.perf_counter() - started, 2),
+            }
+        }
+    )
+    return Network(fold.layers(best), card)
+
+
+# --------------------------------------------------------------------------- optimisation
+
+
+def _fit(
+    torch: Any,
+    fold: _Fold,
+    data: TrainingSet,
+    settings: TrainSettings,
+    epochs: int,
+    report: OnProgress,
+    on_epoch: OnEpoch | None,
+    card: Card,
+) -> tuple[list[tuple[Float, Float]], list[Progress]]:
+    """The layers with the lowest held-out loss, and the loss of every epoch."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        torch.set_num_threads(1)  # layers this small lose more to waiting for a second thread than it gives
+    generator = torch.Generator().manual_seed(settings.seed)
+    inputs = torch.as_tensor(fold.inputs(data), dtype=torch.float32)
+    statistic = torch.as_tensor(data.statistic(settings.objective), dtype=torch.float32)
+    held = max(1, len(inputs) // 10)  # the last blocks, so that no held-out row shares its draws
+    x, s = inputs[:-held].to(device), statistic[:-held].to(device)
+    x_held, s_held = inputs[-held:].to(device), statistic[-held:].to(device)
+    sizes = (inputs.shape[1], HIDDEN, HIDDEN, statistic.shape[1])
+    parameters = []
+    for fan_in, fan_out in pairwise(sizes):
+        scale = math.sqrt(2 / fan_in)
+        weight = torch.randn(fan_in, fan_out, generator=generator) * scale
+        parameters += [weight.to(device), torch.zeros(fan_out, device=device)]
+    parameters = [p.requires_grad_() for p in parameters]
+    optimiser = torch.optim.Adam(parameters, lr=settings.learning_rate, fused=True)
+    batches = max(1, len(x) // settings.batch)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * batches)
+
+    def loss_of(rows: Any, wanted: Any) -> Any:
+        h = torch.relu(rows @ parameters[0] + parameters[1])
+        h = torch.relu(h @ parameters[2] + parameters[3])
+        alpha = torch.nn.functional.softplus(h @ parameters[4] + parameters[5]) + 1e-6
+        density = torch.lgamma(alpha.sum(1)) - torch.lgamma(alpha).sum(1) + ((alpha - 1) * wanted).sum(1)
+        return -density.mean()
+
+    history: list[Progress] = []
+    best, best_loss, since = None, math.inf, 0
+    for epoch in range(1, epochs + 1):
+        order = torch.randperm(len(x), generator=generator).to(device)
+        total = 0.0
+        for i in range(batches):
+            rows = order[i * settings.batch : (i + 1) * settings.batch]
+            loss = loss_of(x[rows], s[rows])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            total += loss.detach()
+        mean = float(total) / batches
+        with torch.no_grad():
+            held_loss = float(loss_of(x_held, s_held))
+        if not (math.isfinite(mean) and math.isfinite(held_loss)):
+            raise RunFailed(
+                f"training diverged in epoch {epoch} (the loss is not finite): lower --learning-rate "
+                f"from {settings.learning_rate:g}; nothing was saved"
+            )
+        history.append(Progress("training", epoch, epochs, mean, held_loss))
+        report(history[-1])
+        if on_epoch is not None:
+            on_epoch(epoch, Network(fold.layers(_arrays(parameters)), card))
+        if held_loss < best_loss:
+            best, best_loss, since = _arrays(parameters), held_loss, 0
+        else:
+            since += 1
+            if since >= settings.patience:
+                break
+    assert best is not None
+    return best, history
+
+
+def _arrays(parameters: list[Any]) -> list[tuple[Float, Float]]:
+    flat = [p.detach().cpu().double().numpy().copy() for p in parameters]
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+class _Fold:
+    """Whitened coordinates in training, the embedding itself afterwards: the same function of both."""
+
+    def __init__(self, class_means: Float, data: TrainingSet, conditioned: bool) -> None:
+        self.class_means = class_means
+        self.conditioned = conditioned
+        self.centre = data.coordinates.mean(axis=0)
+        covariance = np.cov(data.coordinates, rowvar=False)
+        values, vectors = np.linalg.eigh(covariance)
+        self.whiten = vectors / np.sqrt(np.maximum(values, 1e-6 * values.max()))
+        self.prior_centre = data.log_alpha.mean(axis=0)
+        self.prior_scale = np.maximum(data.log_alpha.std(axis=0), 1e-3)
+
+    def inputs(self, data: TrainingSet) -> Float:
+        x = (data.coordinates - self.centre) @ self.whiten
+        if not self.conditioned:
+            return x
+        return np.concatenate([x, (data.log_alpha - self.prior_centre) / self.prior_scale], axis=1)
+
+    def layers(self, trained: list[tuple[Float, Float]]) -> tuple[tuple[Float, Float], ...]:
+        (weight, bias), *rest = trained
+        k = len(self.centre)
+        from_coordinates = self.whiten @ weight[:k]
+        bias = bias - self.centre @ from_coordinates
+        first = self.class_means.T @ from_coordinates
+        if self.conditioned:
+            from_prior = weight[k:] / self.prior_scale[:, None]
+            bias = bias - self.prior_centre @ from_prior
+            first = np.concatenate([first, from_prior])
+        return tuple(
+            (np.ascontiguousarray(w, dtype=np.float32), b.astype(np.float32))
+            for w, b in [(first, bias), *rest]
+        )
+
+
+# --------------------------------------------------------------------------- checks and identity
+
+
+def _check(material: Material, settings: TrainSettings) -> None:
+    if settings.objective not in OBJECTIVES:
+        raise BadInput(f"unknown objective '{settings.objective}': choose one of {', '.join(OBJECTIVES)}")
+    if len(material.panel.names) < 2:
+        raise BadInput("a network needs at least two labels to tell apart; this panel has one")
+    if not 1 <= settings.populations <= 12:
+        raise BadInput(f"--populations is {settings.populations}: give a number from 1 to 12 for a network")
+    if not (math.isfinite(settings.learning_rate) and settings.learning_rate > 0):
+        raise BadInput(f"--learning-rate is {settings.learning_rate:g}: give a finite number above 0")
+    for name, value in (
+        ("--count", settings.count),
+        ("--epochs", settings.epochs),
+        ("--seed", settings.seed),
+    ):
+        if value is not None and value < (0 if name == "--seed" else 1):
+            raise BadInput(f"{name} is {value}: give a larger number")
+    if settings.count is not None and settings.count < 2 * settings.batch:
+        raise BadInput(f"--count is {settings.count}: train on at least {2 * settings.batch} observations")
+
+
+def _refuse_one_class(space: Space, base: Float, prior: Prior | None, settings: TrainSettings) -> None:
+    """Observations that D-SMC all calls the same teach a network to say that, whatever it is shown."""
+    judge = prior or Prior.uniform(space.n_labels)
+    shared = prepare(
+        space.class_means, judge, seed=settings.seed, draws=100, populations=settings.populations
+    )
+    tops = targets_for(shared, base, judge, 100).mean.argmax(axis=1)
+    if len(np.unique(tops)) < 2:
+        raise BadInput(
+            "all training observations belong to one class under D-SMC: give observations of several labels"
+        )
+
+
+def _card(material: Material, settings: TrainSettings, prior: Prior | None, source: str) -> Card:
+    k = len(material.panel.names)
+    told = prior or Prior.uniform(k)
+    return Card(
+        panel=material.panel.name,
+        panel_hash=material.panel.hash,
+        labels=material.panel.names,
+        bank=material.bank.name,
+        bank_hash=material.bank.hash,
+        embedder=material.embedder.id,
+        blocks=tuple(material.embedder.blocks),
+        populations=settings.populations,
+        prior_conditioned=settings.prior_conditioned,
+        prior=TrainingPrior(probabilities=tuple(told.probabilities.tolist()), alpha0=told.alpha0),
+        objective=settings.objective,
+        observations=source,
+        settings=asdict(settings),
+        version=__version__,
+    )
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("training a network", "abi") from None
+    return torch

@@ -1,0 +1,54 @@
+"""`simdx bench engines|bank|abi|service`: speed, measured on this machine, side by side with a floor."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import typer
+
+from simdx.cli import options
+from simdx.cli.output import print_json
+
+app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+
+
+@app.command()
+def engines(json: options.AsJson = False) -> None:
+    """M-SMC and D-SMC against pyABC and against the bare matrix product."""
+    _run("engines", json)
+
+
+@app.command()
+def bank(json: options.AsJson = False) -> None:
+    """Building a bank: texts per second and how busy the simulator is."""
+    _run("bank", json)
+
+
+@app.command()
+def abi(json: options.AsJson = False) -> None:
+    """The amortised forward pass against its three matrix products."""
+    _run("abi", json)
+
+
+@app.command()
+def service(json: options.AsJson = False) -> None:
+    """Requests per second, latency and memory of the HTTP service."""
+    _run("service", json)
+
+
+def _run(name: str, json: bool) -> None:
+    result: dict[str, Any] = importlib.import_module(f"simdx.bench.{name}").run()
+    if json:
+        print_json(result)
+        return
+    _print(result)
+
+
+def _print(value: dict[str, Any], indent: str = "") -> None:
+    for key, item in value.items():
+        if isinstance(item, dict):
+            print(f"{indent}{key}")
+            _print(item, indent + "  ")
+        else:
+            print(f"{indent}{key}: {f'{item:.4g}' if isinstance(item, float) else item}")
