@@ -103,7 +103,7 @@ def test_packaged_panel_out_of_class_and_decision() -> None:
     c = Classifier("oral-lesions")
     cancer, outside = c.infer(
         [
-            "A 60-year-old smoker with a hard ulcer of the lateral tongue, rolled edges and a fixed neck node.",
+            "A 60-year-old smoker with a hard ulcer of the lateral tongue, rolled edges, a fixed neck node.",
             "My jaw clicks and aches in front of the ear when I chew, and I grind my teeth at night.",
         ]
     )

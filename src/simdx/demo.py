@@ -8,15 +8,20 @@ self-contained HTML page.
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from pathlib import Path
 
 from rich.console import Console
 
 from simdx.answer import Answer
+from simdx.bank import read_bank
+from simdx.bank.builder import build_bank
+from simdx.bank.plan import BuildSettings
 from simdx.classifier import Classifier
 from simdx.report.page import Section, render, table
 from simdx.report.terminal import bar, print_answer
+from simdx.simulators import get_simulator
 from simdx.types import Panel
 
 PANEL = "oral-lesions"
@@ -78,11 +83,20 @@ def main() -> None:
 
 
 def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, console: Console) -> str:
-    """Let the embedded model describe each label anew, and classify what it wrote."""
-    from simdx.simulators.describe import describe_labels
-
+    """Let the embedded model describe each label anew, in a bank of its own, and classify what it wrote."""
     console.print(f"[bold]Fresh descriptions by the embedded model[/] (SmolLM2-135M, {per_label} a label)")
-    written = describe_labels(panel, "smollm2", per_label=per_label, seed=1)
+    with tempfile.TemporaryDirectory() as scratch:
+        simulator = get_simulator("smollm2")
+        settings = BuildSettings(per_label=per_label, voice="short", seed=1)
+        report = build_bank(panel, simulator, settings, Path(scratch) / "bank")
+        simulator.close()
+        fresh = read_bank(Path(scratch) / "bank", panel)
+    written = [(panel.names[i], text) for i, text in zip(fresh.label_index, fresh.texts, strict=True)]
+    rejected = ", ".join(f"{n} {reason}" for reason, n in report.rejected.items()) or "none"
+    console.print(
+        f"  {report.answers} answers, {report.completion_tokens} tokens in {report.seconds:.0f} s; "
+        f"rejected: {rejected}"
+    )
     answers = classifier.infer([text for _, text in written])
     rows: list[tuple[str, str, str]] = []
     hits = 0
