@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from simdx.bank.scrub import name_pattern
 from simdx.types import Label
 
 MAX_TOKENS = {"clinician": 160, "case-report": 420, "patient": 90, "plain": 120}
@@ -131,12 +132,17 @@ _DANGLING = re.compile(
 def features_of(label: Label) -> tuple[str, ...]:
     """The label's description cut into single findings, to be given out one per request.
 
-    Pieces that cannot follow "has had", such as "worse at night", are left out.
+    Pieces that cannot follow "has had", such as "worse at night", and pieces that name the label are left out.
     """
+    names = name_pattern((label.name, *label.aliases))
     parts = re.split(r"[:;,.()]|\bor\b|\band\b", label.description)
     tidy = [re.sub(r"\s+", " ", part).strip() for part in parts]
     lowered = (part[:1].lower() + part[1:] for part in tidy)
-    return tuple(part for part in lowered if 2 <= len(part.split()) <= 9 and not _DANGLING.match(part))
+    return tuple(
+        part
+        for part in lowered
+        if 2 <= len(part.split()) <= 9 and not _DANGLING.match(part) and not (names and names.search(part))
+    )
 
 
 def _capital(text: str) -> str:

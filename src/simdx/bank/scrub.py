@@ -71,7 +71,7 @@ class Scrubber:
 
     def __init__(self, names: Iterable[str], register: str) -> None:
         self._shortest = SHORTEST.get(register, 10)
-        self._names = _name_pattern(names)
+        self._names = name_pattern(names)
 
     @classmethod
     def for_label(cls, label: Label, register: str) -> Scrubber:
@@ -127,7 +127,8 @@ def _plain(text: str) -> str:
     return re.sub(r"[\s\-‐‑–_]+", " ", "".join(c for c in text if not unicodedata.combining(c)))
 
 
-def _name_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
+def name_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
+    """Finds any of the names in a text, however it is cased, hyphenated or put in the plural."""
     patterns = []
     for name in names:
         plain = _plain(name).strip()
