@@ -19,6 +19,8 @@ import numpy as np
 from simdx import __version__
 from simdx.chunks import PARTS, Arrays, Progress, forget_other_runs, in_chunks
 from simdx.datasets.dataset import Dataset
+from simdx.decide.alarm import alarm_performance
+from simdx.decide.audit import audit, combined
 from simdx.errors import BadInput, MissingExtra
 from simdx.metrics import (
     apply_temperature,
@@ -104,7 +106,7 @@ def evaluate(
     """
     labels = classifier.panel.names
     y = dataset.label_index(labels)
-    fields = {name: _group_names(dataset.field(name)) for name in by}
+    fields = {entry: _groups_of(dataset, entry) for entry in by}
     folder = None if out is None else _prepare(Path(out))
     keep: set[str] = set()
 
@@ -183,13 +185,16 @@ def write(
 
 def _arrays(classifier: Classifier, texts: Sequence[str], prior: PriorLike) -> Arrays:
     """A batch answer as plain arrays; what a method does not have is left out."""
-    batch = classifier.infer_batch(texts, prior)
+    batch = classifier.infer_batch(texts, prior, alarm=True)
     arrays: Arrays = {
         "posterior": np.asarray(batch.posterior, dtype=np.float64),
         "posterior_in_class": np.asarray(batch.posterior_in_class, dtype=np.float64),
         "typicality": np.asarray(batch.typicality, dtype=np.float64),
         "effective_simulations": np.asarray(batch.effective_simulations, dtype=np.float64),
     }
+    if batch.alarm is not None:
+        arrays["alarm_score"] = np.asarray(batch.alarm.score, dtype=np.float64)
+        arrays["alarm_flag"] = np.asarray(batch.alarm.flag, dtype=np.float64)
     if batch.out_of_class is not None:
         arrays["out_of_class"] = np.asarray(batch.out_of_class, dtype=np.float64)
     if batch.second_order is not None:
@@ -219,6 +224,7 @@ def _record(
         }
         for name, values in fields.items()
     }
+    gaps = audit(p, y, fields, resamples=group_resamples, rng=rng)
     inside = headline_values(arrays["posterior_in_class"], y)
     return {
         "n": found.pop("n"),
@@ -229,8 +235,9 @@ def _record(
         "embedder": classifier.embedder.id,
         **found,
         "ood": None if ood is None or ood_arrays is None else _ood(ood, arrays, ood_arrays),
-        "alarm": None,
+        "alarm": _alarm(arrays, y),
         "groups": groups,
+        "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
         "in_class": {name: value.value for name, value in inside.items()},
         "second_order": _second_order(arrays, errors(p, y)),
         "temperature": temperature,
@@ -241,6 +248,13 @@ def _record(
             "resamples": resamples,
         },
     }
+
+
+def _alarm(arrays: Arrays, y: Int) -> dict[str, Any] | None:
+    """Confident errors the alarm flagged, and confident correct answers it flagged in vain."""
+    if "alarm_flag" not in arrays:
+        return None
+    return asdict(alarm_performance(arrays["posterior"], y, arrays["alarm_flag"] == 1))
 
 
 def _ood(ood: Dataset, arrays: Arrays, outside: Arrays) -> dict[str, Any]:
@@ -299,6 +313,13 @@ def _curves(p: Float, y: Int, labels: Sequence[str]) -> dict[str, Any]:
 
 def _tempered(arrays: Arrays, temperature: float) -> Arrays:
     return {**arrays, "posterior": apply_temperature(arrays["posterior"], temperature)}
+
+
+def _groups_of(dataset: Dataset, entry: str) -> list[str]:
+    """Group names for one entry of `by`: a field, or fields crossed as 'sex*site'."""
+    parts = [part.strip() for part in entry.split("*")]
+    columns = {part: _group_names(dataset.field(part)) for part in parts}
+    return columns[parts[0]] if len(parts) == 1 else combined(columns, [entry])[entry]
 
 
 def _group_names(values: Sequence[object]) -> list[str]:

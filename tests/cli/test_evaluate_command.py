@@ -43,7 +43,8 @@ def test_json_is_one_object_with_the_contracts_keys(capsys, cases):
     assert record["groups"]["sex"]["m"]["n"] == 2
     assert record["groups"]["sex"]["m"]["too_small"] is True
     assert record["ood"] is None
-    assert record["alarm"] is None
+    assert set(record["alarm"]) >= {"n_confident_errors", "recall", "false_alarm"}
+    assert {gap["value"] for gap in record["audit"]} == {"f", "m"}
 
 
 def test_a_table_for_people(capsys, cases):

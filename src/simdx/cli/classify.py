@@ -34,6 +34,10 @@ def classify(
     budget: options.Budget = None,
     network: options.Network = None,
     allow_remote: options.AllowRemote = False,
+    policy: options.PolicyFile = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Also say which missing finding is most worth asking for.")
+    ] = False,
     seed: options.Seed = 0,
     json: options.AsJson = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a self-contained page.")] = None,
@@ -50,8 +54,9 @@ def classify(
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
+        policy=policy,
     )  # fmt: skip
-    answer = classifier.infer(case, prior=chosen_prior)
+    answer = classifier.infer(case, prior=chosen_prior, ask=ask)
     if html is not None:
         from simdx.bank.files import write_atomically
         from simdx.report.page import Section, render

@@ -38,7 +38,7 @@ def evaluate(
     allow_remote: options.AllowRemote = False,
     seed: options.Seed = 0,
     ood: Annotated[str | None, typer.Option("--ood", help="Cases of none of the labels, a file.")] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Fields to report subgroups by: FIELD,…")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
     calibrate: Annotated[
         Path | None, typer.Option("--calibrate", help="Labelled cases to fit a temperature on.")
     ] = None,
@@ -64,7 +64,8 @@ def evaluate(
         raise BadInput("--resamples needs at least 100")
     fields = [f.strip() for f in (by or "").split(",") if f.strip()]
     for field in fields:
-        cases.cases.field(field)
+        for part in field.split("*"):
+            cases.cases.field(part.strip())
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,

@@ -13,7 +13,21 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from simdx.cli import audit, bank, classify, evaluate, models, panel, review, serve, token
+from simdx.cli import (
+    abi,
+    audit,
+    bank,
+    bench,
+    classify,
+    evaluate,
+    experiment,
+    models,
+    panel,
+    policy,
+    review,
+    serve,
+    token,
+)
 from simdx.errors import SimdxError
 
 app = typer.Typer(
@@ -29,10 +43,14 @@ app.command("evaluate")(evaluate.evaluate)
 app.add_typer(panel.app, name="panel")
 app.add_typer(models.app, name="models")
 app.add_typer(bank.app, name="bank")
+app.add_typer(abi.app, name="abi")
+app.add_typer(bench.app, name="bench")
 app.add_typer(review.app, name="review")
+app.add_typer(policy.app, name="policy")
 app.command("serve")(serve.serve)
 app.add_typer(token.app, name="token")
 app.add_typer(audit.app, name="audit")
+app.add_typer(experiment.app, name="experiment")
 
 
 @app.callback(invoke_without_command=True)

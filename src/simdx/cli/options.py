@@ -16,7 +16,7 @@ PanelName = Annotated[str, typer.Option("--panel", help="A packaged panel or the
 BankPath = Annotated[
     Path | None, typer.Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
 ]
-Method = Annotated[str, typer.Option("--method", help="auto | m-smc | d-smc")]
+Method = Annotated[str, typer.Option("--method", help="auto | m-smc | d-smc | abi")]
 Engine = Annotated[str, typer.Option("--engine", help="exact | particles | live | hybrid")]
 Kernel = Annotated[str | None, typer.Option("--kernel", help="soft | hard; default: the method's own.")]
 Populations = Annotated[int, typer.Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
@@ -24,6 +24,9 @@ Embedder = Annotated[str | None, typer.Option("--embedder", help="NAME or NAME+N
 Simulator = Annotated[str | None, typer.Option("--simulator", help="For live and hybrid: who simulates.")]
 Budget = Annotated[int | None, typer.Option("--budget", help="For live and hybrid: most LLM calls per case.")]
 Network = Annotated[str | None, typer.Option("--network", help="For abi: the trained network's folder.")]
+PolicyFile = Annotated[
+    Path | None, typer.Option("--policy", help="A decision policy (YAML); default: the panel's own.")
+]
 AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random streams.")]
 PriorOption = Annotated[

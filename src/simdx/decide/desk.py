@@ -137,11 +137,10 @@ class Desk:
         """Each file of simulations on its own: files differ in simulator or in what it was told."""
         panel, bank = self._material.panel, self._material.bank
         files = () if self._source is None else (*self._source.banks, *self._source.witnesses)
-        banks = [bank] if self._own_bank or not files else []
-        for path in files:
-            further = read_bank(path, panel)
-            if not any(set(further.texts) == set(b.texts) for b in banks):
-                banks.append(further)
+        banks = [read_bank(path, panel) for path in files]
+        packaged = {text for b in banks for text in b.texts}
+        if not banks or (self._own_bank and not set(bank.texts) <= packaged):
+            banks.insert(0, bank)
         known = {text: i for i, text in enumerate(bank.texts)}
         vectors = []
         for b in banks:
@@ -295,7 +294,26 @@ class Desk:
         one = Observations(
             observations.texts[i : i + 1], observations.vectors[i : i + 1], observations.keys[i : i + 1]
         )
-        return find_flip(in_class, outside, prior, claimed, lambda pi: self._answer(one, pi)[0])
+        asked = None if self._proportional else lambda pi: self._answer(one, pi)[0]
+        return find_flip(in_class, outside, prior, claimed, asked)
+
+    @cached_property
+    def _proportional(self) -> bool:
+        """Is this method's in-class posterior prior times likelihood? Tried once, on the bank's own texts.
+
+        Where it is, a flip follows from one answer; where it is not, each is checked with the method.
+        """
+        bank, k = self._material.bank, len(self._material.panel.names)
+        rows = np.concatenate([np.flatnonzero(bank.label_index == i)[:2] for i in range(k)])[:16]
+        texts = tuple(bank.texts[int(i)] for i in rows)
+        shown = Observations(texts, self._material.embedded.vectors[rows], _keys(texts))
+        even, skewed = np.full(k, 1 / k), np.arange(1, k + 1) * 2 / (k * (k + 1))
+        answers = self._answer_with(self._material)(shown)
+        outside = 0.0 if answers.out_of_class is None else answers.out_of_class[:, None]
+        inside = answers.posterior - outside * even  # times a constant of each case
+        expected = inside * skewed
+        expected = (1 - outside) * expected / expected.sum(axis=1, keepdims=True) + outside * skewed
+        return bool(np.allclose(expected, self._answer(shown, skewed), atol=1e-5))
 
     def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
         if not self._cheap:

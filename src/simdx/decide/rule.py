@@ -98,11 +98,13 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         )
     risk = policy.risk
     if risk is not None and (risk.entropy_bits is None or facts.entropy_bits > risk.entropy_bits):
-        kept = "no limit" if risk.entropy_bits is None else f"only up to {risk.entropy_bits:.2f} bits"
-        yield (
-            f"at most {risk.target:.0%} errors can be promised {kept}, and this answer has "
-            f"{facts.entropy_bits:.2f}"
-        )
+        if risk.entropy_bits is None:
+            yield f"no answer can be promised to be wrong in at most {risk.target:.0%} of cases"
+        else:
+            yield (
+                f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, and "
+                f"this answer has {facts.entropy_bits:.2f}"
+            )
     if facts.conformal_set is not None and len(facts.conformal_set) != 1 and policy.conformal is not None:
         listed = ", ".join(f"'{name}'" for name in facts.conformal_set) or "no label"
         yield f"the {policy.conformal.level:.0%} set holds {listed}"

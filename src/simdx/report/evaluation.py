@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simdx.answer import Answer
+from simdx.decide.audit import Gap, audit_html
 from simdx.report.axes import Axes
 from simdx.report.page import render, table
 from simdx.types import Float, Int, entropy_bits
@@ -64,7 +65,12 @@ def render_evaluation(
     if len(result.labels) == 3 and len(result.label_index):
         picture = ternary_plot(result.arrays["posterior"], result.label_index, result.labels)
         parts += ["<h2>Simplex</h2>", _figure(picture, _TERNARY)]
-    parts += [_ood(record["ood"]), _groups(record["groups"]), _worst(result, answers or {}, show_texts)]
+    parts += [
+        _ood(record["ood"]),
+        _groups(record["groups"]),
+        _audit(record["audit"]),
+        _worst(result, answers or {}, show_texts),
+    ]
     return render(title, [], notice=result.dataset.notice, preface="".join(parts))
 
 
@@ -205,6 +211,10 @@ def _groups(groups: Mapping[str, Mapping[str, Any]]) -> str:
         headings = (name, "cases", "accuracy", "ECE", "error AUROC", "E-AURC", "")
         out.append(f"<h2>By {escape(name)}</h2>" + table(headings, rows))
     return "".join(out)
+
+
+def _audit(rows: Sequence[Mapping[str, Any]]) -> str:
+    return audit_html([Gap(**{k: v for k, v in row.items() if k != "gap"}) for row in rows])
 
 
 def _worst(result: Evaluation, answers: Mapping[int, Answer], show_texts: bool) -> str:

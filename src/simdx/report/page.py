@@ -52,10 +52,7 @@ def _section(section: Section) -> str:
     if section.comment:
         parts.append(f"<p>{escape(section.comment)}</p>")
     parts.append(f"<blockquote>{escape(section.text)}</blockquote>")
-    parts.append(
-        f"<p class='decision {escape(a.decision.action)}'><b>{escape(a.decision.action)}</b> "
-        f"{escape(a.decision.reason)}</p>"
-    )
+    parts.append(_decision(a))
     parts.append(f"<figure>{svg.posterior_bars(a.posterior, a.provenance.prior, a.label)}")
     parts.append(
         f"<figcaption>Posterior over the panel; the tick is the prior. Entropy {a.entropy_bits:.2f} of "
@@ -66,12 +63,76 @@ def _section(section: Section) -> str:
     )
     if a.second_order is not None:
         parts.append(_second_order(section))
+    parts += [_alarm(a), _sentences(a), _change(a)]
     if a.evidence:
-        rows = [(f"{e.distance:.3f}", e.label, e.text) for e in a.evidence]
-        parts.append("<h3>Nearest simulated descriptions</h3>" + table(("distance", "label", "text"), rows))
+        rows = [
+            (f"{e.distance:.3f}", "" if e.share is None else f"{e.share:.0%}", e.label, e.text)
+            for e in a.evidence
+        ]
+        heading = "<h3>Simulated descriptions that carried the answer</h3>"
+        parts.append(heading + table(("distance", "share", "label", "text"), rows))
     record = json.dumps(a.to_json()["provenance"], indent=1, ensure_ascii=False)
     parts.append(f"<details><summary>Provenance</summary><pre>{escape(record)}</pre></details></section>")
     return "".join(parts)
+
+
+def _decision(a: Answer) -> str:
+    """The action with its reasons: one as a sentence, several as a list."""
+    action = escape(a.decision.action)
+    reasons = a.decision.reasons or (a.decision.reason,)
+    if len(reasons) == 1:
+        return f"<p class='decision {action}'><b>{action}</b> {escape(reasons[0])}</p>"
+    items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+    return f"<div class='decision {action}'><b>{action}</b><ul>{items}</ul></div>"
+
+
+def _alarm(a: Answer) -> str:
+    if a.alarm is None:
+        return ""
+    said = (
+        "<b>Alarm:</b> independent views of the case disagree with the answer"
+        if a.alarm.flag
+        else "No alarm: independent views of the case do not contradict the answer"
+    )
+    rows = [(v.view, v.label, f"{v.probability:.2f}") for v in a.alarm.views]
+    held = ""
+    if a.conformal_set is not None:
+        held = f"<p>Conformal set: {escape(', '.join(a.conformal_set) or 'empty')}.</p>"
+    return (
+        f"<h3>Independent views</h3><p>{said} (score {a.alarm.score:+.2f}, p {a.alarm.p_value:.2f}: the "
+        "share of correct answers to simulated texts with as much disagreement).</p>"
+        + table(("view", "prefers", f"gives '{a.label}'"), rows)
+        + held
+    )
+
+
+def _sentences(a: Answer) -> str:
+    if not a.sentences:
+        return ""
+    rows = [(f"{s.effect:+.3f}", s.text) for s in a.sentences]
+    return (
+        f"<h3>What the case owes to each part</h3><p>Probability that '{escape(a.label)}' loses when the "
+        "part is left out; negative: it speaks for something else.</p>" + table(("effect", "part"), rows)
+    )
+
+
+def _change(a: Answer) -> str:
+    """What would change the answer: a prior, a finding."""
+    lines = []
+    if a.flip is not None:
+        lines.append(
+            f"With a prior of '{a.label}' below {a.flip.prior:.3g} (the other labels in proportion) the "
+            f"answer would be '{a.flip.label}'."
+        )
+    if a.missing_finding is not None:
+        m = a.missing_finding
+        lines.append(
+            f"The finding most worth asking for is {m.facet}: {m.finding}. It would bring the entropy from "
+            f"{m.entropy_bits:.2f} to an expected {m.expected_bits:.2f} bits."
+        )
+    if not lines:
+        return ""
+    return "<h3>What would change the answer</h3>" + "".join(f"<p>{escape(line)}</p>" for line in lines)
 
 
 def _second_order(section: Section) -> str:

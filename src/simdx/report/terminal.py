@@ -49,9 +49,43 @@ def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None
     if parts:
         console.print("  " + "; ".join(parts))
     colour = _COLOUR.get(answer.decision.action, "white")
-    console.print(f"  [bold {colour}]{answer.decision.action.upper()}[/]: {escape(answer.decision.reason)}")
+    for i, reason in enumerate(answer.decision.reasons or (answer.decision.reason,)):
+        action = answer.decision.action.upper() + ":" if i == 0 else " " * (len(answer.decision.action) + 1)
+        console.print(f"  [bold {colour}]{action}[/] {escape(reason)}")
+    _print_doubts(answer, console)
     for item in answer.evidence[:evidence]:
-        console.print(f"  [dim]{item.distance:.3f}  {escape(item.label)}: {escape(_short(item.text))}[/]")
+        carried = "" if item.share is None else f"  {item.share:4.0%}"
+        console.print(
+            f"  [dim]{item.distance:.3f}{carried}  {escape(item.label)}: {escape(_short(item.text))}[/]"
+        )
+
+
+def _print_doubts(answer: Answer, console: Console, sentences: int = 3) -> None:
+    """The alarm, the set that holds the truth, what carried the answer and what would change it."""
+    alarm = answer.alarm
+    if alarm is not None:
+        agree = sum(view.label == answer.label for view in alarm.views)
+        raised = "[bold magenta]alarm[/]: independent views disagree" if alarm.flag else "no alarm"
+        console.print(f"  {raised} (p {alarm.p_value:.2f}; {agree} of {len(alarm.views)} views agree)")
+    if answer.conformal_set is not None:
+        console.print(f"  conformal set: {escape(', '.join(answer.conformal_set) or 'empty')}")
+    for part in (answer.sentences or ())[:sentences]:
+        console.print(f"  {part.effect:+.2f}  “{escape(_short(part.text, 110))}”")
+    if answer.flip is not None:
+        console.print(
+            f"  would become '{escape(answer.flip.label)}' if '{escape(answer.label)}' had a prior below "
+            f"{_probability(answer.flip.prior)}"
+        )
+    missing = answer.missing_finding
+    if missing is not None:
+        console.print(
+            f"  ask about {escape(missing.facet)}: {escape(_short(missing.finding, 80))} (entropy now "
+            f"{missing.entropy_bits:.2f}, expected {missing.expected_bits:.2f} bits)"
+        )
+
+
+def _probability(p: float) -> str:
+    return f"{p:.2f}" if 0.005 <= p <= 0.995 else f"{p:.1e}" if p < 0.5 else "0.99"
 
 
 def _short(text: str, limit: int = 150) -> str:

@@ -1,0 +1,120 @@
+"""`simdx policy tune|show`: where the thresholds of a decision come from, and what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from simdx.cli import options
+from simdx.cli.output import note, print_json
+from simdx.errors import BadInput
+
+if TYPE_CHECKING:
+    from simdx.classifier import Classifier
+    from simdx.decide.policy import Policy
+
+app = typer.Typer(help="Decision policies: accept, test further, or send to review.", no_args_is_help=True)
+
+
+@app.command()
+def tune(
+    panel: options.PanelName,
+    out: Annotated[Path, typer.Option(help="The policy file to write (YAML).")],
+    data: Annotated[
+        Path | None, typer.Option(help="Labelled cases (JSONL, CSV, Parquet); default: simulated text.")
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    label_column: Annotated[str, typer.Option(help="Column of the gold label.")] = "label",
+    risk: Annotated[float, typer.Option(help="Most errors among accepted answers.")] = 0.05,
+    confidence: Annotated[float, typer.Option(help="With --data: how sure that holds.")] = 0.9,
+    coverage: Annotated[float, typer.Option(help="With --data: coverage of conformal sets.")] = 0.9,
+    sets: Annotated[str, typer.Option(help="With --data: split | class-conditional.")] = "class-conditional",
+    bank: options.BankPath = None,
+    method: options.Method = "auto",
+    engine: options.Engine = "exact",
+    kernel: options.Kernel = None,
+    populations: options.Populations = 5,
+    embedder: options.Embedder = None,
+    allow_remote: options.AllowRemote = False,
+    seed: options.Seed = 0,
+    json: options.AsJson = False,
+) -> None:
+    """Choose thresholds from simulated text, or from labelled cases with a stated risk."""
+    if not 0 < risk < 1:
+        raise BadInput(f"--risk is {risk:g}: give a number between 0 and 1, such as .05")
+    if not out.parent.is_dir():
+        raise BadInput(f"the folder of --out does not exist: {out.parent}")
+    from simdx.bank.files import write_atomically
+    from simdx.classifier import Classifier
+    from simdx.decide.policy import policy_text
+
+    classifier = Classifier(
+        panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
+        seed=seed, allow_remote=allow_remote,
+    )  # fmt: skip
+    if data is None:
+        found = classifier.desk.tuned(risk)
+    else:
+        found = _from_data(
+            classifier, data, text_column, label_column, risk, confidence, coverage, _kind(sets)
+        )
+    write_atomically(out, policy_text(found))
+    note(f"wrote {out}")
+    _print(found, json)
+
+
+@app.command()
+def show(
+    policy: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A policy file.")] = None,
+    panel: Annotated[str | None, typer.Option("--panel", help="Show the policy of this panel.")] = None,
+    json: options.AsJson = False,
+) -> None:
+    """What a policy says, in words; without a file, the one a panel's answers use."""
+    from simdx.decide.policy import read_policy
+    from simdx.panels import load_panel
+
+    if policy is not None:
+        _print(read_policy(policy, None if panel is None else load_panel(panel)), json)
+        return
+    if panel is None:
+        raise BadInput("give a policy file or --panel")
+    from simdx.classifier import Classifier
+
+    _print(Classifier(panel).policy, json)
+
+
+def _kind(sets: str) -> Literal["split", "class-conditional"]:
+    if sets == "split":
+        return "split"
+    if sets == "class-conditional":
+        return "class-conditional"
+    raise BadInput(f"--sets is '{sets[:40]}': choose split or class-conditional")
+
+
+def _from_data(
+    classifier: Classifier, data: Path, text_column: str, label_column: str, risk: float,
+    confidence: float, coverage: float, kind: Literal["split", "class-conditional"],
+) -> Policy:  # fmt: skip
+    from simdx.datasets import Columns, read_cases
+
+    names = classifier.panel.names
+    cases = read_cases(data, columns=Columns(text_column, label_column), labels=names)
+    return classifier.tune_policy(
+        cases.texts, cases.label_index(names), risk=risk, confidence=confidence, coverage=coverage, kind=kind
+    )
+
+
+def _print(policy: Policy, json: bool) -> None:
+    if json:
+        from dataclasses import asdict
+
+        shown = asdict(policy)
+        shown["review_rules"] = [rule.model_dump() for rule in policy.review_rules]
+        print_json(shown)
+        return
+    from simdx.decide.words import policy_words
+
+    for line in policy_words(policy):
+        print(line)
