@@ -112,6 +112,8 @@ def test_a_subset_is_random_stated_and_shared(world: World) -> None:
     one, two = outcome.records
     assert one["rows"]["id"] == two["rows"]["id"]
     assert one["data"] | {"n": 7, "of": 18, "subset_seed": 0} == one["data"]
+    larger = run(world, world.write(panels=[{**part, "subset": 9}], methods=["m-smc"])).records[0]
+    assert set(one["rows"]["id"]) < set(larger["rows"]["id"])
     other = run(world, world.write(panels=[part], methods=["m-smc"], subset_seed=5)).records[0]
     assert other["rows"]["id"] != one["rows"]["id"]
 

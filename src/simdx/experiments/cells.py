@@ -137,11 +137,15 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
 
 
 def subset(dataset: Dataset, size: int | None, seed: int) -> Dataset:
-    """`size` cases at random, in their original order: the same cases for every method and model."""
+    """`size` cases at random, in their original order: the same cases for every method and model.
+
+    Subsets are nested: a larger one holds every smaller one of the same seed, so a run can be enlarged later
+    without losing what was asked.
+    """
     if size is None or size >= len(dataset.cases):
         return dataset
     rng = np.random.default_rng([seed, int(dataset.hash[:8], 16)])
-    chosen = np.sort(rng.choice(len(dataset.cases), size=size, replace=False))
+    chosen = np.sort(rng.permutation(len(dataset.cases))[:size])
     return dataset.subset(chosen.tolist())
 
 
