@@ -264,6 +264,5 @@ def _print(record: dict[str, Any]) -> None:
     if outside:
         print(f"  out of class, {outside['n']} cases: same top class {three(outside['agreement'])}")
         for method, found in outside["auroc"].items():
-            print(
-                f"    AUROC of {method}: epistemic {three(found['epistemic'])}, entropy {three(found['total'])}"
-            )
+            epistemic, entropy = three(found["epistemic"]), three(found["total"])
+            print(f"    AUROC of {method}: epistemic {epistemic}, entropy {entropy}")

@@ -1,0 +1,206 @@
+"""The forward pass, what a network refuses, and its files under every kind of damage."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.amortised import network as files
+from simdx.amortised.network import Network
+from simdx.errors import BadInput, RunFailed
+from simdx.methods import Material
+from simdx.types import Float
+from tests.amortised.conftest import WORDS, toy_material
+
+
+def by_hand(network: Network, x: Float) -> Float:
+    (w1, b1), (w2, b2), (w3, b3) = ((w.astype(float), b.astype(float)) for w, b in network.layers)
+    h = np.maximum(x @ w1 + b1, 0)
+    h = np.maximum(h @ w2 + b2, 0)
+    return np.log1p(np.exp(h @ w3 + b3)) + 1e-6
+
+
+def test_the_forward_pass_is_its_formula(plain: Network, space: Space) -> None:
+    z = np.repeat(space.bank, 40, axis=0)  # more rows than one block
+    assert plain.alpha(z) == pytest.approx(by_hand(plain, z), rel=1e-4)
+    assert plain.alpha(z[:0]).shape == (0, 3)
+
+
+def test_the_prior_is_concatenated_to_the_input(conditioned: Network, space: Space) -> None:
+    told = files.prior_input(Prior(np.array([0.6, 0.3, 0.1]), 3.0))
+    x = np.concatenate([space.bank, np.tile(told, (len(space.bank), 1))], axis=1)
+    assert conditioned.alpha(space.bank, told) == pytest.approx(by_hand(conditioned, x), rel=1e-3)
+
+
+def test_the_first_layer_sees_only_coordinates(plain: Network, space: Space) -> None:
+    """Whatever is orthogonal to every class mean changes nothing, as in D-SMC."""
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(space.bank.shape)
+    basis = np.linalg.qr(space.class_means.T)[0]
+    noise -= noise @ basis @ basis.T
+    moved = (space.bank + noise / np.linalg.norm(noise, axis=1, keepdims=True)).astype(np.float32)
+    assert plain.alpha(moved) == pytest.approx(plain.alpha(space.bank), rel=1e-3)
+
+
+def test_an_impossible_label_gets_nothing(conditioned: Network, space: Space) -> None:
+    second = conditioned.second_order(space.bank, Prior(np.array([0.5, 0.0, 0.5]), 3.0))
+    assert (second.mean[:, 1] == 0).all()
+    assert second.mean.sum(axis=1) == pytest.approx(1)
+    assert np.isfinite(second.epistemic_bits).all()
+
+
+def test_an_observation_without_length_keeps_the_prior(plain: Network) -> None:
+    second = plain.second_order(np.zeros((1, 256), dtype=np.float32), Prior.uniform(3))
+    assert second.mean[0] == pytest.approx([1 / 3] * 3)
+    assert second.alpha0[0] == pytest.approx(3)
+
+
+def test_nan_observations_are_refused(plain: Network) -> None:
+    with pytest.raises(BadInput, match="NaN"):
+        plain.second_order(np.full((1, 256), np.nan, dtype=np.float32), Prior.uniform(3))
+
+
+def test_another_prior_is_refused_unless_trained_for(
+    plain: Network, conditioned: Network, space: Space
+) -> None:
+    other = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
+    with pytest.raises(BadInput, match="--prior-conditioned"):
+        plain.second_order(space.bank, other)
+    with pytest.raises(BadInput, match="--prior-conditioned"):
+        plain.second_order(space.bank, Prior.uniform(3, alpha0=6.0))
+    assert conditioned.second_order(space.bank, other).mean.shape == (36, 3)
+
+
+# --------------------------------------------------------------------------- what it may be used for
+
+
+def test_it_is_refused_for_other_panels_banks_and_embedders(plain: Network, material: Material) -> None:
+    plain.check(material)
+    renamed = toy_material({("pear" if k == "apple" else k): v for k, v in WORDS.items()})
+    with pytest.raises(BadInput, match="trained for the labels of panel"):
+        plain.check(renamed)
+    fewer = replace(material.bank, texts=material.bank.texts[1:], label_index=material.bank.label_index[1:])
+    with pytest.raises(BadInput, match="another bank"):
+        plain.check(replace(material, bank=fewer))
+    with pytest.raises(BadInput, match="embedder"):
+        plain.check(toy_material(embedder="wordllama"))
+
+
+# --------------------------------------------------------------------------- files
+
+
+def test_a_saved_network_comes_back_bit_for_bit(conditioned: Network, tmp_path: Path) -> None:
+    files.save(conditioned, tmp_path / "net")
+    back = files.load(tmp_path / "net")
+    for (w, b), (w2, b2) in zip(conditioned.layers, back.layers, strict=True):
+        assert np.array_equal(w, w2)
+        assert np.array_equal(b, b2)
+    assert back.card.model_dump(exclude={"weights"}) == conditioned.card.model_dump(exclude={"weights"})
+    assert sorted(p.suffix for p in (tmp_path / "net").iterdir()) == [".json", ".safetensors"]
+
+
+def test_saving_over_a_network_leaves_one(plain: Network, conditioned: Network, tmp_path: Path) -> None:
+    files.save(plain, tmp_path)
+    files.save(conditioned, tmp_path)
+    assert files.load(tmp_path).card.prior_conditioned
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_loading_and_running_needs_no_torch(plain: Network, tmp_path: Path) -> None:
+    files.save(plain, tmp_path)
+    code = (
+        "import sys, numpy as np; from simdx.amortised.network import load; "
+        f"n = load({str(tmp_path)!r}); n.alpha(np.zeros((2, 256), np.float32)); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("failing_write", [1, 2])
+@pytest.mark.parametrize("before", ["nothing", "a network"])
+def test_a_full_disk_leaves_what_was_there(
+    plain: Network,
+    conditioned: Network,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failing_write: int,
+    before: str,
+) -> None:
+    folder = tmp_path / "net"
+    if before == "a network":
+        files.save(plain, folder)
+    calls = 0
+
+    def full(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == failing_write:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunFailed, match="No space left"):
+        files.save(conditioned, folder)
+    monkeypatch.undo()
+    if before == "nothing":
+        assert not folder.exists()
+    else:
+        assert not files.load(folder).card.prior_conditioned
+        assert len(list(folder.iterdir())) == 2
+
+
+def test_weights_that_are_not_finite_are_not_saved(plain: Network, tmp_path: Path) -> None:
+    (w, b), *rest = plain.layers
+    broken = replace(plain, layers=((np.full_like(w, np.nan), b), *rest))
+    with pytest.raises(RunFailed, match="NaN"):
+        files.save(broken, tmp_path / "net")
+    assert not (tmp_path / "net").exists()
+
+
+def test_damage_is_named_in_one_line(plain: Network, tmp_path: Path) -> None:
+    def fresh(name: str) -> Path:
+        files.save(plain, tmp_path / name)
+        return tmp_path / name
+
+    with pytest.raises(BadInput, match="no network"):
+        files.load(tmp_path / "nowhere")
+    folder = fresh("changed")
+    weights = next(folder.glob("weights-*"))
+    data = bytearray(weights.read_bytes())
+    data[-5] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(BadInput, match="changed or damaged"):
+        files.load(folder)
+    folder = fresh("missing")
+    next(folder.glob("weights-*")).unlink()
+    with pytest.raises(BadInput, match="missing"):
+        files.load(folder)
+    folder = fresh("cut")
+    card = folder / files.CARD_FILE
+    card.write_text(card.read_text()[:100])
+    with pytest.raises(BadInput, match="damaged"):
+        files.load(folder)
+    folder = fresh("newer")
+    card = folder / files.CARD_FILE
+    card.write_text(json.dumps({**json.loads(card.read_text()), "format": 2}))
+    with pytest.raises(BadInput, match="format"):
+        files.load(folder)
+    folder = fresh("other shape")
+    card = folder / files.CARD_FILE
+    card.write_text(json.dumps({**json.loads(card.read_text()), "blocks": [128]}))
+    with pytest.raises(BadInput, match="do not fit"):
+        files.load(folder)
+    folder = fresh("escape")
+    card = folder / files.CARD_FILE
+    card.write_text(json.dumps({**json.loads(card.read_text()), "weights": "../../etc/passwd"}))
+    with pytest.raises(BadInput, match="damaged"):
+        files.load(folder)

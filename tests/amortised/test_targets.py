@@ -1,0 +1,99 @@
+"""Targets are D-SMC's own answers, and each objective has the optimum its description claims."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from simdx.abc.dirichlet import dirichlet, prepare
+from simdx.abc.prior import Prior
+from simdx.abc.second_order import fit_maximum_likelihood, of_dirichlet
+from simdx.abc.space import Space
+from simdx.amortised import observations, targets
+from simdx.amortised.network import ALPHA_FLOOR
+from simdx.types import Float
+
+
+def density(alpha: Float, statistic: Float) -> Float:
+    return (
+        gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1) + ((alpha - 1) * statistic).sum(axis=1)
+    )
+
+
+@pytest.mark.parametrize("prior", [Prior.uniform(3), Prior(np.array([0.7, 0.3, 0.0]), 3.0)])
+def test_targets_are_what_d_smc_answers(space: Space, prior: Prior) -> None:
+    shared = prepare(space.class_means, prior, seed=5, draws=200, populations=5)
+    z = space.bank[::4]
+    expected = dirichlet(space.class_means, z, prior, seed=5, draws=200, populations=5, shared=shared)
+    found = targets.targets_for(shared, z.astype(np.float64) @ space.class_means.T, prior, 200)
+    second = expected.second_order
+    assert second is not None
+    # Both paths sum in single precision; one draw on the edge of 200 may fall either way.
+    assert found.mean == pytest.approx(second.mean, abs=0.006)
+    possible = prior.probabilities > 0
+    alpha = np.where(possible, found.alpha, 0)
+    assert of_dirichlet(alpha).epistemic_bits == pytest.approx(second.epistemic_bits, rel=0.05, abs=0.002)
+
+
+def test_the_matched_dirichlet_has_that_mean_and_those_bits() -> None:
+    mean = np.array([[0.5, 0.3, 0.2], [0.9, 0.05, 0.05]])
+    wanted = np.array([0.1, 0.02])
+    alpha = targets.matched_dirichlet(mean, wanted, np.array([10.0, 10.0]))
+    second = of_dirichlet(alpha)
+    assert second.mean == pytest.approx(mean)
+    assert second.epistemic_bits == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def some(space: Space) -> targets.TrainingSet:
+    base = observations.from_bank(space)
+    return targets.make_training_set(
+        space.class_means, lambda rng, n: observations.spread(rng, base, n), 300,
+        prior=Prior.uniform(3), populations=5, seed=1, threads=1,
+    )  # fmt: skip
+
+
+def test_the_objective_kl_is_largest_at_its_dirichlet(some: targets.TrainingSet) -> None:
+    statistic = some.statistic("kl")
+    best = density(some.alpha, statistic)
+    for factor in (0.8, 1.25):
+        assert (density(some.alpha * factor, statistic) < best).all()
+
+
+def test_the_objective_particles_is_largest_at_the_maximum_likelihood_fit(some: targets.TrainingSet) -> None:
+    statistic = some.statistic("particles")
+    alpha = fit_maximum_likelihood(some.mean, statistic)
+    best = density(alpha, statistic)
+    for factor in (0.8, 1.25):
+        assert (density(alpha * factor, statistic) < best).all()
+
+
+def test_the_objective_mean_has_no_finite_optimum(some: targets.TrainingSet) -> None:
+    """The paper's: at the mean, more concentration is always better."""
+    statistic = some.statistic("mean")
+    values = [density(some.mean * alpha0, statistic) for alpha0 in (10.0, 100.0, 1e3, 1e4, 1e6)]
+    assert (np.diff(np.array(values), axis=0) > 0).all()
+
+
+def test_sampled_priors_are_priors_and_reach_far() -> None:
+    rng = np.random.default_rng(0)
+    priors = [targets.sample_prior(rng, 6) for _ in range(500)]
+    top = np.array([p.probabilities.max() for p in priors])
+    assert top.min() == pytest.approx(1 / 6)
+    assert top.max() > 0.9
+    assert min(p.alpha.min() for p in priors) >= ALPHA_FLOOR * (1 - 1e-9)
+    assert {p.probabilities.argmax() for p in priors} == set(range(6))
+
+
+def test_a_training_set_depends_on_its_seed_and_not_on_its_threads(space: Space) -> None:
+    base = observations.from_bank(space)
+
+    def make(seed: int, threads: int) -> targets.TrainingSet:
+        return targets.make_training_set(
+            space.class_means, lambda rng, n: observations.spread(rng, base, n), 90,
+            prior=None, populations=4, seed=seed, threads=threads,
+        )  # fmt: skip
+
+    assert np.array_equal(make(1, 1).alpha, make(1, 2).alpha)
+    assert not np.array_equal(make(1, 1).alpha, make(2, 1).alpha)
