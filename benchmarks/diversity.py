@@ -175,8 +175,9 @@ def as_markdown(record: dict[str, Any]) -> str:
     lines = [
         "# Does diversity pay?",
         "",
-        f"Panel `{record['panel']}`, simulator `{record['model']}`, {record['per_label']} usable texts wanted "
-        f"per label (at most {record['max_requests']} requests per setting), embedder {record['embedder']}, "
+        f"Panel `{record['panel']}`, simulator `{record['model']}`, {record['per_label']} "
+        f"usable texts wanted per label (at most {record['max_requests']} requests a setting), "
+        f"embedder {record['embedder']}, "
         f"{record['method']}; N = {record['cases']} labelled cases, on which nothing was tuned.",
         f"Commit `{record['commit'][:12]}`; `{record['command']}`.",
         "",

@@ -132,7 +132,7 @@ _DANGLING = re.compile(
 def features_of(label: Label) -> tuple[str, ...]:
     """The label's description cut into single findings, to be given out one per request.
 
-    Pieces that cannot follow "has had", such as "worse at night", and pieces that name the label are left out.
+    Pieces that name the label or cannot follow "has had" (such as "worse at night") are left out.
     """
     names = name_pattern((label.name, *label.aliases))
     parts = re.split(r"[:;,.()]|\bor\b|\band\b", label.description)

@@ -1,0 +1,319 @@
+"""Building a bank: nothing lost, nothing asked twice, every ending a clean one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from simdx.bank.builder import REJECTED_FILE, BuildReport, Limits, build_bank
+from simdx.bank.estimate import estimate
+from simdx.bank.files import problems_of, read_bank, read_manifest
+from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.store import STORE_FILE, AnswerStore, read_answers
+from simdx.bank.verdicts import GIVE_UP_AFTER
+from simdx.errors import BadInput
+from simdx.panels import load_panel
+from simdx.simulators.base import Completion, Request
+from simdx.simulators.scripted import ScriptedSimulator
+from simdx.types import Panel
+
+SETTINGS = BuildSettings(per_label=6, background=5)
+
+
+def build(panel: Panel, out: Path, simulator: ScriptedSimulator | None = None, **limits: int) -> BuildReport:
+    return build_bank(panel, simulator or ScriptedSimulator(), SETTINGS, out, Limits(**limits))
+
+
+def answered_keys(out: Path) -> list[str]:
+    return [a.key for a in read_answers(out / STORE_FILE) if a.error is None]
+
+
+def test_a_build_is_complete_verified_and_readable(toy_panel: Panel, tmp_path: Path) -> None:
+    report = build(toy_panel, tmp_path / "bank")
+    assert report.complete
+    assert list(problems_of(tmp_path / "bank")) == []
+    bank = read_bank(tmp_path / "bank", toy_panel)
+    assert bank.counts == {"apple": 6, "river": 6, "engine": 6}
+    assert len(bank.background) == 5
+    assert bank.hash == report.hash
+    manifest = read_manifest(tmp_path / "bank")
+    assert manifest["simulator"] == "scripted"
+    assert manifest["settings"]["temperature"] == SETTINGS.temperature
+    row = json.loads((tmp_path / "bank" / "bank.jsonl").read_text().splitlines()[0])
+    assert row["facets"]["who"]
+
+
+def test_the_same_command_again_asks_nothing_and_changes_nothing(toy_panel: Panel, tmp_path: Path) -> None:
+    first = build(toy_panel, tmp_path / "bank")
+    simulator = ScriptedSimulator()
+    second = build(toy_panel, tmp_path / "bank", simulator)
+    assert simulator.calls == 0
+    assert second.hash == first.hash
+
+
+def test_more_per_label_keeps_what_is_there(toy_panel: Panel, tmp_path: Path) -> None:
+    build(toy_panel, tmp_path / "bank")
+    simulator = ScriptedSimulator()
+    report = build_bank(toy_panel, simulator, BuildSettings(9, background=5), tmp_path / "bank")
+    assert report.complete
+    assert simulator.calls == 9
+
+
+def test_poor_texts_are_rejected_with_reasons_kept_and_replaced(toy_panel: Panel, tmp_path: Path) -> None:
+    simulator = ScriptedSimulator(refusal=0.2, empty=0.1, loop=0.1, leak=0.1)
+    report = build(toy_panel, tmp_path / "bank", simulator)
+    assert report.complete
+    assert report.answers == simulator.calls == sum(report.usable.values()) + sum(report.rejected.values())
+    kept = [json.loads(line) for line in (tmp_path / "bank" / REJECTED_FILE).read_text().splitlines()]
+    assert (
+        Counter(row["reason"] for row in kept)
+        == report.rejected
+        == read_manifest(tmp_path / "bank")["rejected"]
+    )
+    assert {"refusal", "empty", "repeats itself"} <= set(report.rejected)
+
+
+def test_limits_stop_a_run_and_the_next_goes_on(toy_panel: Panel, tmp_path: Path) -> None:
+    out, asked = tmp_path / "bank", 0
+    for _ in range(20):
+        simulator = ScriptedSimulator()
+        report = build(toy_panel, out, simulator, max_requests=4)
+        assert simulator.calls <= 4
+        asked += simulator.calls
+        if report.complete:
+            break
+        assert report.stopped == "--max-requests 4 reached"
+        assert not (out / "manifest.json").exists()
+    assert report.complete
+    assert asked == len(answered_keys(out)) == len(set(answered_keys(out)))
+    whole = build(toy_panel, tmp_path / "at-once")
+    assert report.hash == whole.hash
+
+
+def test_a_token_limit_stops_a_run(toy_panel: Panel, tmp_path: Path) -> None:
+    report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(concurrency=1), max_tokens=300)
+    assert not report.complete
+    spent = report.prompt_tokens + report.completion_tokens
+    assert 300 <= spent < 600  # the request that crosses the line is kept
+
+
+def test_cost_is_counted_where_a_price_is_given(toy_panel: Panel, tmp_path: Path) -> None:
+    report = build_bank(
+        toy_panel, ScriptedSimulator(), SETTINGS, tmp_path / "bank", Limits(price_in=2.0, price_out=4.0)
+    )
+    assert report.cost == pytest.approx((2 * report.prompt_tokens + 4 * report.completion_tokens) / 1e6)
+    assert build(toy_panel, tmp_path / "other").cost is None
+
+
+def test_failed_requests_are_recorded_and_asked_again_by_the_next_run(
+    toy_panel: Panel, tmp_path: Path
+) -> None:
+    out = tmp_path / "bank"
+    report = build(toy_panel, out, ScriptedSimulator(error=0.4))
+    assert not report.complete
+    assert report.failed > 0
+    failed = [a for a in read_answers(out / STORE_FILE) if a.error]
+    assert len(failed) == report.failed
+    again = ScriptedSimulator()
+    report = build(toy_panel, out, again)
+    assert report.complete
+    assert again.calls == len(failed)
+
+
+def test_a_request_that_never_works_gives_way_to_another(toy_panel: Panel, tmp_path: Path) -> None:
+    for _ in range(GIVE_UP_AFTER):
+        report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(error=0.3, error_attempts=99))
+    report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(error=0.0))
+    assert report.complete
+
+
+def test_a_dead_simulator_ends_the_run_early(toy_panel: Panel, tmp_path: Path) -> None:
+    simulator = ScriptedSimulator(error=1.0, error_attempts=9)
+    report = build_bank(toy_panel, simulator, BuildSettings(per_label=100), tmp_path / "bank")
+    assert not report.complete
+    assert "in a row" in str(report.stopped)
+    assert simulator.calls < 40
+
+
+def test_a_simulator_that_cannot_do_it_is_given_up(toy_panel: Panel, tmp_path: Path) -> None:
+    simulator = ScriptedSimulator(refusal=1.0)
+    report = build_bank(toy_panel, simulator, BuildSettings(per_label=1), tmp_path / "bank")
+    assert not report.complete
+    assert "try another simulator" in str(report.stopped)
+    assert simulator.calls == 3 * 60
+
+
+class Slow(ScriptedSimulator):
+    """Waits at the gate before its tenth answer, so that a test can act while a build runs."""
+
+    def __init__(self) -> None:
+        super().__init__(concurrency=2)
+        self.reached, self.gate = threading.Event(), threading.Event()
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        for n, item in enumerate(super().complete(requests)):
+            if n == 10:
+                self.reached.set()
+                self.gate.wait(20)
+            yield item
+
+
+def test_a_second_builder_is_refused(toy_panel: Panel, tmp_path: Path) -> None:
+    simulator = Slow()
+    running = threading.Thread(target=build, args=(toy_panel, tmp_path / "bank", simulator))
+    running.start()
+    try:
+        assert simulator.reached.wait(20)
+        with pytest.raises(BadInput, match="another build is running"):
+            build(toy_panel, tmp_path / "bank")
+    finally:
+        simulator.gate.set()
+        running.join(20)
+    assert read_manifest(tmp_path / "bank")["labels"] == {"apple": 6, "river": 6, "engine": 6}
+
+
+def test_folders_that_hold_something_else_are_left_alone(toy_panel: Panel, tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("x")
+    with pytest.raises(BadInput, match="not empty"):
+        build(toy_panel, tmp_path / "letters")
+    build(toy_panel, tmp_path / "bank")
+    other = Panel("other", toy_panel.labels[:2], register="plain")
+    with pytest.raises(BadInput, match="another panel"):
+        build(other, tmp_path / "bank")
+
+
+@pytest.mark.parametrize("cut", [1, 2, 17, 200])
+def test_a_torn_last_line_is_repaired(cut: int, toy_panel: Panel, tmp_path: Path) -> None:
+    out = tmp_path / "bank"
+    build(toy_panel, out, ScriptedSimulator(concurrency=1), max_requests=8)
+    path = out / STORE_FILE
+    path.write_bytes(path.read_bytes()[:-cut])
+    simulator = ScriptedSimulator()
+    report = build(toy_panel, out, simulator)
+    assert report.complete
+    # Without its line break the last row is still whole; with more missing it is asked for again.
+    assert simulator.calls == 23 - (8 if cut == 1 else 7)
+    assert len(answered_keys(out)) == len(set(answered_keys(out))) == 23
+
+
+def test_damage_in_the_middle_is_refused_by_line(toy_panel: Panel, tmp_path: Path) -> None:
+    build(toy_panel, tmp_path / "bank")
+    path = tmp_path / "bank" / STORE_FILE
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"{broken\n", *lines[3:]]))
+    with pytest.raises(BadInput, match="line 4"):
+        build(toy_panel, tmp_path / "bank")
+
+
+def test_a_dry_run_estimates_and_writes_nothing(toy_panel: Panel, tmp_path: Path) -> None:
+    out = tmp_path / "bank"
+    before = estimate(toy_panel, "scripted", SETTINGS, out, Limits(price_in=1.0))
+    assert not out.exists()
+    assert (before.wanted, before.usable, before.requests_at_least, before.measured) == (23, 0, 23, False)
+    assert before.cost is not None
+    build(toy_panel, out, max_requests=10)
+    midway = estimate(toy_panel, "scripted", SETTINGS, out, Limits())
+    assert midway.usable == 10
+    assert midway.measured
+    assert midway.requests_expected == 13
+    build(toy_panel, out)
+    assert estimate(toy_panel, "scripted", SETTINGS, out, Limits()).requests_at_least == 0
+
+
+def test_changed_settings_do_not_reuse_answers(toy_panel: Panel, tmp_path: Path) -> None:
+    build(toy_panel, tmp_path / "bank")
+    simulator = ScriptedSimulator()
+    settings = BuildSettings(per_label=6, background=5, temperature=0.3)
+    build_bank(toy_panel, simulator, settings, tmp_path / "bank")
+    assert simulator.calls == 23
+
+
+# --------------------------------------------------------------------------- killed in the middle
+
+
+def start(out: Path, per_label: int, delay: float) -> subprocess.Popen[bytes]:
+    command = ["bank", "build", "--panel", "oral-lesions", "--per-label", str(per_label), "--out", str(out)]
+    command += ["--simulator", f"scripted:delay={delay},refusal=.15,concurrency=4", "--background", "10"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "simdx", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def wait_for_rows(out: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
+    path = out / STORE_FILE
+    while process.poll() is None and (not path.exists() or path.read_bytes().count(b"\n") < rows):
+        time.sleep(0.002)
+
+
+def survive(out: Path, kills: Iterable[int], number: signal.Signals, per_label: int, delay: float) -> None:
+    """Kill a build whenever so many further rows are there, then let it finish and count."""
+    lost: list[str] = []
+    before: list[str] = []
+    for rows in kills:
+        process = start(out, per_label, delay)
+        wait_for_rows(out, len(before) + rows, process)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        with AnswerStore(out):
+            pass  # opening repairs a torn line
+        after = answered_keys(out)
+        lost += [key for key in before if key not in after]
+        before = after
+    process = start(out, per_label, 0.0)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err.decode()
+    keys = answered_keys(out)
+    assert not lost
+    assert len(keys) == len(set(keys))
+    assert set(before) <= set(keys)
+    assert list(problems_of(out)) == []
+    panel = load_panel("oral-lesions")
+    settings = BuildSettings(per_label=per_label, background=10)
+    plan = Plan(panel, "scripted", settings)
+    planned = {plan.planned(name, i).key for name in plan.targets for i in range(10 * per_label)}
+    assert set(keys) <= planned
+    undisturbed = build_bank(panel, ScriptedSimulator(refusal=0.15), settings, out.parent / "undisturbed")
+    assert read_manifest(out)["hash"] == undisturbed.hash
+    assert len(keys) == undisturbed.answers  # nothing was asked that an undisturbed build would not ask
+
+
+def test_kill_nine_and_the_same_command_again(tmp_path: Path) -> None:
+    survive(tmp_path / "bank", [5, 11], signal.SIGKILL, per_label=12, delay=0.02)
+
+
+@pytest.mark.slow
+def test_kill_nine_at_many_moments(tmp_path: Path) -> None:
+    survive(tmp_path / "bank", [0, 1, 2, 3, 5, 1, 8, 13, 1, 21], signal.SIGKILL, per_label=30, delay=0.01)
+
+
+def test_ctrl_c_keeps_what_is_under_way_and_says_how_to_go_on(tmp_path: Path) -> None:
+    out = tmp_path / "bank"
+    process = start(out, 12, 0.05)
+    wait_for_rows(out, 6, process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    last = err.decode().strip().splitlines()[-1]
+    assert "interrupted" in last
+    assert "run the same command again" in last
+    assert "Traceback" not in err.decode()
+    rows = len(answered_keys(out))
+    assert 6 <= rows < 46
+    process = start(out, 12, 0.0)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert len(answered_keys(out)) == len(set(answered_keys(out)))

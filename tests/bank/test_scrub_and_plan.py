@@ -1,0 +1,159 @@
+"""What may enter a bank, and what is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from simdx.bank.conditions import CONDITIONS, outside
+from simdx.bank.facets import choose, facets_of, generic_facets
+from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
+from simdx.bank.prompts import MAX_TOKENS, features_of
+from simdx.bank.scrub import Duplicates, Scrubber, tidy
+from simdx.errors import BadInput
+from simdx.panels import load_panel
+from simdx.panels.load import PACKAGED
+from simdx.types import Label, Panel
+
+TB = Label("tuberculosis", aliases=("TB", "Mycobacterium tuberculosis", "Pott's disease"))
+GOOD = (
+    "A 54-year-old man has had a cough for three months, with sweats at night and a loss of seven kilograms. "
+    "There are crackles over the right upper chest and he looks unwell."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (GOOD, None),
+        ("", "empty"),
+        ("  ...  ", "empty"),
+        ("I'm sorry, but I can't help with that.", "refusal"),
+        ("As an AI language model I do not have a body, but a patient may cough.", "refusal"),
+        ("Sure, here is the note you wanted: " + GOOD, "talks about the task"),
+        ("**Complaint** " + GOOD, "talks about the task"),
+        (GOOD + " Dear Dr. [name], please see him.", "talks about the task"),
+        (GOOD + " Tuberculosis was suspected.", "names its label"),
+        (GOOD + " He once had TB.", "names its label"),
+        (GOOD + " Pott’s disease".replace("’", "'"), "names its label"),
+        (GOOD + " The table and the tb line stay.", None),  # an abbreviation is itself only in capitals
+        (GOOD + " He was diagnosed with an infection.", "tell-tale phrase"),
+        (GOOD + " This is a condition called something.", "tell-tale phrase"),
+        ("He has a cough.", "too short"),
+        ("He has a bad cough and he is tired. " * 8, "repeats itself"),
+        (
+            "Der Mann hustet seit drei Monaten und schwitzt nachts sehr stark, dazu hat er sieben Kilo "
+            "verloren und fühlt sich matt, berichtet seine Frau.",
+            "not in English",
+        ),
+    ],
+)
+def test_reasons(text: str, reason: str | None) -> None:
+    assert Scrubber.for_label(TB, "clinician").reason(tidy(text)) == reason
+
+
+def test_names_are_found_however_they_are_written() -> None:
+    scrubber = Scrubber(["non-Hodgkin lymphoma", "Sjögren"], "plain")
+    for name in ("non Hodgkin lymphomas", "NON–HODGKIN  LYMPHOMA", "sjogren", "Sjögren"):
+        assert scrubber.reason(f"{GOOD} It looked like {name} to them.") == "names its label"
+
+
+def test_only_the_sentence_the_limit_cut_off_is_dropped() -> None:
+    assert tidy("One is done. Two is do", "length") == "One is done."
+    assert tidy("One is done. Two is do", "stop") == "One is done. Two is do"
+    assert tidy("nothing is comple", "length") == ""
+    assert tidy(' "Quoted words." ') == "Quoted words."
+
+
+def test_near_duplicates() -> None:
+    seen = Duplicates()
+    assert not seen.seen(GOOD)
+    assert seen.seen(GOOD.replace("54", "61"))
+    assert seen.seen(GOOD.replace("right", "left"))
+    assert not seen.seen("A woman of thirty came with a painful, swollen knee after a fall from her horse.")
+
+
+def test_facets_are_stratified_and_fixed() -> None:
+    values = {"who": ("a", "b", "c", "d"), "course": ("typical", "typical", "rare")}
+    drawn = [choose(values, "label", i) for i in range(24)]
+    assert Counter(d["who"] for d in drawn) == dict.fromkeys("abcd", 6)
+    assert Counter(d["course"] for d in drawn) == {"typical": 16, "rare": 8}
+    assert drawn[7] == choose(values, "label", 7)
+    assert [choose(values, "other", i) for i in range(24)] != drawn
+
+
+def test_a_panels_facets_replace_and_join_the_generic_ones(toy_panel: Panel) -> None:
+    panel = Panel(
+        "p", toy_panel.labels, register="patient", facets={"who": ("a twin",), "season": ("spring",)}
+    )
+    facets = facets_of(panel)
+    assert facets["who"] == ("a twin",)
+    assert facets["season"] == ("spring",)
+    assert facets["duration"] == generic_facets("patient")["duration"]
+
+
+@pytest.mark.parametrize("voice", ["full", "short"])
+@pytest.mark.parametrize("name", PACKAGED)
+def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
+    panel = load_panel(name)
+    plan = Plan(panel, "model", BuildSettings(per_label=3, background=3, voice=voice))
+    for label in panel.labels:
+        scrubber = Scrubber.for_label(label, panel.register)
+        keys = set()
+        for index in range(40):
+            planned = plan.planned(label.name, index)
+            assert planned == plan.planned(label.name, index)
+            assert planned.request.max_tokens == MAX_TOKENS[panel.register]
+            # What is put into the model's mouth must not be what gets its text rejected.
+            assert scrubber.reason(f"{planned.request.opening} {GOOD}") in (None, "too short")
+            keys.add(planned.key)
+        assert len(keys) == 40
+    names = {plan.planned(BACKGROUND, i).topic for i in range(60)}
+    assert len(names) == 60
+    assert not names & set(panel.names)
+
+
+def test_facets_off_leaves_only_the_seed_to_differ() -> None:
+    plan = Plan(load_panel("oral-lesions"), "m", BuildSettings(per_label=3, facets=False, voice="short"))
+    first, second = (plan.planned("oral mucocele", i) for i in (0, 1))
+    assert first.request.prompt == second.request.prompt
+    assert first.request.opening == second.request.opening
+    assert first.request.seed != second.request.seed
+    assert first.facets == {}
+
+
+def test_the_full_voice_names_the_condition_and_the_short_one_does_not() -> None:
+    panel = load_panel("oral-lesions")
+    full = Plan(panel, "m", BuildSettings(1, voice="full")).planned("oral mucocele", 0).request.prompt
+    short = Plan(panel, "m", BuildSettings(1, voice="short")).planned("oral mucocele", 0).request.prompt
+    assert "oral mucocele" in full
+    assert "mucocele" not in short
+
+
+def test_features_can_follow_has_had() -> None:
+    label = Label(
+        "x", description="Yellow skin and eyes with dark urine, often at night, worse after meals, fever."
+    )
+    assert features_of(label) == ("yellow skin", "eyes with dark urine")
+
+
+def test_the_background_leaves_the_panel_out() -> None:
+    kept = outside(load_panel("case-reports"))
+    assert not {"malaria", "tuberculosis", "lymphoma", "breast cancer", "diabetes"} & set(kept)
+    assert "lung cancer" in kept
+    assert len(kept) > 0.9 * len(CONDITIONS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"per_label": 0},
+        {"per_label": 1, "temperature": 3},
+        {"per_label": 1, "top_p": 0},
+        {"per_label": 1, "voice": "x"},
+    ],
+)
+def test_settings_are_checked(wrong: dict) -> None:
+    with pytest.raises(BadInput):
+        BuildSettings(**wrong)

@@ -1,0 +1,169 @@
+"""The OpenAI-compatible client against a server that fails in every way a build of hours will meet."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from simdx.embedders.base import embed_texts
+from simdx.embedders.openai import OpenAIEmbedder
+from simdx.errors import BadInput, RunFailed
+from simdx.simulators.base import Request, ask, ask_all
+from simdx.simulators.openai import OpenAISimulator, is_loopback, split_name
+from simdx.simulators.retry import Passing, RetryPolicy, asked_wait
+from tests.simulators.faults import FaultyServer
+
+QUICK = RetryPolicy(attempts=5, first_wait=0.01, longest_wait=0.05)
+
+
+def client(server: FaultyServer, **options: object) -> OpenAISimulator:
+    options = {"retry": QUICK, "timeout": 0.5, **options}
+    return OpenAISimulator("any", server.url, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "fault", ["429", "429:0.05", "500", "503", "hang", "reset", "half", "malformed", "wrong"]
+)
+def test_a_passing_fault_is_asked_again_and_answered(fault: str) -> None:
+    with FaultyServer([fault, fault]) as server:
+        answer = ask(client(server), Request("two days of a dull ache in the jaw"))
+        assert answer.ok
+        assert answer.text.startswith("It has hurt since")
+        assert answer.prompt_tokens > 0
+        assert server.seen == 3
+
+
+def test_retry_after_is_honoured() -> None:
+    with FaultyServer(["429:0.4"]) as server:
+        assert ask(client(server), Request("x")).ok
+        assert server.times[1] - server.times[0] >= 0.4
+
+
+@pytest.mark.parametrize("status", ["400", "401", "403", "404", "422"])
+def test_a_lasting_fault_is_not_asked_again_and_quotes_nothing(
+    status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMDX_API_KEY", "sk-very-secret")
+    with FaultyServer([status] * 9) as server:
+        answer = ask(client(server), Request("a private text"))
+        assert server.headers[0]["authorization"] == "Bearer sk-very-secret"
+        assert server.seen == 1
+    assert answer.error is not None
+    assert status in answer.error
+    assert "secret" not in answer.error
+    assert "private" not in answer.error
+
+
+def test_retries_are_bounded() -> None:
+    with FaultyServer(["503"] * 99) as server:
+        answer = ask(client(server), Request("x"))
+        assert answer.error == "the server answered HTTP 503"
+        assert server.seen == QUICK.attempts
+
+
+def test_an_empty_text_is_asked_for_again_and_then_believed() -> None:
+    with FaultyServer(["empty"]) as server:
+        assert ask(client(server), Request("x")).text
+    with FaultyServer(["empty"] * 9) as server:
+        answer = ask(client(server), Request("x"))
+        assert answer.ok
+        assert answer.text == ""
+        assert server.seen == 3
+
+
+def test_one_bad_request_does_not_end_a_batch() -> None:
+    faults = ["ok", "400", "reset", "500", "malformed", "429:0.02", "ok", "hang"]
+    with FaultyServer(faults) as server:
+        answers = ask_all(client(server, concurrency=3), [Request(f"complaint {i}") for i in range(12)])
+    assert len(answers) == 12
+    assert sum(not a.ok for a in answers) == 1
+
+
+def test_a_server_that_dies_and_comes_back() -> None:
+    with FaultyServer() as server:
+        simulator = client(server, retry=RetryPolicy(attempts=12, first_wait=0.05, longest_wait=0.2))
+        assert ask(simulator, Request("before")).ok
+        server.stop()
+        threading.Timer(0.5, server.start).start()
+        answers = ask_all(simulator, [Request(f"during {i}") for i in range(4)])
+        assert all(a.ok for a in answers)
+
+
+def test_requests_under_way_are_bounded() -> None:
+    with FaultyServer(delay=0.02) as server:
+        ask_all(client(server, concurrency=3, timeout=5.0), [Request(str(i)) for i in range(20)])
+        assert server.most_at_once == 3
+
+
+def test_capabilities_are_probed_not_assumed() -> None:
+    with FaultyServer() as server:
+        found = client(server).capabilities
+    assert not found.logprobs
+    assert not found.grammars
+    assert not found.seeds  # the canned server ignores them: every seed gives the same text
+
+
+def test_names() -> None:
+    assert split_name("openai:org/model:tag@http://h:1/v1/") == ("org/model:tag", "http://h:1/v1")
+    for bad in ("openai:model", "openai:@http://h/v1", "openai:m@ftp://h", "openai:m@http://u:p@h/v1"):
+        with pytest.raises(BadInput) as problem:
+            split_name(bad)
+        assert "u:p" not in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://127.0.0.1:1/v1", True),
+        ("http://localhost/v1", True),
+        ("http://[::1]:8/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("http://10.0.0.2/v1", False),
+        ("http://localhost.evil.example/v1", False),
+    ],
+)
+def test_what_counts_as_remote(url: str, local: bool) -> None:
+    assert is_loopback(url) is local
+
+
+def test_retry_after_forms() -> None:
+    assert asked_wait({"retry-after": "2.5"}) == 2.5
+    assert asked_wait({"retry-after": "nonsense"}) is None
+    assert asked_wait({}) is None
+    assert asked_wait({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+
+
+def test_waits_grow_and_stay_bounded() -> None:
+    waits: list[float] = []
+
+    def attempt() -> None:
+        raise Passing("no")
+
+    policy = RetryPolicy(attempts=8, first_wait=0.5, longest_wait=4.0)
+    with pytest.raises(Passing):
+        policy.run(attempt, waits.append)
+    assert len(waits) == 7
+    assert all(0.25 <= wait <= 4.0 for wait in waits)
+    assert waits[-1] >= 2.0
+
+
+def test_embeddings_survive_faults_and_keep_their_order() -> None:
+    with FaultyServer(["429", "malformed", "wrong"]) as server:
+        embedder = OpenAIEmbedder("any", server.url, timeout=0.5, retry=QUICK)
+        assert embedder.blocks == (3,)
+        vectors = embed_texts(embedder, ["a", "four", "a much longer text"])
+    lengths = vectors[:, 0] / vectors[:, 1]
+    assert np.allclose(lengths, [1, 4, 18], rtol=1e-5)
+    assert not embedder.remote
+
+
+def test_an_embedder_that_keeps_failing_is_one_clear_error() -> None:
+    with FaultyServer(["500"] * 99) as server:
+        embedder = OpenAIEmbedder("any", server.url, timeout=0.5, retry=QUICK)
+        started = time.monotonic()
+        with pytest.raises(RunFailed, match="HTTP 500"):
+            embedder.embed_batch(["private words"])
+        assert time.monotonic() - started < 5
