@@ -22,7 +22,7 @@ from simdx.types import Float, Int
 Bool = NDArray[np.bool_]
 
 TIE = 1e-6
-CHUNK_BYTES = 64 * 2**20  # working memory of one chunk of cases, per byte-counted intermediate
+CHUNK_BYTES = 96 * 2**20  # working memory of one chunk of cases
 
 
 @dataclass(frozen=True, slots=True, eq=False)

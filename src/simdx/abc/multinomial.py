@@ -39,6 +39,7 @@ from simdx.types import Float, Int, Posterior, Trace, entropy_bits
 
 Kernel = Literal["soft", "hard"]
 Boundary = Literal["fractional", "whole"]
+BLOCK_BYTES = 2 * 2**20  # of cosines handled together after the matrix product
 MASS_SLACK = 1e-9  # a cumulative mass this close to its target has reached it (summation error)
 
 
@@ -72,8 +73,7 @@ def multinomial(
     out = np.empty((z.shape[0], n_labels))
     effective = np.empty(z.shape[0])
     reached = np.empty(z.shape[0])
-    for part, own_mass in _chunks(atoms, z, mass, chunk):
-        cosine = similarity(z[part], atoms.vectors)
+    for part, cosine, own_mass in _blocks(atoms, z, mass, chunk):
         if kernel == "soft":
             result = _soft(atoms, cosine, own_mass, bandwidth)
         elif tolerance is not None:
@@ -113,8 +113,7 @@ def simulation_weights(
     _, mass = label_mass(prior, n_labels, z.shape[0], bias)
     atoms = make_atoms(bank_vectors, label_index, n_labels, mass, row_weight)
     out = np.zeros((z.shape[0], atoms.n_rows))
-    for part, own_mass in _chunks(atoms, z, mass, None):
-        cosine = similarity(z[part], atoms.vectors)
+    for part, cosine, own_mass in _blocks(atoms, z, mass, None):
         if kernel == "soft":
             weight = _soft_weights(atoms, cosine, own_mass, bandwidth).astype(np.float64)
         elif tolerance is not None:
@@ -160,8 +159,8 @@ def multinomial_trace(
     tolerance, acceptance, ess = np.empty(shape), np.empty(shape), np.empty(shape)
     labels = np.empty((*shape, n_labels))
     own = np.empty(z.shape[0], dtype=int)
-    for part, own_mass in _chunks(atoms, z, mass, chunk):
-        order, value, each = _sorted(atoms, similarity(z[part], atoms.vectors), own_mass)
+    for part, cosine, own_mass in _blocks(atoms, z, mass, chunk):
+        order, value, each = _sorted(atoms, cosine, own_mass)
         possible = own_mass > 0
         proposal = np.broadcast_to(own_mass, (value.shape[0], n_labels))
         moved = np.full(value.shape[0], populations)
@@ -345,11 +344,20 @@ def _label_sums(atoms: Atoms, order: Int, kept: Float) -> Float:
     return sums.reshape(cases, atoms.n_labels)
 
 
-def _chunks(atoms: Atoms, z: Float, mass: Float, chunk: int | None) -> Iterator[tuple[slice, Float]]:
-    step = chunk_size(atoms.vectors.shape[0], chunk=chunk)
-    for start in range(0, z.shape[0], step):
-        part = slice(start, start + step)
-        yield part, mass if mass.shape[0] == 1 else mass[part]
+def _blocks(atoms: Atoms, z: Float, mass: Float, chunk: int | None) -> Iterator[tuple[slice, Float, Float]]:
+    """(cases, their cosines, their label masses), a few cases at a time.
+
+    The matrix product wants many cases at once, the passes after it few enough to stay in cache: so
+    products are taken over large chunks of bounded memory and handed out in small blocks of rows.
+    """
+    n = atoms.vectors.shape[0]
+    large = chunk_size(n, bytes_per_entry=4, chunk=chunk)
+    small = max(8, BLOCK_BYTES // (4 * n))
+    for start in range(0, z.shape[0], large):
+        cosine = similarity(z[start : start + large], atoms.vectors)
+        for low in range(0, cosine.shape[0], small):
+            part = slice(start + low, start + min(low + small, cosine.shape[0]))
+            yield part, cosine[low : low + small], mass if mass.shape[0] == 1 else mass[part]
 
 
 def _check(kernel: str, bandwidth: float, populations: int, tolerance: float | None, boundary: str) -> None:

@@ -1,0 +1,69 @@
+"""pyABC as an independent reference: another implementation, the same bank, the same posterior.
+
+The yardstick is this package's own particle engine with as many particles, over many seeds: pyABC's
+distance from the exact answer must look like a draw of that. (pyABC interpolates its weighted median
+between neighbouring distances, a difference of at most one simulation.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pyabc = pytest.importorskip("pyabc")
+
+from simdx.abc.exact import dirichlet, multinomial  # noqa: E402
+from simdx.abc.particles import dirichlet_smc, multinomial_smc  # noqa: E402
+from simdx.bench.engines import make_problem, run_pyabc  # noqa: E402
+from tests.abc.toys import total_variation  # noqa: E402
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+PARTICLES, POPULATIONS, CASES = 300, 4, 3
+
+
+def bound(own: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Per case: mean and spread over seeds of our own particles' distance from the exact answer."""
+    gap = np.stack([total_variation(run, exact) for run in own])
+    return gap.mean(axis=0) + 5 * gap.std(axis=0, ddof=1)
+
+
+def test_m_smc():
+    problem = make_problem(4, 200, 384, CASES, seed=3)
+    bank = (problem.bank, problem.labels, 4, problem.cases, problem.prior)
+    exact = multinomial(*bank, kernel="hard", boundary="whole", populations=POPULATIONS).probabilities
+    assert 0.4 < exact.max(axis=1).mean() < 0.95
+    options = {"particles": PARTICLES, "populations": POPULATIONS}
+    own = np.stack(
+        [multinomial_smc(*bank, range(CASES), seed=s, **options)[0].probabilities for s in range(20)]
+    )
+    theirs = np.stack(
+        [
+            run_pyabc(pyabc, problem, i, "m", PARTICLES, POPULATIONS, "SingleCoreSampler")[1]
+            for i in range(CASES)
+        ]
+    )
+    assert np.all(total_variation(theirs, exact) < bound(own, exact))
+
+
+def test_d_smc():
+    problem = make_problem(4, 200, 384, CASES, seed=4)
+    exact = dirichlet(
+        problem.means, problem.cases, problem.prior, seed=0, draws=20_000, populations=POPULATIONS
+    ).probabilities
+    options = {"particles": PARTICLES, "populations": POPULATIONS}
+    own = np.stack(
+        [
+            dirichlet_smc(problem.means, problem.cases, problem.prior, range(CASES), seed=s, **options)[
+                0
+            ].probabilities
+            for s in range(20)
+        ]
+    )
+    theirs = np.stack(
+        [
+            run_pyabc(pyabc, problem, i, "d", PARTICLES, POPULATIONS, "SingleCoreSampler")[1]
+            for i in range(CASES)
+        ]
+    )
+    assert np.all(total_variation(theirs, exact) < bound(own, exact))
