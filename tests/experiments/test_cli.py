@@ -40,6 +40,15 @@ def test_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, world: World) -> N
     assert "144 calls at most" in cli("experiment", "run", path, "--out", world.out, "--dry-run").out
 
 
+def test_a_plan_leaves_out_what_was_answered(cli: Cli, world: World) -> None:
+    # Phrases are no letters: unreadable replies are replies too and are not asked for again.
+    path = world.write(simulators=["scripted"], methods=[{"method": "ensemble", "budget": 2}])
+    cli("experiment", "run", path, "--out", world.out)
+    larger = world.write(simulators=["scripted"], methods=[{"method": "ensemble", "budget": 3}])
+    ran = cli("experiment", "run", larger, "--out", world.out, "--dry-run", "--json")
+    assert ran.json["total"]["calls"] == 18
+
+
 def test_a_failed_cell_ends_with_1_and_its_record(cli: Cli, world: World) -> None:
     ran = cli("experiment", "run", world.write(methods=["m-smc", "nonsense"]), "--out", world.out)
     assert ran.code == 1

@@ -147,8 +147,7 @@ class AskingMethod:
         return plan_questions(self.questions, observations.texts, observations.keys, stored)
 
     def _key(self, question: Question) -> str:
-        # Scores are stored in the panel's order, so the order belongs to the key.
-        return content_hash("reply", VERSION, question.request.key(self.simulator.id), *self.panel.names)
+        return reply_key(question, self.simulator.id, self.panel.names)
 
 
 _UNASKED = Reply(None, "not asked")
@@ -182,6 +181,11 @@ def plan_questions(
     return Plan(calls, known, prompt, completion)
 
 
+def reply_key(question: Question, simulator_id: str, names: tuple[str, ...]) -> str:
+    # Scores are stored in the panel's order, so the order belongs to the key.
+    return content_hash("reply", VERSION, question.request.key(simulator_id), *names)
+
+
 def read_reply(question: Question, completion: Completion) -> Reply:
     cost = (completion.prompt_tokens, completion.completion_tokens, completion.seconds)
     if not completion.ok:
@@ -207,7 +211,11 @@ def simulator_for(settings: Settings) -> Simulator:
 def store_for(settings: Settings, simulator: Simulator) -> ReplyStore:
     if settings.replies is None:
         return ReplyStore()
-    return ReplyStore(Path(settings.replies) / f"{content_hash(simulator.id)[:16]}.jsonl")
+    return ReplyStore(replies_path(settings.replies, simulator.id))
+
+
+def replies_path(folder: str | Path, simulator_id: str) -> Path:
+    return Path(folder) / f"{content_hash(simulator_id)[:16]}.jsonl"
 
 
 @lru_cache(maxsize=2)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from simdx.baselines.asking import ASKING
 from simdx.baselines.estimate import Speed
-from simdx.baselines.interview import Plan, plan_questions
+from simdx.baselines.interview import Plan, Question, plan_questions, replies_path, reply_key
+from simdx.baselines.replies import ReplyStore
 from simdx.errors import SimdxError
 from simdx.experiments.cells import Loaded, Setting, load, settings_of
 from simdx.experiments.config import SimulatorPart
 from simdx.experiments.grid import Cell
 from simdx.experiments.records import read_record
+from simdx.simulators import identity_of
 from simdx.simulators.base import Capabilities
 from simdx.types import case_key
 
-# Every capability: the questions a full server would be asked. One that lacks grammars writes some more.
+# What a server can do is known once it is started; a plan supposes the best.
 _ABLE = Capabilities(logprobs=True, grammars=True, seeds=True, system_prompts=True)
+_WITHOUT_GRAMMARS = replace(_ABLE, grammars=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +56,30 @@ def _planned(cell: Cell, setting: Setting) -> PlannedCell:
     if not cell.asks:
         return PlannedCell(cell, "run", n, nothing, None, None)
     texts = loaded.dataset.texts
-    questions = ASKING[cell.method.method](loaded.source.panel.names, settings_of(cell, setting), _ABLE)
-    plan = plan_questions(questions, texts, [case_key(text) for text in texts])
+    stored = _stored(cell, setting, loaded.source.panel.names)
+    make, keys = ASKING[cell.method.method], [case_key(text) for text in texts]
+    plans = [
+        plan_questions(make(loaded.source.panel.names, settings_of(cell, setting), able), texts, keys, stored)
+        for able in (_ABLE, _WITHOUT_GRAMMARS)
+    ]
+    # Which of the two it is, an earlier run tells by its replies.
+    plan = max(plans, key=lambda p: p.stored)
     part = cell.simulator
     return PlannedCell(cell, "run", n, plan, _seconds(plan, part), _price(plan, part))
+
+
+def _stored(cell: Cell, setting: Setting, names: tuple[str, ...]) -> Callable[[Question], bool]:
+    """Whether a question was answered in an earlier run, told from the simulator's name alone."""
+    assert cell.simulator is not None
+    try:
+        simulator_id = identity_of(cell.simulator.name)
+    except SimdxError:
+        return lambda _: False
+    path = replies_path(setting.replies, simulator_id)
+    if not path.is_file():  # a plan writes nothing, not even an empty folder
+        return lambda _: False
+    store = ReplyStore(path)
+    return lambda question: store.get(reply_key(question, simulator_id, names)) is not None
 
 
 def _seconds(plan: Plan, part: SimulatorPart | None) -> float | None:
