@@ -100,7 +100,9 @@ class Classifier:
         self._second_order = self._simplex.infer if self.settings.method == "auto" else None
         self._outside = fit_outside(self.material.embedded)
         self._seen_outside: tuple[Float, Float] | None = None
-        self._typicality = Typicality.fit(self._space.bank)
+        # A method made for very large banks brings the typicality that such a bank can afford.
+        affordable = getattr(self._infer, "typicality", None)
+        self._typicality = affordable(self._space) if affordable else Typicality.fit(self._space.bank)
 
     @property
     def classes_(self) -> Float:

@@ -38,6 +38,7 @@ def classify(
     ask: Annotated[
         bool, typer.Option("--ask", help="Also say which missing finding is most worth asking for.")
     ] = False,
+    device: options.Device = "cpu",
     seed: options.Seed = 0,
     json: options.AsJson = False,
     html: Annotated[Path | None, typer.Option("--html", help="Also write a self-contained page.")] = None,
@@ -54,7 +55,7 @@ def classify(
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
-        policy=policy,
+        policy=policy, device=device,
     )  # fmt: skip
     answer = classifier.infer(case, prior=chosen_prior, ask=ask)
     if html is not None:

@@ -25,6 +25,7 @@ from simdx.cli import (
     panel,
     policy,
     review,
+    scale,
     serve,
     token,
 )
@@ -51,6 +52,7 @@ app.command("serve")(serve.serve)
 app.add_typer(token.app, name="token")
 app.add_typer(audit.app, name="audit")
 app.add_typer(experiment.app, name="experiment")
+app.add_typer(scale.app, name="scale")
 
 
 @app.callback(invoke_without_command=True)

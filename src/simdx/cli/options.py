@@ -17,7 +17,7 @@ BankPath = Annotated[
     Path | None, typer.Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
 ]
 Method = Annotated[str, typer.Option("--method", help="auto | m-smc | d-smc | abi")]
-Engine = Annotated[str, typer.Option("--engine", help="exact | particles | live | hybrid")]
+Engine = Annotated[str, typer.Option("--engine", help="exact | particles | live | hybrid | two-stage")]
 Kernel = Annotated[str | None, typer.Option("--kernel", help="soft | hard; default: the method's own.")]
 Populations = Annotated[int, typer.Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
 Embedder = Annotated[str | None, typer.Option("--embedder", help="NAME or NAME+NAME; default: the panel's.")]
@@ -28,6 +28,9 @@ PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="A decision policy (YAML); default: the panel's own.")
 ]
 AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
+Device = Annotated[
+    str, typer.Option("--device", help="cpu | cuda: where the exact engines of m-smc and d-smc run.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random streams.")]
 PriorOption = Annotated[
     list[str] | None,

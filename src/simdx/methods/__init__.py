@@ -7,9 +7,9 @@ from importlib import import_module
 from simdx.errors import BadInput
 from simdx.methods.base import Fit, Infer, Material, Observations, Settings
 
-__all__ = ["METHODS", "Fit", "Infer", "Material", "Observations", "Settings", "fit_method"]
+__all__ = ["METHODS", "Fit", "Infer", "Material", "Observations", "Settings", "fit_method", "method_fit"]
 
-ENGINES = ("exact", "particles", "live", "hybrid")
+ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
 KERNELS = ("soft", "hard")
 # Where each method's fit function lives: imported when it is asked for, not before.
 _PLACES = {
@@ -37,10 +37,17 @@ def fit_method(material: Material, settings: Settings) -> Infer:
         raise BadInput(f"unknown kernel '{settings.kernel}': choose soft or hard")
     if not 1 <= settings.populations <= 20:
         raise BadInput(f"--populations is {settings.populations}: give a number from 1 to 20")
-    return _lookup(settings.method)(material, settings)
+    if settings.engine == "two-stage" and settings.method != "m-smc":
+        raise BadInput("--engine two-stage is a way to run m-smc: add --method m-smc")
+    if settings.device != "cpu":
+        from simdx.methods.on_device import check_device
+
+        check_device(settings)
+    return method_fit(settings.method)(material, settings)
 
 
-def _lookup(name: str) -> Fit:
+def method_fit(name: str) -> Fit:
+    """The fit function of the method of that name."""
     if name not in _PLACES:
         raise BadInput(f"unknown method '{name}': choose one of {', '.join(METHODS)}")
     module, function = _PLACES[name]

@@ -22,6 +22,14 @@ BANDWIDTH = 0.05
 
 def fit_multinomial(material: Material, settings: Settings) -> Infer:
     """Particles on labels: the posterior is the label shares of the nearest simulations."""
+    if settings.device != "cpu":
+        from simdx.methods import on_device
+
+        return on_device.fit_multinomial(material, settings)
+    if settings.engine == "two-stage":
+        from simdx.methods.two_stage import fit_two_stage
+
+        return fit_two_stage(material, settings)
     space = Space.fit(material.embedded, centre=False)
     kernel = settings.kernel or "hard"
     bank = (space.bank, space.label_index, space.n_labels)
@@ -46,6 +54,10 @@ def fit_multinomial(material: Material, settings: Settings) -> Infer:
 
 def fit_dirichlet(material: Material, settings: Settings) -> Infer:
     """Particles on the simplex, compared through mixtures of the (uncentred) class means."""
+    if settings.device != "cpu":
+        from simdx.methods import on_device
+
+        return on_device.fit_dirichlet(material, settings)
     if settings.engine != "particles":
         return SimplexView(material, settings).infer
     space = Space.fit(material.embedded, centre=False)

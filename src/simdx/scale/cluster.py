@@ -1,0 +1,155 @@
+"""The executor on Ray: reading and writing as tasks, embedder and engine as pools of actors.
+
+Ray Data streams blocks through the stages, restarts dead actors and makes lost blocks again from their
+inputs. What must be true whatever it does (every row once, the same bits) does not rest on Ray but on
+blocks having fixed rows and fixed names.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from simdx.errors import BadInput, MissingExtra, RunFailed
+from simdx.scale.blocks import Block, Piece, read
+from simdx.scale.classify import Work
+from simdx.scale.stages import Answer, Embed, write
+
+MOST_INPUT_BLOCKS = 10_000  # beyond it several pieces share one task: the driver's memory stays bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """How many actors each stage has, and what each of them takes of a machine."""
+
+    embedders: int = 1
+    engines: int = 1
+    embedder_cpus: float = 1.0
+    engine_cpus: float = 1.0
+    embedder_gpus: float = 0.0
+    engine_gpus: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.embedders < 1 or self.engines < 1:
+            raise BadInput("each stage needs at least one actor: give --embedders and --engines of 1 or more")
+
+
+@contextmanager
+def connected(address: str | None, *, cpus: int | None = None) -> Iterator[None]:
+    """A Ray of our own on this machine, or with an address the cluster that runs there."""
+    # Neither usage reports nor a dashboard: case text passes through these processes.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra("a run over many cases", "scale") from None
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address is None:
+        options |= {"include_dashboard": False, "num_cpus": cpus}
+    else:
+        options["address"] = address
+    try:
+        ray.init(**options)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise BadInput(f"no Ray cluster answers at '{address}' ({type(error).__name__})") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@dataclass(frozen=True, slots=True)
+class OnRay:
+    """An executor for `classify_parquet`; call it inside `connected`."""
+
+    pools: Pools
+
+    def __call__(self, work: Work) -> Iterator[dict[str, Any]]:
+        import ray
+        from ray.data import ActorPoolStrategy
+
+        _quieten()
+        pools, job = self.pools, ray.put(work.job)
+        inputs = [{"piece": i} for i in range(len(work.pieces))]
+        source, columns, rows, output = work.source, work.columns, work.block_rows, work.output
+        pieces = ray.put(work.pieces)
+
+        def read_pieces(batch: Mapping[str, Any]) -> Iterator[dict[str, list[Any]]]:
+            # A generator: a row group may be far larger than the blocks it is handed on in.
+            for i in batch["piece"]:
+                piece: Piece = ray.get(pieces)[int(i)]
+                for block in read(source, piece, columns, rows):
+                    yield {name: [value] for name, value in block.to_row().items()}
+
+        def write_block(row: Mapping[str, Any]) -> dict[str, Any]:
+            return write(Block.from_row(row), output)
+
+        # A class of stateful callables is what Ray wants here; its annotations know functions only.
+        embed: Any = _EmbedActor
+        answer: Any = _AnswerActor
+        data = (
+            ray.data.from_items(inputs, override_num_blocks=min(len(inputs), MOST_INPUT_BLOCKS))
+            .map_batches(read_pieces, batch_size=1, num_cpus=0.5)
+            .map(
+                embed,
+                fn_constructor_args=(work.embedder, work.job.settings.allow_remote),
+                compute=ActorPoolStrategy(size=pools.embedders),
+                num_cpus=pools.embedder_cpus,
+                num_gpus=pools.embedder_gpus,
+            )
+            .map(
+                answer,
+                fn_constructor_args=(job,),
+                compute=ActorPoolStrategy(size=pools.engines),
+                num_cpus=pools.engine_cpus,
+                num_gpus=pools.engine_gpus,
+            )
+            .map(write_block, num_cpus=0.25)
+        )
+        try:
+            yield from data.iter_rows()
+        except ray.exceptions.RayError as error:
+            raise RunFailed(
+                f"the cluster gave up ({_cause(error)}): what is done is kept, run the same command again"
+            ) from None
+
+
+class _EmbedActor:
+    def __init__(self, embedder: str, allow_remote: bool) -> None:
+        self._stage = Embed(embedder, allow_remote)
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return self._stage(Block.from_row(row)).to_row()
+
+
+class _AnswerActor:
+    def __init__(self, job: Any) -> None:
+        import ray
+
+        self._stage = Answer(ray.get(job) if isinstance(job, ray.ObjectRef) else job)
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return self._stage(Block.from_row(row)).to_row()
+
+
+def _quieten() -> None:
+    from ray.data import DataContext
+
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.enable_auto_log_stats = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+
+
+def _cause(error: BaseException) -> str:
+    """Our own message where an actor could not be made, else the kind of failure; never a row."""
+    text = str(error)
+    for line in reversed(text.splitlines()):
+        if "simdx.errors." in line:
+            return line.partition("simdx.errors.")[2].strip()
+    return type(error).__name__

@@ -1,0 +1,93 @@
+"""What a run computes, apart from where: everything that decides an answer, and nothing else.
+
+A job travels to every worker, so it holds a panel and bank as they are, not paths of this machine. Its
+digest is written beside the answers: a later run in the same folder goes on only with the same job.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from simdx import __version__
+from simdx.abc.prior import Prior
+from simdx.bank.files import read_bank
+from simdx.classifier import Classifier
+from simdx.errors import BadInput
+from simdx.methods import Settings
+from simdx.panels import load_panel
+from simdx.panels.load import PACKAGED
+from simdx.types import Bank, Panel, content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A classifier to be, the prior it answers under, and how much of each answer is kept."""
+
+    panel: str | Panel  # a packaged panel by name, any other by value
+    bank: Bank | None
+    settings: Settings
+    embedder: str | None
+    prior: Prior
+    top: int | None = None  # keep the likeliest labels only; None: the whole posterior
+    decide: bool = False  # also alarm, conformal set and action, at several times the cost
+
+    @classmethod
+    def make(
+        cls,
+        panel: str,
+        bank: Path | None,
+        settings: Settings,
+        *,
+        embedder: str | None = None,
+        prior: Prior | None = None,
+        top: int | None = None,
+        decide: bool = False,
+    ) -> Job:
+        """From the names and paths of this machine."""
+        found = load_panel(panel)
+        if settings.engine in ("live", "hybrid"):
+            raise BadInput(
+                "a run over many cases works from a bank: use --engine exact, particles or two-stage"
+            )
+        own = read_bank(bank, found) if bank is not None else None
+        if panel not in PACKAGED and own is None:
+            from simdx.bank.files import packaged_bank
+            from simdx.panels import load_source
+
+            own = packaged_bank(load_source(panel))
+        return cls(
+            panel if panel in PACKAGED else found,
+            own,
+            settings,
+            embedder,
+            prior or Prior.uniform(len(found.names)),
+            top,
+            decide,
+        )
+
+    def classifier(self) -> Classifier:
+        """The classifier this job describes, on whichever machine this is."""
+        settings = asdict(self.settings)
+        return Classifier(self.panel, self.bank, embedder=self.embedder, **settings)
+
+    def describe(self, classifier: Classifier) -> dict[str, Any]:
+        """The job in words and hashes; two jobs with equal descriptions give equal answers."""
+        return {
+            "version": __version__,
+            "panel": classifier.panel.name,
+            "labels": list(classifier.panel.names),
+            "bank": classifier.bank.hash,
+            "embedder": classifier.embedder.id,
+            "settings": asdict(self.settings),
+            "prior": self.prior.probabilities.tolist(),
+            "alpha0": self.prior.alpha0,
+            "top": self.top,
+            "decide": self.decide,
+        }
+
+
+def digest(description: dict[str, Any]) -> str:
+    return content_hash("scale job", json.dumps(description, sort_keys=True))
