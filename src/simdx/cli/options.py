@@ -16,13 +16,24 @@ PanelName = Annotated[str, typer.Option("--panel", help="A packaged panel or the
 BankPath = Annotated[
     Path | None, typer.Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
 ]
-Method = Annotated[str, typer.Option("--method", help="auto | m-smc | d-smc | abi")]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic, and asking "
+        "a model: logits | elicited | ensemble | fidelity.",
+    ),
+]
 Engine = Annotated[str, typer.Option("--engine", help="exact | particles | live | hybrid | two-stage")]
 Kernel = Annotated[str | None, typer.Option("--kernel", help="soft | hard; default: the method's own.")]
 Populations = Annotated[int, typer.Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
 Embedder = Annotated[str | None, typer.Option("--embedder", help="NAME or NAME+NAME; default: the panel's.")]
-Simulator = Annotated[str | None, typer.Option("--simulator", help="For live and hybrid: who simulates.")]
-Budget = Annotated[int | None, typer.Option("--budget", help="For live and hybrid: most LLM calls per case.")]
+Simulator = Annotated[
+    str | None, typer.Option("--simulator", help="For live, hybrid and asking: which model.")
+]
+Budget = Annotated[
+    int | None, typer.Option("--budget", help="For live, hybrid and asking: most LLM calls per case.")
+]
 Network = Annotated[str | None, typer.Option("--network", help="For abi: the trained network's folder.")]
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="A decision policy (YAML); default: the panel's own.")
