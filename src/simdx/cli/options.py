@@ -20,7 +20,7 @@ Method = Annotated[
     str,
     typer.Option(
         "--method",
-        help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic, and asking "
+        help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic; asking "
         "a model: logits | elicited | ensemble | fidelity.",
     ),
 ]
