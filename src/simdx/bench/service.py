@@ -34,7 +34,7 @@ def run(
     *, seconds: float = SECONDS, clients: int = CLIENTS, requests: int | None = None, panel: str = PANEL
 ) -> dict[str, Any]:
     """Measure; with `requests`, until that many are answered instead of for `seconds`."""
-    texts = _texts(panel)
+    texts = _texts()
     direct = _direct(panel, texts)
     with (
         tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder,
@@ -203,14 +203,11 @@ def _request(host: str, port: int, panel: str, text: str) -> bytes:
 # --------------------------------------------------------------------------- beside it
 
 
-def _texts(panel: str) -> list[str]:
-    """Texts in the panel's register: its own simulations, two joined so that none is in the bank."""
-    from simdx.bank.files import packaged_bank
-    from simdx.panels import load_source
+def _texts() -> list[str]:
+    """The packaged oral benchmark's cases: the texts a clinic would send, 90 words on average."""
+    from simdx.datasets.oral import load_oral
 
-    texts = packaged_bank(load_source(panel)).texts
-    half = len(texts) // 2
-    return [f"{a} {b}" for a, b in zip(texts[:half], texts[half:], strict=False)]
+    return list(load_oral().cases.texts)
 
 
 def _direct(panel: str, texts: Sequence[str], seconds: float = 3.0, batch: int = 64) -> float:

@@ -45,10 +45,12 @@ class Ask:
     kind: str = "answer"
     observed: Observations | None = None
     draws: int = 0
+    explain: bool = True  # the sentences that matter and the flip: most of an answer's cost
 
     @property
-    def key(self) -> tuple[str, str, bytes, float]:
-        return self.panel, self.method, self.prior.probabilities.tobytes(), self.prior.alpha0
+    def key(self) -> tuple[str, str, bytes, float, bool]:
+        """Asks with the same key can share one engine call."""
+        return self.panel, self.method, self.prior.probabilities.tobytes(), self.prior.alpha0, self.explain
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ class Batcher:
         fresh = [ask for ask in asks if ask.observed is None]
         seen = iter(_split(classifier.observe([t for a in fresh for t in a.texts]), fresh) if fresh else ())
         observed = [ask.observed if ask.observed is not None else next(seen) for ask in asks]
-        answers = iter(classifier.infer_observed(_join(observed), asks[0].prior))
+        answers = iter(classifier.infer_observed(_join(observed), asks[0].prior, explain=asks[0].explain))
         told = []
         for ask, observations in zip(asks, observed, strict=True):
             mine: list[Answer] = [next(answers) for _ in ask.texts]

@@ -19,9 +19,12 @@ class Registry:
         self._config = config
         self._lock = threading.Lock()
         self._fitted: dict[tuple[str, str], Classifier] = {}
+        self._sources: dict[str, str] = {}
         for source, bank in config.panels.items():
             classifier = Classifier(source, bank, method=config.methods[0], embedder=config.embedder)
+            _warm(classifier)
             self._fitted[classifier.panel.name, config.methods[0]] = classifier
+            self._sources[classifier.panel.name] = source
         self._default = {panel: c for (panel, _), c in self._fitted.items()}
         self._described = {panel: self._describe(c) for panel, c in self._default.items()}
 
@@ -55,8 +58,9 @@ class Registry:
         with self._lock:
             if (panel, method) not in self._fitted:
                 self._fitted[panel, method] = Classifier(
-                    base.panel, base.bank, method=method, embedder=base.embedder
-                )
+                    self._sources[panel], self._config.panels[self._sources[panel]], method=method,
+                    embedder=base.embedder,
+                )  # fmt: skip
             return self._fitted[panel, method]
 
     def _loaded(self, name: str) -> Classifier:
@@ -89,3 +93,8 @@ class Registry:
                 for label in panel.labels
             ],
         }
+
+
+def _warm(classifier: Classifier) -> None:
+    """What a classifier finds on first use (its alarm, its policy) is found before the first caller waits."""
+    classifier.infer(classifier.bank.texts[0])

@@ -95,7 +95,7 @@ async def reinfer(
     classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
     ask = Ask(
         kept.panel, body.method, classifier.prior(body.prior or None), kept.observations.texts, caller.name,
-        request_id(request), "explore", kept.observations, body.draws,
+        request_id(request), "explore", kept.observations, body.draws, body.explain,
     )  # fmt: skip
     return _explored(house, request, observation, await house.batcher.ask(ask))
 

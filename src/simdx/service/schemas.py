@@ -100,6 +100,9 @@ class ReinferBody(Body):
     prior: PriorField = None
     method: MethodField = "auto"
     draws: Annotated[int, Field(ge=0, le=500)] = 0
+    explain: Annotated[
+        bool, Field(description="Also the sentences that matter and the flip, which cost a dozen answers.")
+    ] = False
 
 
 class FeedbackBody(Body):
@@ -165,6 +168,7 @@ FhirBody.model_rebuild()
 class DecisionOut(BaseModel):
     action: Literal["accept", "test", "review"]
     reason: str
+    reasons: list[str]
 
 
 class EvidenceOut(BaseModel):

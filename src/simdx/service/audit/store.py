@@ -7,8 +7,8 @@ Reads open a connection of their own and never wait for a writer's lock in this 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -141,7 +141,7 @@ class AuditStore:
         )
         return [Record(*row) for row in rows]
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Generator[Record]:
         """Every record in order, streamed."""
         with self._guard():
             connection = self._db.connect()
@@ -158,7 +158,8 @@ class AuditStore:
     def verify(self) -> Verdict:
         """Walk the whole chain to the head as it was when the walk began."""
         head = self.head()
-        return verify(islice(self.records(), head[0]), self._key, head)
+        with closing(self.records()) as records:
+            return verify(islice(records, head[0]), self._key, head)
 
     def text_of(self, record_id: str) -> str | None:
         """The kept text of a record, unsealed; None when it was never kept or has expired."""

@@ -1,0 +1,169 @@
+"""The audit log in SQLite, its key, its migrations, and what the service writes into it."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.errors import BadInput, RunFailed
+from simdx.service.app import create_app
+from simdx.service.audit import AuditKey, AuditStore, open_store
+from simdx.service.audit.migrate import migrate, migrations, version_of
+from simdx.service.audit.sqlite import SqliteDatabase
+from tests.service import audit_checks
+from tests.service.audit_checks import KEY, entry
+from tests.service.conftest import PANEL, TEXT, URL, make_config
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.sqlite3"
+
+
+@pytest.fixture
+def open_log(path: Path) -> Iterator[Callable[..., AuditStore]]:
+    yield from audit_checks.opener(f"sqlite:///{path}")
+
+
+@pytest.fixture
+def raw(path: Path) -> Callable[[str], list[tuple[Any, ...]]]:
+    def run(sql: str) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(path)
+        try:
+            with connection:
+                return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+
+    return run
+
+
+def test_chain(open_log: Callable[..., AuditStore]) -> None:
+    audit_checks.check_chain(open_log)
+
+
+def test_all_or_nothing(open_log: Callable[..., AuditStore]) -> None:
+    audit_checks.check_all_or_nothing(open_log)
+
+
+def test_tampering(open_log: Callable[..., AuditStore], raw: Callable[[str], Any]) -> None:
+    audit_checks.check_tampering(open_log, raw)
+
+
+def test_texts(open_log: Callable[..., AuditStore], raw: Callable[[str], Any]) -> None:
+    audit_checks.check_texts(open_log, raw)
+
+
+def test_other_key(open_log: Callable[..., AuditStore]) -> None:
+    audit_checks.check_other_key(open_log)
+
+
+def test_many_writers(open_log: Callable[..., AuditStore]) -> None:
+    audit_checks.check_many_writers(open_log)
+
+
+def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
+    database = SqliteDatabase(str(path))
+    connection = database.connect()
+    assert migrate(database, connection, upto=1) == 1
+    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'texts'").fetchone() == (0,)
+    connection.execute("INSERT INTO settings (name, value) VALUES ('key_id', ?)", [KEY.id])
+    connection.close()
+    store = open_store(f"sqlite:///{path}", KEY, keep_text=True)
+    store.append([entry(1)])
+    assert store.text_of(entry(1).id) is not None
+    connection = database.connect()
+    assert version_of(database, connection) == migrations("sqlite")[-1][0]
+    assert migrate(database, connection) == migrations("sqlite")[-1][0]  # nothing to do twice
+    connection.execute("INSERT INTO schema_version (version) VALUES (99)")
+    with pytest.raises(BadInput, match="upgrade simdx"):
+        migrate(database, connection)
+    connection.close()
+
+
+def test_both_dialects_have_the_same_migrations() -> None:
+    assert [n for n, _ in migrations("sqlite")] == [n for n, _ in migrations("postgresql")]
+
+
+def test_the_log_and_its_key_are_for_the_owner_only(tmp_path: Path, path: Path) -> None:
+    key_file = tmp_path / "audit.key"
+    key = AuditKey.from_file(key_file, create=True)
+    open_store(f"sqlite:///{path}", key).close()
+    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert AuditKey.from_file(key_file, create=True).id == key.id
+    key_file.write_text("short")
+    with pytest.raises(BadInput, match="hexadecimal digits"):
+        AuditKey.from_file(key_file)
+    with pytest.raises(BadInput, match="no audit key"):
+        AuditKey.from_file(tmp_path / "absent")
+
+
+def test_a_url_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="sqlite:///FILE"):
+        open_store("mysql://x", KEY)
+    with pytest.raises(BadInput, match="no audit log"):
+        open_store(f"sqlite:///{tmp_path / 'absent'}", KEY, must_exist=True)
+
+
+def test_a_damaged_database_is_a_clear_failure(path: Path) -> None:
+    path.write_bytes(b"not a database at all, but long enough to be looked at" * 20)
+    with pytest.raises(RunFailed, match="cannot be used now"):
+        open_store(f"sqlite:///{path}", KEY)
+
+
+def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
+    config = make_config(tmp_path, keep_text=True)
+    with TestClient(create_app(config), base_url=URL) as client:
+        reply = client.post(
+            "/v1/classify",
+            json={"panel": PANEL, "texts": [TEXT, "A red tongue."], "prior": {"oral mucocele": 0.5}},
+        )
+        log = client.get("/v1/audit").json()
+        assert log["count"] == 2
+        last, first = log["records"]
+        assert first["id"] == f"{reply.headers['simdx-answer']}.0"
+        assert first["prior"]["oral mucocele"] == pytest.approx(0.5)
+        answer = reply.json()["results"][0]
+        assert first["answer"]["label"] == answer["label"]
+        assert first["answer"]["posterior"] == pytest.approx(answer["posterior"])
+        assert first["answer"]["decision"]["action"] == answer["decision"]["action"]
+        assert set(first["versions"]) >= {"simdx", "bank", "embedder", "method", "seed"}
+        assert last["previous"] == first["hash"]
+        assert client.get("/v1/audit", params={"id": first["id"]}).json()["records"] == [first]
+        assert client.get("/v1/audit/verify").json()["ok"] is True
+        store = client.app.state.house.audit  # type: ignore[attr-defined]
+        assert store.text_of(first["id"]) == TEXT
+    assert TEXT.encode() not in (tmp_path / "audit.sqlite3").read_bytes()
+
+
+def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+        database = client.app.state.house.audit._db  # type: ignore[attr-defined]
+
+        def broken() -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        monkeypatch.setattr(database, "connect", broken)
+        reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
+        assert (reply.status_code, reply.json()["type"]) == (503, "urn:simdx:problem:audit-unavailable")
+        assert reply.headers["retry-after"]
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/healthz").status_code == 200
+        monkeypatch.undo()
+        assert client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).status_code == 200
+
+
+def test_a_service_may_keep_no_log(tmp_path: Path) -> None:
+    with TestClient(create_app(make_config(tmp_path, audit_url="none")), base_url=URL) as client:
+        assert client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).status_code == 200
+        assert client.get("/v1/audit").json()["type"] == "urn:simdx:problem:no-audit"
+        assert client.post("/v1/feedback", json={"answer": "0" * 32, "label": None}).status_code == 409
+    with pytest.raises(BadInput, match="keep-text"):
+        create_app(make_config(tmp_path, audit_url="none", keep_text=True))

@@ -1,0 +1,167 @@
+"""Tokens: hashed at rest, scoped, expiring, revocable while the service runs."""
+
+from __future__ import annotations
+
+import stat
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.errors import BadInput
+from simdx.service import auth
+from simdx.service.app import create_app
+from simdx.service.auth import TokenFile
+from simdx.service.config import ServiceConfig, is_loopback
+from tests.service.conftest import PANEL, TEXT, make_config
+
+Guarded = tuple[TestClient, str, str, TokenFile]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def test_a_token_is_kept_only_as_a_hash_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    text, token = TokenFile(path).new("clinic", ("classify",))
+    assert text not in path.read_text()
+    assert text.split("_", 2)[2] not in path.read_text()
+    assert token.sha256 in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_check_knows_its_tokens_and_no_others(tmp_path: Path) -> None:
+    tokens = TokenFile(tmp_path / "tokens.json")
+    text, token = tokens.new("clinic", ("classify",))
+    caller = TokenFile(tmp_path / "tokens.json").check(text)
+    assert caller is not None
+    assert (caller.name, caller.scopes) == ("clinic", ("classify",))
+    for wrong in (
+        "",
+        "x",
+        text[:-1],
+        text + "x",
+        f"sdx_{token.id}_",
+        "sdx__",
+        text.upper(),
+        "sdx_00000000_abc",
+    ):
+        assert tokens.check(wrong) is None
+
+
+def test_expired_and_revoked_tokens_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = TokenFile(tmp_path / "tokens.json")
+    text, _ = tokens.new("brief", ("classify",), days=1)
+    assert tokens.check(text) is not None
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:
+            return datetime(2199, 1, 1, tzinfo=tz)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(auth, "datetime", Later)
+    assert tokens.check(text) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "scopes", "days"),
+    [("", ("classify",), None), ("a\nb", ("classify",), None), ("ok", (), None), ("ok", ("root",), None),
+     ("ok", ("classify",), 0)],
+)  # fmt: skip
+def test_bad_tokens_are_not_made(
+    tmp_path: Path, name: str, scopes: tuple[str, ...], days: float | None
+) -> None:
+    with pytest.raises(BadInput):
+        TokenFile(tmp_path / "tokens.json").new(name, scopes, days)
+
+
+def test_two_active_tokens_do_not_share_a_name(tmp_path: Path) -> None:
+    tokens = TokenFile(tmp_path / "tokens.json")
+    tokens.new("clinic", ("classify",))
+    with pytest.raises(BadInput, match="revoke it first"):
+        tokens.new("clinic", ("admin",))
+    tokens.revoke("clinic")
+    tokens.new("clinic", ("admin",))
+    with pytest.raises(BadInput, match="no active token"):
+        tokens.revoke("nobody")
+
+
+def test_a_damaged_token_file_lets_nobody_in(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    text, _ = TokenFile(path).new("clinic", ("classify",))
+    path.write_text("{")
+    with pytest.raises(BadInput, match="damaged"):
+        TokenFile(path).check(text)
+
+
+def test_requests_need_a_token_and_the_right_scope(guarded: Guarded) -> None:
+    client, plain, admin, tokens = guarded
+    body = {"panel": PANEL, "text": TEXT}
+    bare = client.post("/v1/classify", json=body)
+    assert (bare.status_code, bare.json()["type"]) == (401, "urn:simdx:problem:no-token")
+    assert bare.headers["www-authenticate"].startswith("Bearer")
+    for wrong in ("Bearer nonsense", "Basic abc", "Bearer", f"Token {plain}"):
+        reply = client.post("/v1/classify", json=body, headers={"authorization": wrong})
+        assert (reply.status_code, reply.json()["type"]) == (401, "urn:simdx:problem:bad-token")
+    assert client.post("/v1/classify", json=body, headers=bearer(plain)).status_code == 200
+    for path in ("/v1/audit", "/v1/audit/verify", "/metrics"):
+        assert client.get(path).status_code == 401
+        assert client.get(path, headers=bearer(plain)).status_code == 403
+        assert client.get(path, headers=bearer(admin)).status_code == 200
+    for path in ("/healthz", "/readyz", "/", "/cds-services"):
+        assert client.get(path).status_code == 200
+    tokens.revoke("clinic")
+    assert client.post("/v1/classify", json=body, headers=bearer(plain)).status_code == 401
+
+
+def test_the_audit_log_names_the_caller_and_feedback_is_the_callers_own(guarded: Guarded) -> None:
+    client, plain, admin, tokens = guarded
+    other, _ = tokens.new("other", ("classify",))
+    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}, headers=bearer(plain))
+    answer = reply.headers["simdx-answer"]
+    records = client.get("/v1/audit", headers=bearer(admin)).json()["records"]
+    assert records[0]["caller"] == "clinic"
+    body = {"answer": answer, "label": "oral mucocele"}
+    assert client.post("/v1/feedback", json=body, headers=bearer(other)).status_code == 404
+    assert client.post("/v1/feedback", json=body, headers=bearer(plain)).status_code == 201
+
+
+def test_a_service_others_can_reach_does_not_start_without_tokens(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="simdx token new"):
+        create_app(make_config(tmp_path, host="0.0.0.0"))
+    with pytest.raises(BadInput, match="simdx token new"):
+        create_app(make_config(tmp_path, require_token=True))
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False),
+     ("::", False), ("192.168.1.4", False), ("clinic.example", False), ("", False)],
+)  # fmt: skip
+def test_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_configuration_is_checked() -> None:
+    for wrong in (
+        {"panels": {}},
+        {"port": 70_000},
+        {"cors_origins": ("*",)},
+        {"keep_text": True, "keep_text_days": 0},
+    ):
+        with pytest.raises(BadInput):
+            ServiceConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_cors_is_closed_unless_an_origin_is_named(tmp_path: Path) -> None:
+    config = make_config(tmp_path, cors_origins=("https://ehr.example",))
+    preflight = {"origin": "https://ehr.example", "access-control-request-method": "POST"}
+    with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
+        assert (
+            client.options("/cds-services", headers=preflight).headers["access-control-allow-origin"]
+            == "https://ehr.example"
+        )
+        other = client.get("/cds-services", headers={"origin": "https://other.example"})
+        assert "access-control-allow-origin" not in other.headers

@@ -1,0 +1,176 @@
+"""The batcher alone, in front of a scripted classifier: who shares a call, who pays for whose mistake."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simdx.abc.prior import Prior
+from simdx.errors import BadInput
+from simdx.methods import Observations
+from simdx.service.audit.record import Entry
+from simdx.service.batching import Ask, Batcher
+from simdx.service.meters import Meters
+from simdx.service.problems import Problem
+
+
+class Said:
+    """An answer as the batcher needs it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def to_json(self) -> dict[str, Any]:
+        origin = dict.fromkeys(("bank", "embedder", "kernel", "seed", "version"), "x")
+        return {
+            "label": self.text, "posterior": {"a": 1.0}, "entropy_bits": 0.0, "out_of_class": None,
+            "typicality": float("nan"), "decision": {"action": "accept", "reason": "r"},
+            "method": "auto", "engine": "exact", "provenance": {**origin, "prior": {"a": 1.0}},
+        }  # fmt: skip
+
+
+class Scripted:
+    """Echoes each text as its label, refuses the text 'bad', and can be held shut."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, ...]] = []
+        self.open = threading.Event()
+        self.open.set()
+
+    def observe(self, texts: Sequence[str]) -> Observations:
+        self.open.wait(5)
+        if "bad" in texts:
+            raise BadInput("a text is bad")
+        return Observations(tuple(texts), np.zeros((len(texts), 1)), tuple(range(len(texts))))
+
+    def infer_observed(self, observations: Observations, prior: Prior, explain: bool) -> list[Said]:
+        self.calls.append(observations.texts)
+        return [Said(text) for text in observations.texts]
+
+
+def ask(text: str, request: str = "r", prior: Prior | None = None, panel: str = "p", n: int = 1) -> Ask:
+    return Ask(panel, "auto", prior or Prior.uniform(2), (text,) * n, "me", request)
+
+
+def run(
+    scenario: Any, *, waiting: int = 100, seconds: float = 5.0, record: Any = None
+) -> tuple[Any, Scripted, list]:
+    scripted, written = Scripted(), list[Entry]()
+
+    async def main() -> Any:
+        batcher = Batcher(
+            lambda panel, method: scripted, record or written.extend, Meters(),  # type: ignore[arg-type,return-value]
+            batch_texts=8, waiting_texts=waiting, seconds=seconds,
+        )  # fmt: skip
+        batcher.start()
+        try:
+            return await scenario(batcher, scripted)
+        finally:
+            scripted.open.set()
+            await asyncio.to_thread(batcher.close)
+
+    return asyncio.run(main()), scripted, written
+
+
+def test_waiting_asks_of_one_kind_share_calls_and_others_do_not() -> None:
+    skewed = Prior(np.array([0.9, 0.1]), 2.0)
+
+    async def scenario(batcher: Batcher, scripted: Scripted) -> list[str]:
+        scripted.open.clear()
+        first = asyncio.create_task(batcher.ask(ask("first")))
+        await asyncio.sleep(0.05)  # the engine is now held in its first call
+        kinds = [{}, {"prior": skewed}, {"panel": "q"}]
+        rest = [
+            asyncio.create_task(batcher.ask(ask(f"t{i}", **kinds[i % 3])))  # type: ignore[arg-type]
+            for i in range(12)
+        ]
+        await asyncio.sleep(0.05)
+        scripted.open.set()
+        return [t.answers[0]["label"] for t in await asyncio.gather(first, *rest)]
+
+    labels, scripted, written = run(scenario)
+    assert labels == ["first", *(f"t{i}" for i in range(12))]  # everyone got their own
+    assert sorted(len(c) for c in scripted.calls) == [1, 4, 4, 4]
+    assert len(written) == 13
+
+
+def test_one_bad_text_does_not_take_the_others_with_it() -> None:
+    async def scenario(batcher: Batcher, scripted: Scripted) -> list[object]:
+        scripted.open.clear()
+        tasks = [asyncio.create_task(batcher.ask(ask(t))) for t in ("first", "good", "bad", "fine")]
+        await asyncio.sleep(0.05)
+        scripted.open.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    results, _, written = run(scenario)
+    assert [getattr(r, "kind", "ok") for r in results] == ["ok", "ok", "bad-input", "ok"]
+    assert len(written) == 3
+
+
+def test_a_full_queue_refuses_and_a_slow_engine_times_out() -> None:
+    async def scenario(batcher: Batcher, scripted: Scripted) -> list[object]:
+        scripted.open.clear()
+        held = asyncio.create_task(batcher.ask(ask("held")))
+        await asyncio.sleep(0.05)
+        waits = asyncio.create_task(batcher.ask(ask("waits", n=2)))
+        await asyncio.sleep(0.01)
+        over = asyncio.create_task(batcher.ask(ask("over", n=2)))
+        return await asyncio.gather(held, waits, over, return_exceptions=True)
+
+    results, scripted, _ = run(scenario, waiting=3, seconds=0.3)
+    assert [r.kind for r in results] == ["timeout", "timeout", "overloaded"]
+    assert all(r.retry_after for r in results)
+    assert ("waits",) not in scripted.calls  # given up before its turn: not worked on
+
+
+def test_no_answer_leaves_without_its_record() -> None:
+    def full(entries: Sequence[Entry]) -> None:
+        raise OSError("disk full")
+
+    async def scenario(batcher: Batcher, scripted: Scripted) -> object:
+        return (await asyncio.gather(batcher.ask(ask("x")), return_exceptions=True))[0]
+
+    result, _, _ = run(scenario, record=full)
+    assert isinstance(result, OSError)
+
+
+def test_records_hold_the_numbers_and_not_what_cannot_be_json() -> None:
+    async def scenario(batcher: Batcher, scripted: Scripted) -> object:
+        return await batcher.ask(replace(ask("x", request="q", n=2), kind="explore"))
+
+    told, _, written = run(scenario)
+    assert [e.id for e in written] == ["q.0", "q.1"]
+    assert written[0].answer["typicality"] is None
+    assert len(written[0].answer["sha256"]) == 64
+    assert told.bodies[0].count(b"null") == 2
+
+
+def test_closing_tells_those_who_wait() -> None:
+    async def scenario(batcher: Batcher, scripted: Scripted) -> object:
+        scripted.open.clear()
+        held = asyncio.create_task(batcher.ask(ask("held")))
+        await asyncio.sleep(0.05)
+        waits = asyncio.create_task(batcher.ask(ask("waits", panel="q")))
+        await asyncio.sleep(0.05)
+        closing = asyncio.create_task(asyncio.to_thread(batcher.close))
+        await asyncio.sleep(0.05)
+        scripted.open.set()
+        await closing
+        return await asyncio.gather(held, waits, return_exceptions=True)
+
+    (held, waits), _, _ = run(scenario)
+    assert held.answers[0]["label"] == "held"
+    assert isinstance(waits, Problem)
+    assert waits.kind == "overloaded"
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_keys_tell_priors_apart(same: bool) -> None:
+    a, b = ask("x"), ask("x", prior=None if same else Prior(np.array([0.4, 0.6]), 2.0))
+    assert (a.key == b.key) is same

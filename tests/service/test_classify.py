@@ -1,0 +1,125 @@
+"""POST /v1/classify answers exactly as the Python front door and the command line do."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from simdx.classifier import Classifier
+from simdx.service.wire import dump
+from tests.service.conftest import PANEL, TEXT
+
+
+@pytest.fixture(scope="module")
+def classifier() -> Classifier:
+    return Classifier(PANEL)
+
+
+def as_json(answers: object) -> object:
+    return json.loads(dump([a.to_json() for a in answers]))  # type: ignore[attr-defined]
+
+
+def close(a: object, b: object) -> bool:
+    """Equal JSON, numbers up to the rounding that batching may change."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(close(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, float) and isinstance(b, float):
+        return a == pytest.approx(b, rel=1e-4, abs=1e-5)
+    return a == b
+
+
+def test_one_text_answers_as_the_front_door(client: TestClient, classifier: Classifier) -> None:
+    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
+    assert reply.status_code == 200
+    assert close([reply.json()], as_json([classifier.infer(TEXT)]))
+    assert len(reply.headers["simdx-answer"]) == 32
+
+
+def test_prior_and_method_are_used(client: TestClient, classifier: Classifier) -> None:
+    prior = {"oral mucocele": 0.05, "atrophic glossitis": 0.9}
+    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "prior": prior}).json()
+    assert close([reply], as_json([classifier.infer(TEXT, prior=prior)]))
+    hard = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "method": "m-smc"}).json()
+    assert hard["method"] == "m-smc"
+    assert close([hard], as_json([Classifier(PANEL, method="m-smc").infer(TEXT)]))
+
+
+def test_many_texts_answer_in_their_order(client: TestClient, classifier: Classifier) -> None:
+    texts = [TEXT, "A smooth, red, burning tongue in a woman with anaemia.", TEXT]
+    results = client.post("/v1/classify", json={"panel": PANEL, "texts": texts}).json()["results"]
+    assert close(results, as_json(classifier.infer(texts)))
+    assert close(results[0], results[2])
+
+
+def test_concurrent_requests_share_engine_calls_and_keep_their_own_answers(
+    app: FastAPI, client: TestClient, classifier: Classifier
+) -> None:
+    texts = [f"{TEXT} Seen on day {i}." for i in range(60)]
+    calls = _count(app, "simdx_batch_texts_count")
+    with ThreadPoolExecutor(30) as pool:
+        replies = list(
+            pool.map(lambda t: client.post("/v1/classify", json={"panel": PANEL, "text": t}), texts)
+        )
+    assert all(r.status_code == 200 for r in replies)
+    assert len({r.headers["simdx-answer"] for r in replies}) == len(texts)
+    expected = classifier.predict_proba(texts)
+    for reply, row in zip(replies, expected, strict=True):
+        assert list(reply.json()["posterior"].values()) == pytest.approx(list(row), abs=1e-5)
+    assert _count(app, "simdx_batch_texts_count") - calls < len(texts)
+
+
+def _count(app: FastAPI, name: str) -> float:
+    lines = app.state.house.meters.exposition().decode().splitlines()
+    return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+
+
+def test_panels_are_described(client: TestClient) -> None:
+    listed = client.get("/v1/panels").json()["panels"]
+    assert [p["id"] for p in listed] == [PANEL]
+    one = client.get(f"/v1/panels/{PANEL}").json()
+    assert one == listed[0]
+    assert {label["name"] for label in one["labels"]} == {
+        "oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis",
+    }  # fmt: skip
+    assert all(label["simulations"] > 0 for label in one["labels"])
+
+
+def test_health_readiness_and_metrics(client: TestClient) -> None:
+    assert client.get("/healthz").json()["status"] == "ok"
+    assert client.get("/readyz").json()["panels"] == [PANEL]
+    client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
+    metrics = client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert 'simdx_requests_total{route="/v1/classify",status="200"}' in metrics.text
+    assert "swelling" not in metrics.text
+
+
+def test_openapi_has_examples_and_only_our_error_shape(client: TestClient) -> None:
+    spec = client.get("/openapi.json").json()
+    shapes = spec["components"]["schemas"]
+    assert shapes["ClassifyBody"]["examples"][0]["panel"] == PANEL
+    assert "Problem" in shapes
+    assert "HTTPValidationError" not in str(spec)
+    for path in ("/v1/classify", "/v1/feedback", "/cds-services/{service}", "/metrics", "/v1/panels/{panel}"):
+        assert path in spec["paths"]
+    for example in shapes["ClassifyBody"]["examples"]:
+        assert client.post("/v1/classify", json=example).status_code == 200
+
+
+def test_feedback_is_recorded_beside_the_answer(app: FastAPI, client: TestClient) -> None:
+    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).headers["simdx-answer"]
+    said = client.post("/v1/feedback", json={"answer": answer, "label": "oral mucocele"})
+    assert said.status_code == 201
+    assert said.json()["agrees"] is True
+    record = app.state.house.audit.find(said.json()["id"])
+    assert (record.kind, record.about) == ("feedback", f"{answer}.0")
+    none = client.post("/v1/feedback", json={"answer": f"{answer}.0", "label": None})
+    assert none.json()["agrees"] is False
+    assert client.post("/v1/feedback", json={"answer": "0" * 32, "label": None}).status_code == 404
+    assert client.post("/v1/feedback", json={"answer": answer, "label": "flu"}).status_code == 422

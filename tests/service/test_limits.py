@@ -1,0 +1,148 @@
+"""Size, time and load: too much is refused with the right status, and nothing falls over."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.service.app import create_app
+from simdx.service.config import Limits
+from simdx.service.gate import Gate
+from simdx.service.meters import Meters
+from tests.service.conftest import PANEL, TEXT, URL, make_config
+
+LIMITS = Limits(
+    body_bytes=20_000, text_characters=1_000, texts=4, seconds=0.4, body_seconds=0.2, waiting_texts=3,
+    open_requests=6, caller_requests=4,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    config = make_config(tmp_path_factory.mktemp("small"), limits=LIMITS)
+    with TestClient(create_app(config), base_url=URL) as client:
+        yield client
+
+
+def test_sizes(small: TestClient) -> None:
+    body = {"panel": PANEL, "text": "x" * 30_000}
+    assert small.post("/v1/classify", json=body).json()["type"] == "urn:simdx:problem:too-large"
+    long = small.post("/v1/classify", json={"panel": PANEL, "text": "word " * 300})
+    assert (long.status_code, long.json()["type"]) == (413, "urn:simdx:problem:too-large")
+    many = small.post("/v1/classify", json={"panel": PANEL, "texts": [TEXT] * 5})
+    assert many.status_code == 413
+
+
+def test_a_body_without_a_length_is_counted(small: TestClient) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(30):
+            yield b" " * 1_000
+
+    reply = small.post("/v1/classify", content=pieces(), headers={"content-type": "application/json"})
+    assert reply.status_code == 413
+
+
+class Slow:
+    """Stands in front of a real classifier and holds every call until it is let go."""
+
+    def __init__(self, real: object) -> None:
+        self.real, self.go = real, threading.Event()
+
+    def __call__(self, panel: str, method: str) -> object:
+        self.go.wait(5)
+        return self.real(panel, method)  # type: ignore[operator]
+
+
+def test_overload_timeout_and_recovery(small: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    batcher = small.app.state.house.batcher  # type: ignore[attr-defined]
+    slow = Slow(batcher._classifier)
+    monkeypatch.setattr(batcher, "_classifier", slow)
+
+    def ask(i: int) -> tuple[int, str | None, str]:
+        reply = small.post("/v1/classify", json={"panel": PANEL, "texts": [TEXT, f"{TEXT} {i}"]})
+        return reply.status_code, reply.headers.get("retry-after"), reply.json().get("type", "")
+
+    with ThreadPoolExecutor(10) as pool:
+        asked = [pool.submit(ask, i) for i in range(10)]
+        got = [f.result() for f in asked]
+    slow.go.set()
+    kinds = {kind.rsplit(":", 1)[-1] for status, _, kind in got if status != 200}
+    assert kinds <= {"timeout", "overloaded", "too-many-requests"}
+    assert {"timeout", "overloaded"} <= kinds
+    assert all(retry is not None and int(retry) >= 1 for status, retry, _ in got if status in (429, 503))
+    for _ in range(100):  # the held call ends, abandoned ones are skipped
+        if small.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).status_code == 200:
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("the service did not recover from overload")
+
+
+def _scope(headers: list[tuple[bytes, bytes]]) -> dict[str, object]:
+    return {
+        "type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"localhost"), *headers],
+        "client": ("127.0.0.1", 5),
+    }  # fmt: skip
+
+
+def _statuses(sent: list[dict[str, object]]) -> list[object]:
+    return [m["status"] for m in sent if m["type"] == "http.response.start"]
+
+
+def test_one_caller_may_not_take_every_place_and_all_places_are_counted(tmp_path: Path) -> None:
+    release = asyncio.Event()
+
+    async def waits(scope: object, receive: object, send: object) -> None:
+        await release.wait()
+
+    async def scenario() -> tuple[list[object], list[object]]:
+        gate = Gate(waits, make_config(tmp_path, limits=LIMITS), Meters())
+
+        async def call(who: bytes) -> list[object]:
+            sent: list[dict[str, object]] = []
+
+            async def send(message: dict[str, object]) -> None:
+                sent.append(message)
+
+            async def receive() -> dict[str, object]:
+                return {"type": "http.request", "body": b"", "more_body": False}
+
+            await gate(_scope([(b"authorization", who)]), receive, send)  # type: ignore[arg-type]
+            return _statuses(sent)
+
+        held = [asyncio.create_task(call(b"a")) for _ in range(4)]
+        await asyncio.sleep(0)
+        fifth = await call(b"a")
+        held += [asyncio.create_task(call(b"b")) for _ in range(2)]
+        await asyncio.sleep(0)
+        seventh = await call(b"c")
+        release.set()
+        await asyncio.gather(*held)
+        return fifth, seventh
+
+    assert asyncio.run(scenario()) == ([429], [503])
+
+
+def test_a_body_that_trickles_is_given_up(tmp_path: Path) -> None:
+    async def scenario() -> list[object]:
+        gate = Gate(lambda *a: None, make_config(tmp_path, limits=LIMITS), Meters())  # type: ignore[arg-type,return-value]
+        sent: list[dict[str, object]] = []
+
+        async def send(message: dict[str, object]) -> None:
+            sent.append(message)
+
+        async def receive() -> dict[str, object]:
+            await asyncio.sleep(0.05)
+            return {"type": "http.request", "body": b"x", "more_body": True}
+
+        await gate(_scope([(b"transfer-encoding", b"chunked")]), receive, send)  # type: ignore[arg-type]
+        return _statuses(sent)
+
+    assert asyncio.run(scenario()) == [408]

@@ -1,0 +1,110 @@
+"""Every bad request is refused with a typed problem that never repeats what was sent."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from tests.service.conftest import PANEL, TEXT
+
+SECRET = "Zebulon Quatermass"
+
+TOO_MUCH = {"oral mucocele": 0.8, "atrophic glossitis": 0.8}
+
+BAD_BODIES = [
+    (b"", 422, "invalid-body"),
+    (b"{", 400, "not-json"),
+    (b"\xff\xfe\x00", 400, None),
+    (b"null", 422, "invalid-body"),
+    (b"[]", 422, "invalid-body"),
+    (b'"text"', 422, "invalid-body"),
+    (b"[" * 100_000, 400, None),
+    ({}, 422, "invalid-body"),
+    ({"panel": PANEL}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": ""}, 422, None),
+    ({"panel": PANEL, "text": " \n\t "}, 422, "empty-text"),
+    ({"panel": PANEL, "text": 5}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": TEXT, "texts": [TEXT]}, 422, "invalid-body"),
+    ({"panel": PANEL, "texts": []}, 422, "invalid-body"),
+    ({"panel": PANEL, "texts": [TEXT, "  "]}, 422, "empty-text"),
+    ({"panel": PANEL, "texts": SECRET}, 422, "invalid-body"),
+    ({"panel": "nothing", "text": SECRET}, 404, "unknown-panel"),
+    ({"panel": "../../etc/passwd", "text": SECRET}, 404, "unknown-panel"),
+    ({"panel": PANEL, "text": SECRET, "method": "magic"}, 422, "bad-input"),
+    ({"panel": PANEL, "text": SECRET, "prior": {"oral mucocele": 2}}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": SECRET, "prior": {"oral mucocele": -0.1}}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": SECRET, "prior": {"oral mucocele": "x"}}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": SECRET, "prior": {SECRET: "x"}}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": SECRET, "prior": TOO_MUCH}, 422, "bad-input"),
+    ({"panel": PANEL, "text": SECRET, "prior": [1]}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": SECRET, SECRET: 1}, 422, "invalid-body"),
+    (b'{"panel":"oral-lesions","text":"x","prior":{"oral mucocele":NaN}}', 422, "invalid-body"),
+    (b'{"panel":"oral-lesions","text":"x","prior":{"oral mucocele":1e999}}', 422, "invalid-body"),
+    (b'{"panel":"oral-lesions","text":"\\ud800"}', 422, "invalid-body"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "status", "kind"), BAD_BODIES)
+def test_bad_bodies_are_typed_problems(
+    client: TestClient, caplog: pytest.LogCaptureFixture, body: object, status: int, kind: str | None
+) -> None:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    reply = client.post("/v1/classify", content=content, headers={"content-type": "application/json"})
+    assert reply.status_code == status
+    assert reply.headers["content-type"] == "application/problem+json"
+    problem = reply.json()
+    assert problem["status"] == status
+    assert problem["detail"]
+    assert problem["type"].startswith("urn:simdx:problem:")
+    if kind:
+        assert problem["type"] == f"urn:simdx:problem:{kind}"
+    assert SECRET not in reply.text
+    assert SECRET not in caplog.text
+
+
+def test_other_types_methods_and_addresses(client: TestClient) -> None:
+    plain = client.post("/v1/classify", content=b"{}", headers={"content-type": "text/plain"})
+    assert (plain.status_code, plain.json()["type"]) == (415, "urn:simdx:problem:wrong-type")
+    wrong = client.put("/v1/classify", json={})
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+    assert wrong.json()["type"] == "urn:simdx:problem:method-not-allowed"
+    for path in ("/nowhere", "/v1/panels/nothing", "/static/nothing.js", "/static/../app.py", "/docs"):
+        reply = client.get(path)
+        assert reply.status_code == 404
+        assert reply.headers["content-type"] == "application/problem+json"
+
+
+def test_a_foreign_host_name_is_refused(client: TestClient) -> None:
+    reply = client.get("/healthz", headers={"host": "attacker.example"})
+    assert (reply.status_code, reply.json()["type"]) == (421, "urn:simdx:problem:bad-host")
+    assert client.get("/healthz", headers={"host": "localhost:8000"}).status_code == 200
+
+
+def test_an_unforeseen_failure_names_neither_text_nor_message(
+    app: FastAPI,
+    client: TestClient,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*args: object) -> object:
+        raise RuntimeError(f"cannot embed: {SECRET}")
+
+    monkeypatch.setattr(app.state.house.batcher, "_classifier", broken)
+    reply = client.post("/v1/classify", json={"panel": PANEL, "text": SECRET})
+    assert (reply.status_code, reply.json()["type"]) == (500, "urn:simdx:problem:internal")
+    assert "RuntimeError" in caplog.text
+    assert SECRET not in caplog.text + reply.text
+
+
+def test_every_response_carries_the_security_headers(client: TestClient) -> None:
+    for path in ("/", "/healthz", "/static/app.js", "/nowhere"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "no-referrer"
+    assert client.get("/v1/panels").headers["cache-control"] == "no-store"
