@@ -17,7 +17,6 @@ from typing import Any, overload
 import numpy as np
 
 from simdx import __version__
-from simdx.abc.multinomial import Kernel
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
@@ -35,7 +34,9 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
+from simdx.methods.recipe import Recipe
 from simdx.methods.simplex_view import SimplexView
+from simdx.methods.smc import BANDWIDTH
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Float, Int, Panel, SecondOrder, Trace, entropy_bits
@@ -98,8 +99,8 @@ class Classifier:
         asked = getattr(self._infer, "simulator", None)
         self.remote = self.remote or bool(getattr(asked, "remote", False))
         self._second_order = self._simplex.infer if self.settings.method == "auto" else None
-        self._outside = fit_outside(self.material.embedded)
-        self._seen_outside: tuple[Float, Float] | None = None
+        # The background is a hypothesis of the shipped recipe; other methods have none.
+        self._outside = fit_outside(self.material) if self.settings.method == "auto" else None
         # A method made for very large banks brings the typicality that such a bank can afford.
         affordable = getattr(self._infer, "typicality", None)
         self._typicality = affordable(self._space) if affordable else Typicality.fit(self._space.bank)
@@ -267,7 +268,7 @@ class Classifier:
         if self._second_order is not None:
             second = self._second_order(observations, prior)[0].second_order
         inside = result.probabilities
-        outside = self._outside(observations.vectors) if self._outside else None
+        outside = self._outside(observations, prior) if self._outside else None
         share = np.zeros(len(inside)) if outside is None else outside
         posterior = (1 - share)[:, None] * inside + share[:, None] * prior.probabilities
         return BatchAnswer(
@@ -284,13 +285,11 @@ class Classifier:
 
     def _posterior(self, observations: Observations, prior: Float) -> Float:
         """(N, K) what the decision uses, and nothing else: for the many answers an explanation needs."""
-        inside = self._infer(observations, Prior(prior, float(len(prior))))[0].probabilities
+        chosen = Prior(prior, float(len(prior)))
+        inside = self._infer(observations, chosen)[0].probabilities
         if self._outside is None:
             return inside
-        if self._seen_outside is None or self._seen_outside[0] is not observations.vectors:
-            # A flip asks about one case under several priors: what is outside does not depend on them.
-            self._seen_outside = (observations.vectors, self._outside(observations.vectors))
-        share = self._seen_outside[1][:, None]
+        share = self._outside(observations, chosen)[:, None]
         return (1 - share) * inside + share * prior
 
     def _answer_with(self, material: Material) -> Callable[[Observations], Answers]:
@@ -352,18 +351,17 @@ class Classifier:
     ) -> list[tuple[Evidence, ...]]:
         """For each answer the simulations that carried it; the nearest ones where the method is no kernel."""
         settings, names = self.settings, self.panel.names
-        soft = settings.kernel == "soft" or (settings.kernel is None and settings.method == "auto")
-        kernel: Kernel = "soft" if soft else "hard"
-        is_kernel = settings.engine == "exact" and settings.method in ("auto", "m-smc")
         space = self._space if settings.method != "m-smc" else Space.fit(self.material.embedded, centre=False)
         places = space.transform(observations.vectors)
         distance = 1 - places @ space.bank.T
-        width = float(batch.tolerance[0])
         shares = None
-        if is_kernel and (kernel == "hard" or (np.isfinite(width) and width > 0)):
+        if isinstance(self._infer, Recipe):
+            shares = self._infer.weights(observations, prior)
+            distance = self._infer.distances(observations)
+        elif settings.method == "m-smc" and settings.engine == "exact":
             shares = carried_shares(
-                space, places, prior.probabilities, kernel, width if kernel == "soft" else 1.0,
-                settings.populations, settings.tolerance,
+                space, places, prior.probabilities, settings.kernel or "hard",
+                settings.bandwidth or BANDWIDTH, settings.populations, settings.tolerance,
             )  # fmt: skip
         out = []
         for i, near in enumerate(distance):

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from simdx.abc.prior import Prior
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
+from simdx.methods.lexical import Lexicon
 from simdx.types import Bank, EmbeddedBank, Float, Int, Panel, Posterior, Trace, case_key
 
 
@@ -40,7 +42,7 @@ class Settings:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Material:
     """A panel with its bank, embedded."""
 
@@ -55,6 +57,11 @@ class Material:
         background = embed_cached(embedder, bank.background) if bank.background else None
         embedded = EmbeddedBank(vectors, bank.label_index, len(panel.names), embedder.blocks, background)
         return cls(panel, bank, embedded, embedder)
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The vocabulary of everything that was simulated for the panel."""
+        return Lexicon([*self.bank.texts, *self.bank.background])
 
     def observe(self, texts: Sequence[str]) -> Observations:
         keys = [case_key(text) for text in texts]

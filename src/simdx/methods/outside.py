@@ -1,7 +1,8 @@
 """None of these: the probability that a case belongs to no label of the panel.
 
-The background bank is one more hypothesis, simulated like any label and compared in the same space. Its
-share of the kernel mass, at even prior odds, is the out-of-class probability.
+The background bank is one more hypothesis, simulated like any label and compared in the same two ways,
+against the best label that the prior leaves possible. The log odds become a probability at a stated prior
+mass; slope and offset were fitted on simulated text alone (docs/recipe.md).
 """
 
 from __future__ import annotations
@@ -9,28 +10,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import expit, logit
 
-from simdx.abc import exact
-from simdx.abc.space import Space
+from simdx.abc.prior import Prior
+from simdx.methods.base import Material, Observations
+from simdx.methods.comparison import Comparison
 from simdx.types import EmbeddedBank, Float
 
-PRIOR_MASS = 0.5
 BANDWIDTH = 0.05
+SLOPE, OFFSET = 0.83, 1.31
+PRIOR_MASS = 0.05
+
+Outside = Callable[[Observations, Prior], Float]
 
 
-def fit_outside(bank: EmbeddedBank) -> Callable[[Float], Float] | None:
-    """raw observations (N, d) -> out-of-class probability (N,); None for a bank without background."""
+def fit_outside(material: Material) -> Outside | None:
+    """observations, prior -> out-of-class probability (N,); None for a bank without background."""
+    bank = material.embedded
     if bank.background is None or len(bank.background) == 0:
         return None
-    space = Space.fit(bank, centre=True)
-    assert space.background is not None
-    vectors = np.concatenate([space.bank, space.background])
-    labels = np.concatenate([space.label_index, np.full(len(space.background), bank.n_labels)])
-    prior = np.append(np.full(bank.n_labels, (1 - PRIOR_MASS) / bank.n_labels), PRIOR_MASS)
+    texts = [*material.bank.texts, *material.bank.background]
+    widened = EmbeddedBank(
+        np.concatenate([bank.vectors, bank.background]),
+        np.concatenate([bank.label_index, np.full(len(bank.background), bank.n_labels)]),
+        bank.n_labels + 1,
+        bank.blocks,
+    )
+    comparison = Comparison.fit(material.lexicon, texts, widened, bandwidth=BANDWIDTH, self_consistent=False)
 
-    def outside(observations: Float) -> Float:
-        z = space.transform(observations)
-        posterior = exact.multinomial(vectors, labels, bank.n_labels + 1, z, prior, bandwidth=BANDWIDTH)
-        return posterior.probabilities[:, -1]
+    def outside(observations: Observations, prior: Prior) -> Float:
+        lexical, joint = comparison.observe(observations)
+        score = comparison.summary(lexical) + comparison.kernel(joint)
+        best = score[:, :-1][:, prior.probabilities > 0].max(axis=1)
+        return expit(SLOPE * (score[:, -1] - best) + OFFSET + logit(PRIOR_MASS))
 
     return outside

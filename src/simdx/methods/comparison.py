@@ -1,0 +1,128 @@
+"""Two ways to compare a case with simulations, pooled: a soft kernel and a learned summary.
+
+kernel    M-SMC with a soft kernel in a joint space, half lexical and half embedded; label biases make it
+          self-consistent: averaged over the bank, left out one by one, its posteriors return the prior
+summary   Fearnhead and Prangle's idea: the best summary of a text for inference about its label is its
+          regression on the label, learned from simulations alone; here logistic, on the lexical block
+
+Both are log-likelihoods up to a constant per case; the pool adds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import log_softmax
+
+from simdx.abc import exact
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.baselines.logistic import Logistic, fit_logistic
+from simdx.methods.base import Observations
+from simdx.methods.lexical import LexicalSpace, Lexicon
+from simdx.methods.memo import LastBatch
+from simdx.types import EmbeddedBank, Float, Int
+
+LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
+PENALTY = 0.1  # of the logistic regression, on unit vectors
+SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Both comparisons, fitted to labelled simulations."""
+
+    space: Space
+    lexical: LexicalSpace
+    bank: Float  # (n, r) joint rows, label-sorted
+    label_index: Int
+    n_labels: int
+    logistic: Logistic
+    bandwidth: float
+    bias: Float  # (K,)
+    last: LastBatch = field(default_factory=LastBatch)
+
+    @classmethod
+    def fit(
+        cls,
+        lexicon: Lexicon,
+        texts: Sequence[str],
+        bank: EmbeddedBank,
+        *,
+        bandwidth: float,
+        self_consistent: bool,
+    ) -> Comparison:
+        space = Space.fit(bank, centre=True)
+        lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows])
+        joint = join(lexical.bank, space.bank)
+        label = space.label_index
+        logistic = fit_logistic(lexical.bank, label, bank.n_labels, PENALTY)
+        bias = np.zeros(bank.n_labels)
+        if self_consistent:
+            bias = self_consistent_bias(joint, label, bank.n_labels, bandwidth)
+        return cls(space, lexical, joint, label, bank.n_labels, logistic, bandwidth, bias)
+
+    def observe(self, observations: Observations) -> tuple[Float, Float]:
+        """(lexical rows, joint rows) of cases."""
+
+        def make() -> tuple[Float, Float]:
+            lexical = self.lexical.transform(observations.texts)
+            return lexical, join(lexical, self.space.transform(observations.vectors))
+
+        return self.last.get(observations.texts, make)
+
+    def summary(self, lexical: Float) -> Float:
+        """(N, K) log-probabilities of the learned summary under a uniform prior."""
+        return self.logistic.log_probabilities(lexical)
+
+    def kernel(self, joint: Float) -> Float:
+        """(N, K) log-probabilities of the soft kernel under a uniform prior."""
+        posterior = exact.multinomial(
+            self.bank, self.label_index, self.n_labels, joint, Prior.uniform(self.n_labels),
+            kernel="soft", bandwidth=self.bandwidth, bias=self.bias,
+        )  # fmt: skip
+        return np.log(np.maximum(posterior.probabilities, SMALLEST))
+
+
+def join(lexical: Float, embedded: Float) -> Float:
+    """Rows whose dot product is the weighted mean of the two cosines."""
+    parts = (np.sqrt(LEXICAL_SHARE) * lexical, np.sqrt(1 - LEXICAL_SHARE) * embedded)
+    return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
+
+
+def self_consistent_bias(rows: Float, label_index: Int, n_labels: int, bandwidth: float) -> Float:
+    """Label biases under which the bank's leave-one-out posteriors average to the uniform prior.
+
+    A Bayesian posterior averaged over the prior predictive is the prior; a finite bank and a kernel break
+    that, and this mends it. A label with a single simulation cannot be left out and keeps the average.
+    """
+    counts = np.bincount(label_index, minlength=n_labels)
+    n = len(label_index)
+    starts = np.searchsorted(label_index, np.arange(n_labels))
+    log_density = np.empty((n, n_labels))
+    step = max(1, 4_000_000 // max(n, 1))
+    for start in range(0, n, step):
+        part = slice(start, min(n, start + step))
+        weight = np.exp((rows[part] @ rows.T - 1).astype(np.float64) / bandwidth)
+        here = np.arange(part.stop - start)
+        weight[here, here + start] = 0
+        own = label_index[part]
+        others = np.tile(counts, (len(own), 1)).astype(float)
+        others[here, own] = np.maximum(counts[own] - 1, 1)
+        sums = np.add.reduceat(weight, starts, axis=1)
+        log_density[part] = np.log(np.maximum(sums / others, 1e-300))
+    usable = counts[label_index] > 1
+    if not usable.any():
+        return np.zeros(n_labels)
+    share = 1.0 / counts[label_index][usable]
+    share /= share.sum()
+    bias = np.zeros(n_labels)
+    for _ in range(500):
+        mean = share @ np.exp(log_softmax(log_density[usable] + bias, axis=1))
+        change = -np.log(np.maximum(n_labels * mean, 1e-12))
+        bias += change - change.mean()
+        if np.abs(change - change.mean()).max() < 1e-9:
+            break
+    return bias
