@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from simdx.bank.conditions import outside
 from simdx.bank.facets import Facets, choose, facets_of
@@ -43,7 +44,7 @@ class BuildSettings:
     seed: int = 0
     facets: bool = True
     voice: str = "full"
-    options: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.per_label < 1 or self.background < 0:

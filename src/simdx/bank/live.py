@@ -1,0 +1,110 @@
+"""Fresh simulations inside an inference: labels in, vectors out, every call counted.
+
+The numerics ask for simulations of labels and want vectors; this turns that into requests of a bank's
+plan at random places, scrubs the texts as a build would, asks again where one is rejected, and embeds
+what it gets. Only labels and facets are ever sent: no case text comes near the simulator.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.random import Generator
+
+from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.scrub import Scrubber, tidy
+from simdx.embedders.base import Embedder, embed_texts
+from simdx.errors import RunFailed
+from simdx.simulators.base import Request, Simulator, ask_all
+from simdx.types import Float, Int, Panel
+
+ATTEMPTS = 4  # requests spent on one simulation before its last text is taken as it is
+_PLACES = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Usage:
+    """What live simulation has cost so far."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    rejected: Counter[str] = field(default_factory=Counter)
+    taken_unscrubbed: int = 0
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "llm_calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "seconds": round(self.seconds, 3),
+            "rejected": dict(self.rejected.most_common()),
+            "taken_unscrubbed": self.taken_unscrubbed,
+        }
+
+
+class LiveSimulations:
+    """The callback `simulate(label_indices (m,), rng) -> (m, d)`; `usage` grows with every call."""
+
+    def __init__(
+        self,
+        panel: Panel,
+        simulator: Simulator,
+        embedder: Embedder,
+        settings: BuildSettings | None = None,
+        transform: Callable[[Float], Float] | None = None,
+    ) -> None:
+        self.usage = Usage()
+        self._panel, self._simulator, self._embedder = panel, simulator, embedder
+        self._plan = Plan(panel, simulator.id, settings or BuildSettings(per_label=1))
+        self._scrubbers = [Scrubber.for_label(label, panel.register) for label in panel.labels]
+        self._transform = transform
+
+    def __call__(self, labels: Int, rng: Generator) -> Float:
+        """One vector per label index, in the space `transform` leads to."""
+        started = time.monotonic()
+        texts = self.texts(np.asarray(labels), rng)
+        vectors = embed_texts(self._embedder, texts)
+        self.usage.seconds += time.monotonic() - started
+        return self._transform(vectors) if self._transform else vectors
+
+    def texts(self, labels: Int, rng: Generator) -> list[str]:
+        """One simulated text per label index; usable ones as far as `ATTEMPTS` allow."""
+        found: list[str] = [""] * len(labels)
+        pending = list(range(len(labels)))
+        for attempt in range(1, ATTEMPTS + 1):
+            # Drawn in order before asking: the random stream must not depend on who answers first.
+            requests = [self._request(int(labels[i]), rng) for i in pending]
+            answers = ask_all(self._simulator, requests)
+            self.usage.calls += len(answers)
+            still = []
+            for i, answer in zip(pending, answers, strict=True):
+                self.usage.prompt_tokens += answer.prompt_tokens
+                self.usage.completion_tokens += answer.completion_tokens
+                if answer.error is not None:
+                    self.usage.rejected["failed"] += 1
+                    still.append(i)
+                    continue
+                text = tidy(answer.text, answer.finish_reason)
+                found[i] = text or found[i]
+                reason = self._scrubbers[int(labels[i])].reason(text)
+                if reason is None:
+                    continue
+                self.usage.rejected[reason] += 1
+                if attempt == ATTEMPTS:
+                    self.usage.taken_unscrubbed += 1
+                still.append(i)
+            pending = still
+            if not pending:
+                break
+        if any(not text for text in found):
+            raise RunFailed(f"simulator '{self._simulator.id}' gave no text after {ATTEMPTS} attempts")
+        return found
+
+    def _request(self, label: int, rng: Generator) -> Request:
+        return self._plan.planned(self._panel.names[label], int(rng.integers(_PLACES))).request

@@ -1,0 +1,86 @@
+"""Does building a bank keep the simulator busy? Tokens per second against a plain load generator.
+
+One embedded server, the same requests for both, in turns so that a machine whose speed drifts treats them
+alike. The load generator is a thread pool that throws the answers away; the build stores, fsyncs, judges
+and re-plans. The prompt cache is off, so that going second is no advantage. Tokens are generated ones.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from simdx.bank.builder import Limits, build_bank
+from simdx.bank.plan import BuildSettings, Plan
+from simdx.errors import RunFailed
+from simdx.panels import load_panel
+from simdx.simulators import get_simulator
+from simdx.simulators.base import Request, Simulator, ask
+from simdx.types import Panel
+
+PANEL = "oral-lesions"
+ROUNDS = 3
+
+
+def run(
+    model: str = "smollm2", requests: int = 24, max_tokens: int = 48, rounds: int = ROUNDS
+) -> dict[str, Any]:
+    """`raw_tok_s`, `build_tok_s` and their `ratio`, with what was run beside them."""
+    panel = load_panel(PANEL)
+    simulator = get_simulator(model)
+    try:
+        ask(simulator, Request("Say hello.", max_tokens=8))  # the first request pays for warming up
+        raw_tokens = build_tokens = 0
+        raw_seconds = build_seconds = 0.0
+        for round_ in range(rounds):
+            settings = BuildSettings(
+                per_label=requests,  # more than can be reached: the request limit ends the build
+                max_tokens=max_tokens,
+                seed=round_,
+                voice="short",
+                options={"cache_prompt": False},
+            )
+            tokens, seconds = _raw(simulator, panel, settings, requests)
+            raw_tokens, raw_seconds = raw_tokens + tokens, raw_seconds + seconds
+            tokens, seconds = _build(simulator, panel, settings, requests)
+            build_tokens, build_seconds = build_tokens + tokens, build_seconds + seconds
+    finally:
+        simulator.close()
+    if not raw_tokens or not build_tokens:
+        raise RunFailed(f"simulator '{simulator.id}' generated nothing: the bench has nothing to compare")
+    raw, built = raw_tokens / raw_seconds, build_tokens / build_seconds
+    return {
+        "raw_tok_s": raw,
+        "build_tok_s": built,
+        "ratio": built / raw,
+        "conditions": {
+            "simulator": simulator.id,
+            "concurrency": simulator.concurrency,
+            "rounds": rounds,
+            "requests_per_round": requests,
+            "raw_tokens": raw_tokens,
+            "build_tokens": build_tokens,
+            "raw_seconds": raw_seconds,
+            "build_seconds": build_seconds,
+        },
+    }
+
+
+def _raw(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
+    plan = Plan(panel, simulator.id, settings)
+    names = panel.names
+    asked = [plan.planned(names[i % len(names)], i // len(names)).request for i in range(requests)]
+    started = time.monotonic()
+    with ThreadPoolExecutor(simulator.concurrency) as pool:
+        tokens = sum(pool.map(lambda request: ask(simulator, request).completion_tokens, asked))
+    return tokens, time.monotonic() - started
+
+
+def _build(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.monotonic()
+        report = build_bank(panel, simulator, settings, Path(folder) / "bank", Limits(max_requests=requests))
+        return report.completion_tokens, time.monotonic() - started
