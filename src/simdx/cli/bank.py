@@ -23,7 +23,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A bank folder.")]
 @app.command("import")
 def import_(
     panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
-    source: Annotated[Path, typer.Option("--from", help="JSONL rows with label and text.")],
+    source: Annotated[Path, typer.Option("--from", help="JSONL or Parquet rows with label and text.")],
     out: Annotated[Path, typer.Option(help="The bank folder to make.")],
     background: Annotated[
         Path | None, typer.Option(help="JSONL of other conditions, for 'none of these'.")
@@ -33,11 +33,12 @@ def import_(
     """Make a bank folder from descriptions you already have."""
     from dataclasses import replace
 
+    from simdx.bank.exchange import read_any_bank
     from simdx.bank.files import background_texts, read_bank, write_bank
     from simdx.panels import load_panel
 
     chosen = load_panel(panel)
-    bank = read_bank(source, chosen)
+    bank = read_any_bank(source, chosen) if source.suffix == ".parquet" else read_bank(source, chosen)
     if background is not None:
         bank = replace(bank, background=background_texts(background))
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -47,11 +48,24 @@ def import_(
 
 
 @app.command()
-def show(folder: Folder, json: AsJson = False) -> None:
-    """Counts per label, rejections by reason, and the content hash."""
+def show(
+    folder: Folder,
+    panel: Annotated[
+        str | None, typer.Option(help="The bank's panel, where it is not a packaged one: for the embedder.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--map", help="Write a 2-D map of the bank (PNG, SVG).")
+    ] = None,
+    stats: Annotated[bool, typer.Option(help="Lengths, diversity and nearest-label confusions.")] = True,
+    json: AsJson = False,
+) -> None:
+    """Counts, rejections and hash; lengths, diversity, confusions inside the bank, and a map."""
     from simdx.bank.files import read_manifest
 
-    _report(folder, read_manifest(folder), json)
+    manifest = read_manifest(folder)
+    _report(
+        folder, manifest, json, bank_build.statistics(folder, manifest, panel, picture) if stats else None
+    )
 
 
 @app.command()
@@ -73,9 +87,10 @@ def verify(folder: Folder, json: AsJson = False) -> None:
         print(f"{folder}: holds")
 
 
-def _report(folder: Path, manifest: dict, json: bool) -> None:
+def _report(folder: Path, manifest: dict, json: bool, stats: dict | None = None) -> None:
     if json:
-        print_json({key: manifest[key] for key in ("panel", "labels", "rejected", "hash")})
+        shown = {key: manifest[key] for key in ("panel", "labels", "rejected", "hash")}
+        print_json(shown if stats is None else {**shown, "stats": stats})
         return
     print(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} descriptions")
     for label, n in manifest["labels"].items():
@@ -83,3 +98,5 @@ def _report(folder: Path, manifest: dict, json: bool) -> None:
     for reason, n in manifest["rejected"].items():
         print(f"  {n:6}  rejected: {reason}")
     print(f"  hash {manifest['hash']}")
+    if stats is not None:
+        print(bank_build.statistics_in_words(stats))

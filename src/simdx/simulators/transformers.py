@@ -1,0 +1,183 @@
+"""Hugging Face transformers as a simulator: a local folder, a hub name, or a GGUF file.
+
+For models llama.cpp cannot read and for machines with a GPU. Requests that share their sampling settings
+are generated together in padded batches. A batch has one random state, so a text is reproducible only
+together with its batch: the probe says that seeds are lacking unless batches hold one request.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from simdx.errors import BadInput, MissingExtra, RunFailed
+from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
+from simdx.simulators.probe import probe
+
+BATCH = 8
+
+
+class TransformersSimulator:
+    """A causal language model. `NAME` may be a folder, a hub name, or the path of a GGUF file."""
+
+    remote = False
+
+    def __init__(self, name: str, *, batch: int = BATCH, device: str | None = None) -> None:
+        if batch < 1:
+            raise BadInput("a batch holds at least one request")
+        self.id = f"hf:{name}"
+        self.concurrency = batch
+        self._torch, self._tokenizer, self._model = _load(name, device)
+
+    @cached_property
+    def capabilities(self) -> Capabilities:
+        return probe(lambda request: self._batch([request])[0])
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        source, position = iter(requests), 0
+        while True:
+            taken = list(itertools.islice(_until_none(source), self.concurrency))
+            if not taken:
+                return
+            for i, completion in sorted(self._grouped(taken).items()):
+                yield position + i, completion
+            position += len(taken)
+
+    def close(self) -> None:
+        self._model = None
+
+    def _grouped(self, requests: list[Request]) -> dict[int, Completion]:
+        """Requests with equal settings share a batch; seeds of a group are folded into one."""
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for i, r in enumerate(requests):
+            settings = (
+                r.temperature,
+                r.top_p,
+                r.max_tokens,
+                r.stop,
+                r.logprobs,
+                r.grammar,
+                str(dict(r.options)),
+            )
+            groups.setdefault(settings, []).append(i)
+        answers: dict[int, Completion] = {}
+        for members in groups.values():
+            answers.update(zip(members, self._batch([requests[i] for i in members]), strict=True))
+        return answers
+
+    def _batch(self, requests: list[Request]) -> list[Completion]:
+        started = time.monotonic()
+        if requests[0].grammar is not None:
+            return [failed("transformers has no grammars") for _ in requests]
+        try:
+            answers = self._generate(requests)
+        except Exception as error:  # memory, a broken chat template: one batch, not the build
+            seconds = time.monotonic() - started
+            return [failed(f"transformers failed with {type(error).__name__}", seconds) for _ in requests]
+        return answers
+
+    def _generate(self, requests: list[Request]) -> list[Completion]:
+        torch, first, started = self._torch, requests[0], time.monotonic()
+        inputs = self._tokenizer(
+            [self._rendered(r) for r in requests], return_tensors="pt", padding=True, add_special_tokens=False
+        ).to(self._model.device)
+        if first.seed is not None:
+            torch.manual_seed(sum((r.seed or 0) * (i + 1) for i, r in enumerate(requests)) % 2**31)
+        sampling: dict[str, Any] = {"do_sample": False}
+        if first.temperature > 0:
+            sampling = {"do_sample": True, "temperature": first.temperature, "top_p": first.top_p, "top_k": 0}
+        with torch.inference_mode():
+            out = self._model.generate(
+                **inputs,
+                max_new_tokens=first.max_tokens,
+                pad_token_id=self._tokenizer.pad_token_id,
+                return_dict_in_generate=True,
+                output_logits=bool(first.logprobs),
+                **sampling,
+            )
+        width = inputs["input_ids"].shape[1]
+        seconds = time.monotonic() - started
+        return [self._completion(r, i, inputs, out, width, seconds) for i, r in enumerate(requests)]
+
+    def _completion(
+        self, request: Request, row: int, inputs: Any, out: Any, width: int, seconds: float
+    ) -> Completion:
+        tokens = out.sequences[row, width:].tolist()
+        ends = set(_as_list(self._model.generation_config.eos_token_id)) | {self._tokenizer.pad_token_id}
+        length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
+        text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
+        stopped = length < len(tokens)
+        for stop in request.stop:
+            before, found, _ = text.partition(stop)
+            if found:
+                text, stopped = before, True
+        return Completion(
+            text=text,
+            finish_reason="stop" if stopped else "length",
+            prompt_tokens=int(inputs["attention_mask"][row].sum()),
+            completion_tokens=length,
+            seconds=seconds,
+            logprobs=self._logprobs(request, out, row, tokens[:length]) if request.logprobs else None,
+        )
+
+    def _logprobs(self, request: Request, out: Any, row: int, tokens: list[int]) -> tuple[TokenLogprobs, ...]:
+        found = []
+        for logits, token in zip(out.logits, tokens, strict=False):
+            log = self._torch.log_softmax(logits[row].float(), dim=-1)
+            top = log.topk(request.logprobs)
+            pairs = zip(top.indices.tolist(), top.values.tolist(), strict=True)
+            alternatives = tuple((self._tokenizer.decode([i]), float(v)) for i, v in pairs)
+            found.append(TokenLogprobs(self._tokenizer.decode([token]), float(log[token]), alternatives))
+        return tuple(found)
+
+    def _rendered(self, request: Request) -> str:
+        messages = [{"role": "system", "content": request.system}] if request.system is not None else []
+        messages.append({"role": "user", "content": request.prompt})
+        if self._tokenizer.chat_template is None:
+            prompt = "\n\n".join(m["content"] for m in messages) + "\n\n"
+        else:
+            prompt = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return prompt + request.opening
+
+
+def _until_none(source: Iterator[Request | None]) -> Iterator[Request]:
+    """What can be asked right now: a batch does not wait for answers it has not given yet."""
+    for request in source:
+        if request is None:
+            return
+        yield request
+
+
+def _as_list(value: Any) -> list[int]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list | tuple) else [int(value)]
+
+
+def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
+    try:
+        import torch
+        import transformers
+    except ImportError:
+        raise MissingExtra("the transformers simulator", "transformers") from None
+    path = Path(name)
+    options: dict[str, Any] = {}
+    if name.endswith(".gguf"):
+        if not path.is_file():
+            raise BadInput(f"no model file at '{path}'")
+        source, options = str(path.parent), {"gguf_file": path.name}
+    else:
+        source = name
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(source, **options)
+    except Exception as error:  # the library raises a dozen types for a model it cannot get or read
+        raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return torch, tokenizer, model.to(chosen).eval()

@@ -1,0 +1,146 @@
+"""SmolLM2 for real: in this process, over its HTTP endpoint, behind a faulty proxy, and in transformers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from simdx.bank.builder import Limits, build_bank
+from simdx.bank.plan import BuildSettings
+from simdx.bank.store import STORE_FILE, read_answers
+from simdx.errors import RunFailed
+from simdx.panels import load_panel
+from simdx.simulators import get_simulator
+from simdx.simulators.base import Request, ask, ask_all
+from simdx.simulators.llamacpp import LlamaCppSimulator
+from simdx.simulators.openai import OpenAISimulator
+from simdx.simulators.retry import RetryPolicy
+from tests.simulators.faults import FaultyServer
+
+pytestmark = pytest.mark.slow
+PATIENT = RetryPolicy(attempts=10, first_wait=0.05, longest_wait=1.0)
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Iterator[LlamaCppSimulator]:
+    try:
+        simulator = get_simulator("smollm2", slots=4, context=1024)
+    except RunFailed as problem:
+        pytest.skip(str(problem))
+    assert isinstance(simulator, LlamaCppSimulator)
+    yield simulator
+    simulator.close()
+
+
+def test_the_embedded_model_can_do_everything(smollm2: LlamaCppSimulator) -> None:
+    found = smollm2.capabilities
+    assert (found.logprobs, found.grammars, found.seeds, found.system_prompts) == (True, True, True, True)
+
+
+def test_many_requests_at_once(smollm2: LlamaCppSimulator) -> None:
+    requests = [Request(f"Say a few words about the number {i}.", max_tokens=12, seed=i) for i in range(9)]
+    answers = ask_all(smollm2, requests)
+    assert all(a.ok and a.text and 0 < a.completion_tokens <= 12 and a.prompt_tokens > 5 for a in answers)
+
+
+def test_the_opening_begins_the_text(smollm2: LlamaCppSimulator) -> None:
+    answer = ask(
+        smollm2, Request("Describe a sore mouth.", opening="For two weeks I have had", max_tokens=12)
+    )
+    assert answer.text.startswith("For two weeks I have had")
+    assert len(answer.text) > len("For two weeks I have had")
+
+
+def test_logprobs_are_probabilities(smollm2: LlamaCppSimulator) -> None:
+    answer = ask(smollm2, Request("Yes or no?", max_tokens=3, logprobs=5, temperature=0.0))
+    assert answer.logprobs is not None
+    for token in answer.logprobs:
+        assert len(token.top) == 5
+        assert all(value <= 0 for _, value in token.top)
+
+
+def test_what_cannot_be_answered_is_an_error_not_an_end(smollm2: LlamaCppSimulator) -> None:
+    answers = ask_all(
+        smollm2,
+        [
+            Request("word " * 3000, max_tokens=4),
+            Request("Say yes.", max_tokens=4),
+            Request("Say yes.", grammar='root ::= ("', max_tokens=4),
+        ],
+    )
+    assert [a.ok for a in answers] == [False, True, False]
+    assert "exceeds the context of 1024" in str(answers[0].error)
+
+
+def test_the_same_server_over_http(smollm2: LlamaCppSimulator) -> None:
+    over_http = OpenAISimulator("smollm2", smollm2.address, timeout=120)
+    assert not over_http.remote
+    assert over_http.capabilities == smollm2.capabilities
+    request = Request("Name a colour.", max_tokens=8, temperature=0.0, seed=1)
+    assert ask(over_http, request).text == ask(smollm2, request).text
+
+
+def test_a_bank_is_built_through_every_fault(smollm2: LlamaCppSimulator, tmp_path: Path) -> None:
+    faults = ["429:0.2", "500", "reset", "malformed", "empty", "half", "wrong", "503", "hang", "ok"] * 2
+    with FaultyServer(faults, upstream=smollm2.address) as proxy:
+        simulator = OpenAISimulator("smollm2", proxy.url, concurrency=4, timeout=60, retry=PATIENT)
+        settings = BuildSettings(per_label=2, max_tokens=60, voice="short", temperature=0.7)
+        out = tmp_path / "bank"
+        report = build_bank(
+            load_panel("symptom-to-diagnosis"), simulator, settings, out, Limits(max_requests=40)
+        )
+    rows = list(read_answers(out / STORE_FILE))
+    assert report.failed == 0
+    assert proxy.seen >= len(rows) + 18  # every fault but "ok" cost one more request
+    assert len({row.key for row in rows}) == len(rows)
+    assert sum(report.usable.values()) >= 6
+
+
+def test_a_bank_outlives_its_server(smollm2: LlamaCppSimulator, tmp_path: Path) -> None:
+    """The server dies, the build stops with its answers kept, and goes on when it is back."""
+    proxy = FaultyServer(upstream=smollm2.address)
+    settings = BuildSettings(per_label=3, max_tokens=40, voice="short")
+    panel, out = load_panel("symptom-to-diagnosis"), tmp_path / "bank"
+
+    def build(limit: int | None) -> object:
+        impatient = RetryPolicy(attempts=2, first_wait=0.01)
+        simulator = OpenAISimulator("smollm2", proxy.url, concurrency=2, timeout=60, retry=impatient)
+        return build_bank(panel, simulator, settings, out, Limits(max_requests=limit))
+
+    try:
+        build(6)
+        proxy.stop()
+        dead = build(None)
+        assert not dead.complete  # type: ignore[attr-defined]
+        assert dead.failed > 0  # type: ignore[attr-defined]
+        proxy.start()
+        before = {row.key for row in read_answers(out / STORE_FILE) if row.error is None}
+        assert len(before) == 6
+        build(8)
+        after = [row.key for row in read_answers(out / STORE_FILE) if row.error is None]
+        assert before < set(after)
+        assert len(after) == len(set(after))
+    finally:
+        proxy.stop()
+
+
+def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None:
+    pytest.importorskip("transformers")
+    from simdx.models import locate
+
+    started = time.monotonic()
+    simulator = get_simulator(f"hf:{locate('smollm2')}", batch=2)
+    answers = ask_all(simulator, [Request("Name a colour.", max_tokens=6, temperature=0.0) for _ in range(3)])
+    assert all(a.ok and a.text.strip() for a in answers), answers
+    assert len({a.text for a in answers}) == 1  # greedy: the batch must not change a text
+    opened = ask(
+        simulator, Request("Describe pain.", opening="I have had", max_tokens=6, logprobs=2, temperature=0.0)
+    )
+    assert opened.text.startswith("I have had")
+    assert opened.logprobs is not None
+    assert len(opened.logprobs[0].top) == 2
+    assert not ask(simulator, Request("x", grammar='root ::= "y"')).ok
+    assert time.monotonic() - started < 600
