@@ -22,6 +22,7 @@ from simdx.types import Float, Int
 Bool = NDArray[np.bool_]
 
 TIE = 1e-6
+SMALL_PRODUCT = 2**20  # multiplications up to which OpenBLAS uses its small-matrix routines (10^6)
 CHUNK_BYTES = 96 * 2**20  # working memory of one chunk of cases
 
 
@@ -96,15 +97,18 @@ def label_mass(
 
 
 def similarity(observations: Float, vectors: Float) -> Float:
-    """Cosines (N, n) in single precision, independent of how cases are batched.
+    """Cosines (N, n) in single precision, to the last bit independent of how cases are batched.
 
-    A product with one row takes another BLAS routine whose last bits differ, so a lone case is
-    computed as one of two.
+    BLAS libraries take other routines for a single row and for small products, and those add up in
+    another order. So a small batch is filled up with zero rows until the product is a large one.
     """
     z = np.ascontiguousarray(observations, dtype=np.float32)
-    if z.shape[0] == 1:
-        return (np.repeat(z, 2, axis=0) @ vectors.T)[:1]
-    return z @ vectors.T
+    rows = max(2, int(SMALL_PRODUCT // max(1, vectors.size)) + 1)
+    if z.shape[0] >= rows:
+        return z @ vectors.T
+    filled = np.zeros((rows, z.shape[1]), dtype=np.float32)
+    filled[: z.shape[0]] = z
+    return (filled @ vectors.T)[: z.shape[0]]
 
 
 def check_observations(observations: Float, width: int) -> Float:
