@@ -1,0 +1,60 @@
+"""`simdx bank build|show|export|merge`: the JSON they print and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+BUILD = ("bank", "build", "--panel", "oral-lesions", "--simulator", "scripted", "--per-label", "3")
+
+
+def test_build_show_export_merge(cli: Cli, tmp_path: Path, private_home: Path) -> None:
+    out, again, parquet = tmp_path / "bank", tmp_path / "again", tmp_path / "b.parquet"
+    built = cli(*BUILD, "--background", 2, "--out", out, "--json")
+    assert built.json["complete"] is True
+    assert built.json["labels"]["oral mucocele"] == 3
+    assert "has seeds" in built.err
+
+    shown = cli("bank", "show", out, "--map", tmp_path / "map.svg", "--json").json
+    assert shown["hash"] == built.json["hash"]
+    assert set(shown["stats"]["confusion"]) == set(shown["labels"])
+    assert "<svg" in (tmp_path / "map.svg").read_text()[:1000]
+
+    assert cli("bank", "export", out, "--to", parquet, "--json").json["rows"] == 11
+    imported = cli("bank", "import", "--panel", "oral-lesions", "--from", parquet, "--out", again, "--json")
+    assert imported.json["hash"] == built.json["hash"]
+    merged = cli("bank", "merge", out, again, "--panel", "oral-lesions", "--out", tmp_path / "m", "--json")
+    assert merged.json["hash"] == built.json["hash"]
+
+
+def test_an_incomplete_build_prints_its_report_and_ends_with_one(cli: Cli, tmp_path: Path) -> None:
+    ended = cli(*BUILD, "--out", tmp_path / "bank", "--max-requests", 2, "--json")
+    assert ended.code == 1
+    assert json.loads(ended.out)["stopped"] == "--max-requests 2 reached"
+    assert "run the same command again" in ended.err.splitlines()[-1]
+
+
+def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
+    found = cli(*BUILD, "--out", tmp_path / "bank", "--dry-run", "--price-out", 3, "--json").json
+    assert found["requests_at_least"] == 9
+    assert found["cost"] > 0
+    assert not (tmp_path / "bank").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--simulator", "nobody"),
+        ("--simulator", "openai:x"),
+        ("--temperature", "7"),
+        ("--voice", "loud"),
+        ("--per-label", "0"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(cli: Cli, wrong: tuple[str, str], tmp_path: Path) -> None:
+    assert cli(*BUILD, "--out", tmp_path / "bank", *wrong).complaint
+    assert not (tmp_path / "bank").exists()
