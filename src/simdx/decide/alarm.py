@@ -45,8 +45,8 @@ class Null:
     @classmethod
     def of(cls, scores: Float, rate: float = RATE) -> Null:
         n = len(scores)
-        level = min(1.0, np.ceil((n + 1) * (1 - rate)) / n)
-        threshold = float(np.quantile(scores, level, method="higher"))
+        rank = min(n, int(np.ceil((n + 1) * (1 - rate))))  # counts the new score itself among n + 1
+        threshold = float(np.sort(scores)[rank - 1])
         knots = np.quantile(scores, np.linspace(0, 1, KNOTS))
         return cls(tuple(round(float(q), 4) for q in knots), n, round(threshold, 4))
 

@@ -8,6 +8,7 @@ functions, so it does not matter which one it is.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,12 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from simdx.bank.facets import facets_of
-from simdx.bank.files import read_bank
+from simdx.bank.files import read_bank, write_atomically
+from simdx.decide import alarm, lexical, views
 from simdx.decide.alarm import Alarm, Alarms, Null, fit_alarm
 from simdx.decide.conformal import ConformalThresholds
 from simdx.decide.flip import Flip, find_flip
 from simdx.decide.missing import MissingFinding, Sayings, missing_finding, topics_of
-from simdx.decide.policy import NullFile, Policy, read_policy
+from simdx.decide.policy import NullFile, Policy, policy_text, read_policy
 from simdx.decide.rehearsal import Answers, AnswerWith, Rehearsal, join, rehearse
 from simdx.decide.rule import Facts, decide
 from simdx.decide.sentences import SentenceEffect, parts_of, sentence_effects, without_each
@@ -29,9 +31,13 @@ from simdx.decide.tune import tune_on_simulated
 from simdx.decide.views import Seen, View, build_views
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
+from simdx.errors import BadInput
+from simdx.errors import BadInput
+from simdx.methods import method_fit, outside
 from simdx.methods.base import Material, Observations, Settings
+from simdx.models.verify import home
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Decision, Float, Int, case_key
+from simdx.types import Bank, Decision, Float, Int, case_key, content_hash
 
 POLICY_FILE = "policy.yaml"  # beside a panel file: the policy its maintainer tuned
 # Methods that can be fitted again in milliseconds on part of a bank, and asked hundreds of times.
@@ -84,13 +90,14 @@ class Desk:
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """What thresholds depend on: a policy tuned for another one of these is not used for guarantees."""
-        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote")
+        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
         chosen = {k: v for k, v in asdict(self._settings).items() if k not in apart and v is not None}
         return {
             "bank": self._material.bank.hash[:16],
             "embedder": self._material.embedder.id,
             "method": self._settings.method,
             "engine": self._settings.engine,
+            "code": _code_of(self._settings.method),
             "settings": ", ".join(f"{k}={v}" for k, v in sorted(chosen.items())),
         }
 
@@ -104,7 +111,25 @@ class Desk:
             packaged = read_policy(beside, self._material.panel)
             if packaged.fits(self.fingerprint):
                 return packaged
-        return self.tuned()
+        return self._remembered()
+
+    def _remembered(self) -> Policy:
+        """The policy tuned on simulated text, kept in the cache folder: tuning fits the method several times."""
+        path = home() / "policies" / (content_hash(*map(str, self.fingerprint.items())) + ".yaml")
+        if path.is_file():
+            try:
+                kept = read_policy(path, self._material.panel)
+            except BadInput:  # damaged: it can be made again
+                kept = None
+            if kept is not None and kept.fits(self.fingerprint):
+                return kept
+        policy = self.tuned()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, policy_text(policy))
+        except OSError:
+            pass  # a cache folder that cannot be written costs time, not the answer
+        return policy
 
     def tuned(self, risk: float = 0.05) -> Policy:
         """A policy from simulated text alone."""
@@ -136,7 +161,7 @@ class Desk:
     def _view_banks(self) -> tuple[list[Bank], list[Float]]:
         """Each file of simulations on its own: files differ in simulator or in what it was told."""
         panel, bank = self._material.panel, self._material.bank
-        files = () if self._source is None else (*self._source.banks, *self._source.witnesses)
+        files = () if self._source is None else dict.fromkeys((*self._source.banks, *self._source.witnesses))
         banks = [read_bank(path, panel) for path in files]
         packaged = {text for b in banks for text in b.texts}
         if not banks or (self._own_bank and not set(bank.texts) <= packaged):
@@ -294,8 +319,11 @@ class Desk:
         one = Observations(
             observations.texts[i : i + 1], observations.vectors[i : i + 1], observations.keys[i : i + 1]
         )
-        asked = None if self._proportional else lambda pi: self._answer(one, pi)[0]
-        return find_flip(in_class, outside, prior, claimed, asked)
+        try:
+            asked = None if self._proportional else lambda pi: self._answer(one, pi)[0]
+            return find_flip(in_class, outside, prior, claimed, asked)
+        except BadInput:  # an amortised network that was trained for one prior has no other answer
+            return None
 
     @cached_property
     def _proportional(self) -> bool:
@@ -327,6 +355,12 @@ class Desk:
             lambda texts: embed_texts(self._material.embedder, texts),
             lambda texts: self._posterior(texts, prior),
         )
+
+
+def _code_of(method: str) -> str:
+    """A hash of the code that decides what thresholds mean: another version may need other ones."""
+    modules = (inspect.getmodule(method_fit(method)), outside, alarm, lexical, views)
+    return content_hash(*(inspect.getsource(m) for m in modules if m is not None))[:12]
 
 
 def _blocks(material: Material) -> dict[str, slice]:

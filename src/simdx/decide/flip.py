@@ -16,7 +16,9 @@ import numpy as np
 
 from simdx.types import Float
 
-STEPS = 40
+FAR = 40.0  # log odds beyond which a prior is certainty
+EXACT = (60, 40)  # points scanned and halvings, where an answer is a handful of multiplications
+ASKED = (10, 12)  # the same where the method itself must answer
 CHECK = 1e-3
 
 
@@ -65,26 +67,34 @@ def find_flip(
         moved[leading] = share
         return moved
 
-    found = _bisect(closed, leading)
+    now = math.log(prior[leading]) - math.log(others.sum())
+    found = _nearest(closed, leading, now, *EXACT)
     if answer is None:
         return found
     if found is not None and _holds(found, leading, lambda share: int(answer(at(share)).argmax())):
         return found
-    return _bisect(lambda share: int(answer(at(share)).argmax()), leading)
+    return _nearest(lambda share: int(answer(at(share)).argmax()), leading, now, *ASKED)
 
 
-def _bisect(winner: Callable[[float], int], leading: int) -> Flip | None:
-    """The share at which the leading label stops leading, on the scale of its log odds."""
+def _nearest(
+    winner: Callable[[float], int], leading: int, now: float, points: int, halvings: int
+) -> Flip | None:
+    """The share below the present one at which the leading label first stops leading, in its log odds.
 
-    def leads(share: float) -> bool:
-        return winner(share) == leading
-
-    low, high = -40.0, 40.0  # log odds
-    if leads(_share(low)) or not leads(_share(high)):
+    A hard tolerance can let the label lead again further down, so the way down is scanned before the
+    crossing is bisected; the scan is finest near the present prior.
+    """
+    high = low = now
+    for step in np.geomspace(0.02, FAR + max(now, 0.0), points).tolist():
+        low = now - step
+        if winner(_share(low)) != leading:
+            break
+        high = low
+    else:
         return None
-    for _ in range(STEPS):
+    for _ in range(halvings):
         middle = (low + high) / 2
-        low, high = (low, middle) if leads(_share(middle)) else (middle, high)
+        low, high = (low, middle) if winner(_share(middle)) == leading else (middle, high)
     return Flip(winner(_share(low)), _share(high))
 
 

@@ -32,6 +32,7 @@ class LexicalSpace:
         held = np.array([documents[word] for word in shared], dtype=float)
         self._idf = np.log((1 + len(texts)) / (1 + held)) + 1
         self._bank = self._rows(counts)
+        self._columns = self._bank.T.tocsr()  # turned once: a product with .T would turn it every time
         self._mean = np.asarray(self._bank.mean(axis=0)).ravel()
         self._mean_square = float(self._mean @ self._mean)
         self._bank_on_mean, self._bank_length = self._centred_lengths(self._bank)
@@ -40,7 +41,7 @@ class LexicalSpace:
         """(N, n) cosines after the bank's mean is taken out of both sides; 0 for a text of unknown words."""
         rows = self._rows([Counter(_WORD.findall(text.lower())) for text in texts])
         on_mean, length = self._centred_lengths(rows)
-        dot = np.asarray((rows @ self._bank.T).todense())
+        dot = np.asarray((rows @ self._columns).todense())
         centred = dot - on_mean[:, None] - self._bank_on_mean[None, :] + self._mean_square
         scale = length[:, None] * self._bank_length[None, :]
         silent = np.diff(rows.indptr) == 0

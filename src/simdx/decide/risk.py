@@ -4,7 +4,8 @@ Given labelled cases, a target (at most 5 % errors among accepted answers) and a
 largest entropy is sought for which the target holds on new cases with that confidence, whatever the
 distribution. The test of many thresholds at once is MAPIE's (learn then test, Holm's correction, precision
 of "accept" as a prediction of "correct"). The thresholds tested are fixed in advance, so they owe nothing
-to the labels.
+to the labels; and they are few, because each one tested costs power: with some hundred cases, many would
+leave nothing to promise.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from simdx.errors import BadInput, MissingExtra
 from simdx.types import Float, Int, entropy_bits
 
-GRID = 20
+GRID = 6
 
 
 @dataclass(frozen=True, slots=True)

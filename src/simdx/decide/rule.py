@@ -102,8 +102,8 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
             yield f"no answer can be promised to be wrong in at most {risk.target:.0%} of cases"
         else:
             yield (
-                f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, and "
-                f"this answer has {facts.entropy_bits:.2f}"
+                f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, "
+                f"and this answer has {facts.entropy_bits:.2f}"
             )
     if facts.conformal_set is not None and len(facts.conformal_set) != 1 and policy.conformal is not None:
         listed = ", ".join(f"'{name}'" for name in facts.conformal_set) or "no label"

@@ -1,0 +1,58 @@
+"""`simdx policy tune|show` and `classify --policy`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+CASE = "A soft bluish swelling of the lower lip."
+
+
+def test_tune_on_simulated_text_show_and_use(cli, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    tuned = cli("policy", "tune", "--panel", "oral-lesions", "--out", file, "--json").json
+    assert tuned["origin"]["source"] == "simulated text"
+    assert tuned["alarm"]["rate"] == 0.1
+    shown = cli("policy", "show", file)
+    assert shown.code == 0
+    assert "simulated texts" in shown.out
+    assert cli("policy", "show", "--panel", "oral-lesions", "--json").json["panel"] == "oral-lesions"
+    answer = cli("classify", CASE, "--policy", file, "--json").json
+    assert answer["decision"]["reasons"]
+
+
+def test_tune_on_labelled_cases(cli, tmp_path: Path) -> None:
+    pytest.importorskip("crepes")
+    pytest.importorskip("mapie")
+    bank = Path(__file__).parents[2] / "src/simdx/panels/data/oral-lesions/bank.jsonl"
+    data = tmp_path / "cases.csv"
+    rows = [json.loads(line) for line in bank.read_text(encoding="utf-8").splitlines()]
+    lines = ["note,dx"] + [f"{' '.join(r['text'].split()[:20]).replace(',', '')},{r['label']}" for r in rows]
+    data.write_text("\n".join(lines), encoding="utf-8")
+    file = tmp_path / "policy.yaml"
+    columns = ("--text-column", "note", "--label-column", "dx")
+    tuned = cli(
+        "policy", "tune", "--panel", "oral-lesions", "--data", data, *columns, "--out", file, "--json"
+    ).json
+    assert tuned["conformal"]["kind"] == "class-conditional"
+    assert tuned["risk"]["target"] == 0.05
+    answer = cli("classify", CASE, "--policy", file, "--json").json
+    assert isinstance(answer["conformal_set"], list)
+
+
+def test_bad_requests_are_one_line(cli, tmp_path: Path) -> None:
+    out = tmp_path / "p.yaml"
+    assert "--risk" in cli("policy", "tune", "--panel", "oral-lesions", "--risk", "2", "--out", out).complaint
+    assert "unknown panel" in cli("policy", "tune", "--panel", "nonesuch", "--out", out).complaint
+    assert (
+        "folder"
+        in cli("policy", "tune", "--panel", "oral-lesions", "--out", tmp_path / "no" / "p.yaml").complaint
+    )
+    assert "cannot be read" in cli("policy", "show", tmp_path / "none.yaml").complaint
+    assert "give a policy file or --panel" in cli("policy", "show").complaint
+    out.write_text("thresholds: {confident: high}", encoding="utf-8")
+    assert "confident" in cli("classify", CASE, "--policy", out).complaint
+    wrong = cli("policy", "tune", "--panel", "oral-lesions", "--data", out, "--sets", "odd", "--out", out)
+    assert "--sets" in wrong.complaint

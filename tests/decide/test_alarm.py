@@ -1,0 +1,137 @@
+"""The alarm: its score, its test, and that it hears what one view alone cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdx.abc import exact
+from simdx.abc.space import Space
+from simdx.classifier import Classifier
+from simdx.decide.alarm import FLOOR, Alarm, Null, alarm_performance, disagreement, fit_alarm
+from simdx.decide.lexical import LexicalSpace
+from simdx.decide.views import Seen, View, build_views, soft_posterior
+from simdx.types import Bank, EmbeddedBank
+
+
+def test_the_score_is_the_pooled_log_odds_against_the_claim() -> None:
+    views = np.array([[[0.8, 0.1, 0.1]], [[0.1, 0.8, 0.1]]])
+    prior = np.full(3, 1 / 3)
+    # geometric mean: label 0 and 1 tie, label 2 far below
+    assert disagreement(views, np.array([0]), prior) == pytest.approx([0.0])
+    assert disagreement(views, np.array([2]), prior) == pytest.approx([np.log(np.sqrt(0.08) / 0.1)])
+
+
+def test_an_impossible_label_cannot_contradict() -> None:
+    views = np.array([[[0.0, 1.0, 0.0]]])
+    prior = np.array([0.5, 0.0, 0.5])
+    assert disagreement(views, np.array([0]), prior) == pytest.approx([0.0])
+    alone = np.array([1.0, 0.0, 0.0])
+    assert disagreement(views, np.array([0]), alone) == pytest.approx([np.log(FLOOR)])
+
+
+def test_the_threshold_keeps_its_false_alarm_rate_on_new_scores() -> None:
+    """Conformal quantile: expected exceedance is at most .1; 400 repeats give a standard error of .0015."""
+    rng = np.random.default_rng(3)
+    rates = []
+    for _ in range(400):
+        null = Null.of(rng.normal(size=99))
+        rates.append((rng.normal(size=100) > null.threshold).mean())
+    assert abs(np.mean(rates) - 0.1) < 4 * np.std(rates) / 20
+
+
+def test_p_values_are_uniform_under_the_null() -> None:
+    rng = np.random.default_rng(4)
+    null = Null.of(rng.normal(size=5000))
+    p = null.p_value(rng.normal(size=5000))
+    # Kolmogorov-Smirnov distance of two samples of 5000 each: .027 at the 5 % level, .039 at 1 in 1000
+    assert np.abs(np.sort(p) - np.linspace(0, 1, 5000)).max() < 0.039
+    assert null.p_value(np.array([100.0]))[0] == pytest.approx(1 / 5001)
+
+
+def test_a_view_is_the_soft_kernel_of_the_engine(toy_bank: Bank) -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(len(toy_bank.texts), 8)).astype(np.float32)
+    z = rng.normal(size=(5, 8)).astype(np.float32)
+    prior = np.array([0.2, 0.5, 0.3])
+    (view,) = [
+        v
+        for v in build_views([toy_bank], [vectors], {"e": slice(0, 8)}, {"e on toy": 0.07})
+        if v.name[0] == "e"
+    ]
+    space = Space.fit(EmbeddedBank(vectors, toy_bank.label_index, 3, (8,)), centre=True)
+    want = exact.multinomial(space.bank, space.label_index, 3, space.transform(z), prior, bandwidth=0.07)
+    got = view.posterior(Seen(["a"] * 5, z), prior)
+    assert np.allclose(got, want.probabilities, atol=1e-5)
+
+
+def test_leaving_out_is_a_bank_without_the_row() -> None:
+    cosine = np.array([[1.0, 0.2, 0.1, 0.3]])
+    labels = np.array([0, 0, 1, 1])
+    prior = np.array([0.5, 0.5])
+    own = np.array([[True, False, False, False]])
+    got = soft_posterior(cosine, labels, prior, 0.1, own)
+    want = soft_posterior(cosine[:, 1:], labels[1:], prior, 0.1)
+    assert np.allclose(got, want)
+
+
+def test_words_make_centred_tfidf_cosines() -> None:
+    texts = ["red apple pie", "red river water", "apple apple water", "water red red"]
+    space = LexicalSpace(texts)
+    vocabulary = ["apple", "red", "water"]  # words of at least two texts
+    held = np.array([2, 3, 3])
+    idf = np.log(5 / (1 + held)) + 1
+    counts = np.array([[t.split().count(w) for w in vocabulary] for t in texts], dtype=float)
+    dense = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * idf
+    dense /= np.linalg.norm(dense, axis=1, keepdims=True)
+    centred = dense - dense.mean(axis=0)
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    assert np.allclose(space.cosine(texts), centred @ centred.T, atol=1e-9)
+    assert np.all(space.cosine(["unknown words only"]) == 0)
+
+
+def test_a_bias_of_one_view_is_heard_by_another(toy_bank: Bank) -> None:
+    """An embedder that mistakes engines for apples is confident; the words know better."""
+    rng = np.random.default_rng(1)
+    place = np.eye(3)[toy_bank.label_index] + 0.1 * rng.normal(size=(len(toy_bank.texts), 3))
+    views = build_views([toy_bank], [place.astype(np.float32)], {"e": slice(0, 3)})
+    posterior = np.eye(3)[toy_bank.label_index] * 0.94 + 0.02
+    alarm = fit_alarm(views, Seen(toy_bank.texts, place.astype(np.float32)), toy_bank.label_index, posterior)
+    text = "piston oil fuel gear heat torque motor valve"
+    mistaken = np.array([[1.0, 0.0, 0.0]], dtype=np.float32)  # where apples lie
+    right = np.array([[0.0, 0.0, 1.0]], dtype=np.float32)
+    prior = np.full(3, 1 / 3)
+    wrong_one, opinions = alarm.judge(Seen([text], mistaken), np.array([0]), np.array([0.95]), prior)
+    good_one, _ = alarm.judge(Seen([text], right), np.array([2]), np.array([0.95]), prior)
+    assert wrong_one.flag[0]
+    assert not good_one.flag[0]
+    assert wrong_one.p_value[0] < 0.1 < good_one.p_value[0]
+    assert opinions[:, 0].argmax(axis=1).tolist() == [0, 2]
+
+
+def test_doubtful_answers_have_a_null_of_their_own(toy_bank: Bank) -> None:
+    quiet, loud = Null((0.0,) * 101, 50, 0.0), Null((5.0,) * 101, 50, 5.0)
+    view = View("v", toy_bank, 0.1, lambda seen: np.zeros((len(seen.texts), len(toy_bank.texts))))
+    alarm = Alarm((view,), quiet, loud)
+    seen = Seen(["a", "b"], np.zeros((2, 1)))
+    skewed = np.array([0.1, 0.8, 0.1])  # the views answer this prior, so claiming label 0 scores log 8
+    alarms, _ = alarm.judge(seen, np.array([0, 0]), np.array([0.9, 0.5]), skewed)
+    assert alarms.score == pytest.approx([np.log(8)] * 2)
+    assert alarms.flag.tolist() == [True, False]
+
+
+def test_performance_counts_confident_answers_only() -> None:
+    posterior = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.6, 0.4]])
+    found = alarm_performance(posterior, np.array([0, 1, 1, 1]), np.array([True, True, False, True]))
+    assert (found.n_confident_errors, found.n_confident_correct) == (1, 2)
+    assert (found.recall, found.false_alarm) == (1.0, 0.5)
+    nothing = alarm_performance(posterior[3:], np.array([0]), np.array([False]))
+    assert nothing.recall is None
+    assert nothing.false_alarm is None
+
+
+def test_packaged_panels_are_seen_through_core_views_only() -> None:
+    """An answer must not depend on which extras happen to be installed."""
+    for panel in ("oral-lesions", "symptom-to-diagnosis", "case-reports"):
+        names = [view.name for view in Classifier(panel).desk.alarm.views]
+        assert names == ["wordllama on bank", "wordllama on bank_b", "words on bank", "words on bank_b"]

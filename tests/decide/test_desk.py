@@ -1,0 +1,150 @@
+"""Everything together, behind the front door."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.classifier import Classifier
+from simdx.decide.policy import policy_text, read_policy
+from simdx.decide.rehearsal import fold_of
+from simdx.errors import BadInput
+from simdx.panels import load_source
+from simdx.types import Bank, Panel, ReviewRule
+
+CASE = "A soft bluish swelling of the lower lip that comes and goes. He bites his lip."
+
+
+@pytest.fixture(scope="module")
+def oral() -> Classifier:
+    return Classifier("oral-lesions")
+
+
+def test_every_key_of_the_contract_is_filled(oral: Classifier) -> None:
+    answer = oral.infer(CASE).to_json()
+    assert set(answer["alarm"]) >= {"score", "flag"}
+    assert isinstance(answer["alarm"]["flag"], bool)
+    assert {s["text"] for s in answer["sentences"]} == {CASE[:62], CASE[63:]} or len(answer["sentences"]) == 2
+    assert answer["flip"]["label"] != answer["label"]
+    assert 0 < answer["flip"]["prior"] < 1
+    assert answer["decision"]["action"] in ("accept", "test", "review")
+    assert answer["decision"]["reason"] == "; ".join(answer["decision"]["reasons"])
+    assert answer["conformal_set"] is None  # no calibration cases were given
+    assert answer["provenance"]["policy"] == "thresholds from simulated text"
+
+
+def test_alone_or_together_the_alarm_is_the_same(oral: Classifier) -> None:
+    texts = [
+        CASE,
+        "A hard ulcer of the tongue with rolled edges and a fixed node.",
+        "A smooth red burning tongue.",
+    ]
+    together = oral.infer_batch(texts, alarm=True).alarm
+    assert together is not None
+    for i, text in enumerate(texts):
+        alone = oral.infer(text, explain=False).alarm
+        assert alone is not None
+        assert alone.score == pytest.approx(together.score[i], abs=1e-4)
+        assert alone.flag == together.flag[i]
+    assert oral.infer_batch(texts).alarm is None  # evaluation pays for it only when it asks
+
+
+def test_explanations_can_be_left_out(oral: Classifier) -> None:
+    plain = oral.infer(CASE, explain=False)
+    assert plain.sentences is None
+    assert plain.flip is None
+    assert plain.missing_finding is None
+    assert plain.decision == oral.infer(CASE).decision
+
+
+@pytest.mark.parametrize("panel", ["oral-lesions", "symptom-to-diagnosis", "case-reports"])
+def test_packaged_policies_are_those_of_the_shipped_recipe(panel: str) -> None:
+    """Mend: simdx policy tune --panel P --out src/simdx/panels/data/P/policy.yaml"""
+    classifier = Classifier(panel)
+    packaged = read_policy(load_source(panel).folder / "policy.yaml", classifier.panel)
+    assert packaged.fits(classifier.desk.fingerprint)
+    fresh = classifier.desk.tuned()
+    assert packaged.thresholds.entropy_bits == pytest.approx(fresh.thresholds.entropy_bits, abs=2e-3)
+    assert packaged.alarm is not None
+    assert fresh.alarm is not None
+    assert packaged.alarm.bandwidths == fresh.alarm.bandwidths
+    assert packaged.alarm.confident.threshold == pytest.approx(fresh.alarm.confident.threshold, abs=0.02)
+
+
+def test_a_tuned_policy_is_remembered(private_home: Path, toy_panel: Panel, toy_bank: Bank) -> None:
+    first = Classifier(toy_panel, toy_bank).policy
+    (kept,) = (private_home / "policies").iterdir()
+    assert Classifier(toy_panel, toy_bank).policy == first
+    kept.write_text("damaged: [", encoding="utf-8")
+    assert Classifier(toy_panel, toy_bank).policy == first
+    other = replace(toy_bank, texts=(*toy_bank.texts[1:], "an entirely new text"))
+    assert Classifier(toy_panel, other).policy.origin.made_for != first.origin.made_for
+
+
+def test_rehearsal_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank: Bank) -> None:
+    """A bank of one-word texts: whoever held the text would be certain, who did not cannot know it."""
+    texts = tuple(f"unique{i}" for i in range(30))
+    bank = replace(toy_bank, texts=texts, label_index=np.arange(30) % 3)
+    policy = Classifier(toy_panel, bank).desk.tuned()
+    _, truth, answers = Classifier(toy_panel, bank).desk._simulated
+    assert answers is not None
+    assert (answers.posterior.argmax(axis=1) == truth).mean() < 0.7  # chance is a third
+    assert policy.origin.n == 30
+    folds = fold_of(np.array([0, 0, 0, 1]), 2)
+    assert folds.tolist() == [0, 1, 0, -1]
+
+
+def test_a_policy_file_decides(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(
+        "thresholds: {confident: 0.0, typicality: null, must_not_miss: null, alarm: false}\n"
+        "review_rules: [{name: boats, phrases: [boat], reason: a boat is involved}]\n",
+        encoding="utf-8",
+    )
+    c = Classifier(toy_panel, toy_bank, policy=file)
+    assert c.infer("red sweet fruit").decision.action == "accept"
+    assert c.infer("the boat on the water").decision.reasons == ("a boat is involved",)
+    with pytest.raises(BadInput, match="cannot be read"):
+        Classifier(toy_panel, toy_bank, policy=tmp_path / "none.yaml")
+
+
+def test_panel_rules_reach_the_answer(toy_panel: Panel, toy_bank: Bank) -> None:
+    panel = replace(toy_panel, review_rules=(ReviewRule("flood", ("flood",)),))
+    answer = Classifier(panel, toy_bank).infer("the flood under the bridge")
+    assert answer.decision.action == "review"
+    assert "review rule 'flood'" in answer.decision.reasons[0]
+
+
+def test_calibrated_sets_and_when_they_are_withheld(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
+    pytest.importorskip("crepes")
+    pytest.importorskip("mapie")
+    c = Classifier(toy_panel, toy_bank)
+    rng = np.random.default_rng(0)
+    pick = rng.integers(0, 36, 60)
+    words = [toy_bank.texts[i].split() for i in pick]
+    texts = [" ".join(rng.permutation(w)[:3]) for w in words]
+    policy = c.tune_policy(texts, toy_bank.label_index[pick], risk=0.2)
+    file = tmp_path / "tuned.yaml"
+    file.write_text(policy_text(policy), encoding="utf-8")
+    assert not any(text in file.read_text() for text in texts)  # numbers only
+    tuned = Classifier(toy_panel, toy_bank, policy=file)
+    sets = [tuned.infer(t, explain=False).conformal_set for t in texts]
+    held = [toy_panel.names[k] in (s or ()) for k, s in zip(toy_bank.label_index[pick], sets, strict=True)]
+    assert np.mean(held) >= 0.9  # on the calibration cases themselves it holds by construction
+    other_prior = tuned.infer(texts[0], prior={"apple": 0.8})
+    assert other_prior.conformal_set is None
+    assert "uniform prior" in other_prior.provenance.notes[0]
+    other_method = Classifier(toy_panel, toy_bank, method="m-smc", policy=file).infer(texts[0])
+    assert other_method.conformal_set is None
+    assert "another bank, embedder or method" in other_method.provenance.notes[0]
+
+
+def test_methods_that_cannot_be_refitted_still_get_an_alarm(toy_panel: Panel, toy_bank: Bank) -> None:
+    c = Classifier(toy_panel, toy_bank, method="m-smc", engine="particles")
+    answer = c.infer("red sweet fruit. From the old tree there.")
+    assert answer.alarm is not None
+    assert answer.sentences is None  # a dozen sampler runs are not worth an explanation
+    assert answer.flip is None

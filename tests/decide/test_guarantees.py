@@ -1,0 +1,155 @@
+"""Conformal sets and risk control keep what they promise, over many random splits."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from simdx.decide.conformal import ConformalThresholds, calibrate, coverage_of
+from simdx.decide.risk import control_risk
+from simdx.errors import BadInput, MissingExtra
+from simdx.types import Float, Int
+
+pytest.importorskip("crepes")
+pytest.importorskip("mapie")
+
+
+def population(n: int, rng: np.random.Generator, sharp: float = 3.0) -> tuple[Float, Int]:
+    """Posteriors of a miscalibrated classifier on three unequal classes."""
+    y = rng.choice(3, size=n, p=[0.6, 0.3, 0.1])
+    score = rng.normal(size=(n, 3)) + 1.2 * np.eye(3)[y] * np.array([1.5, 1.0, 0.5])[y][:, None]
+    p = np.exp(sharp * score)
+    return p / p.sum(axis=1, keepdims=True), y
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9])
+def test_split_sets_cover_over_many_splits(level: float) -> None:
+    """Expected coverage lies in [level, level + 1/(n+1)); tolerance: four standard errors of the mean."""
+    rng = np.random.default_rng(11)
+    p, y = population(2000, rng)
+    found = []
+    for _ in range(100):
+        order = rng.permutation(len(y))
+        fit, test = order[:200], order[200:]
+        found.append(coverage_of(calibrate(p[fit], y[fit], level=level, kind="split").sets(p[test]), y[test]))
+    slack = 4 * np.std(found) / np.sqrt(len(found))
+    assert level - slack <= np.mean(found) <= level + 1 / 201 + slack
+
+
+def test_class_conditional_sets_cover_every_class() -> None:
+    rng = np.random.default_rng(12)
+    p, y = population(3000, rng)
+    by_class: list[list[float]] = [[], [], []]
+    split_rare = []
+    for _ in range(40):
+        order = rng.permutation(len(y))
+        fit, test = order[:300], order[300:]
+        own = calibrate(p[fit], y[fit], level=0.9).sets(p[test])
+        for k in range(3):
+            by_class[k].append(coverage_of(own[y[test] == k], y[test][y[test] == k]))
+        rare = y[test] == 2
+        pooled = calibrate(p[fit], y[fit], level=0.9, kind="split").sets(p[test][rare])
+        split_rare.append(coverage_of(pooled, y[test][rare]))
+    for k in range(3):
+        assert np.mean(by_class[k]) >= 0.9 - 4 * np.std(by_class[k]) / np.sqrt(40)
+    # what it is for: the pooled set leaves the rare class uncovered
+    assert np.mean(split_rare) < 0.85
+
+
+def test_thresholds_agree_with_mapie() -> None:
+    from mapie.classification import SplitConformalClassifier
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    class Identity(ClassifierMixin, BaseEstimator):
+        """The features are the posteriors already."""
+
+        def __init__(self) -> None:
+            self.classes_ = np.arange(3)
+
+        def fit(self, x: Float, y: Int) -> Identity:
+            return self
+
+        def __sklearn_is_fitted__(self) -> bool:
+            return True
+
+        def predict_proba(self, x: Float) -> Float:
+            return np.asarray(x)
+
+        def predict(self, x: Float) -> Int:
+            return np.asarray(x).argmax(axis=1)
+
+    p, y = population(400, np.random.default_rng(13))
+    fit, test = slice(0, 199), slice(199, None)
+    peer = SplitConformalClassifier(Identity(), confidence_level=0.9, conformity_score="lac", prefit=True)
+    peer.conformalize(p[fit], y[fit])
+    theirs = peer.predict_set(p[test])[1][:, :, 0]
+    ours = calibrate(p[fit], y[fit], level=0.9, kind="split").sets(p[test])
+    assert (theirs == ours).mean() > 0.999
+
+
+def test_a_class_without_enough_cases_is_never_ruled_out() -> None:
+    p = np.array([[0.9, 0.1], [0.8, 0.2]] * 20)
+    found = calibrate(p, np.zeros(40, dtype=int), level=0.9)
+    assert found.largest[1] == np.inf
+    assert found.sets(np.array([[1.0, 0.0]]))[0, 1]
+    few = calibrate(p[:5], np.zeros(5, dtype=int), level=0.9)
+    assert few.largest[0] == np.inf  # 5 cases cannot exclude anything at 90 %
+
+
+def test_answering_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("crepes", "mapie", "mapie.risk_control"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert ConformalThresholds("split", 0.9, (0.5, 0.5), 10).sets(np.array([0.7, 0.3])).tolist() == [
+        [True, False]
+    ]
+    with pytest.raises(MissingExtra, match="decide"):
+        calibrate(np.eye(2), np.array([0, 1]))
+    with pytest.raises(MissingExtra, match="decide"):
+        control_risk(np.eye(2), np.array([0, 1]))
+
+
+def test_risk_is_controlled_with_the_stated_confidence() -> None:
+    """The true risk of the accepted may exceed the target in at most 10 % of calibrations."""
+    rng = np.random.default_rng(14)
+    p, y = population(60_000, rng, sharp=2.0)
+    wrong = p.argmax(axis=1) != y
+    from simdx.types import entropy_bits
+
+    bits = entropy_bits(p)
+    broken, promised = 0, 0
+    for _ in range(150):
+        pick = rng.choice(len(y), size=400, replace=False)
+        found = control_risk(p[pick], y[pick], target=0.15, confidence=0.9)
+        if found.entropy_bits is None:
+            continue
+        promised += 1
+        kept = bits <= found.entropy_bits
+        broken += wrong[kept].mean() > 0.15
+    assert promised > 75  # it does promise something, most of the time
+    # binomial: 150 runs at 10 % have a standard deviation of 3.7
+    assert broken <= 15 + 3 * 3.7
+
+
+def test_nothing_is_promised_where_nothing_can_be() -> None:
+    rng = np.random.default_rng(15)
+    p = rng.dirichlet([1, 1], size=200)
+    found = control_risk(p, rng.integers(0, 2, 200), target=0.05)
+    assert found.entropy_bits is None
+    assert found.accepted == 0
+
+
+@pytest.mark.parametrize("bad", [{"target": 0.0}, {"target": 1.5}, {"confidence": 1.0}])
+def test_bad_targets(bad: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match="between 0 and 1"):
+        control_risk(np.eye(2), np.array([0, 1]), **bad)
+
+
+def test_bad_conformal_requests() -> None:
+    with pytest.raises(BadInput, match="kind"):
+        calibrate(np.eye(2), np.array([0, 1]), kind="magic")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="coverage"):
+        calibrate(np.eye(2), np.array([0, 1]), level=1.0)
+    with pytest.raises(BadInput, match="no calibration"):
+        calibrate(np.zeros((0, 2)), np.zeros(0, dtype=int))

@@ -1,0 +1,248 @@
+"""Policies are checked at the border; the decision collects every reason and the gravest decides."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.decide.policy import (
+    ConformalFile,
+    Origin,
+    Policy,
+    RiskFile,
+    Thresholds,
+    check_policy,
+    policy_text,
+    read_policy,
+)
+from simdx.decide.rehearsal import Answers
+from simdx.decide.rule import Facts, decide
+from simdx.decide.rules import matching, pattern_problem
+from simdx.decide.tune import largest_entropy, tune_on_simulated
+from simdx.decide.words import policy_words
+from simdx.errors import BadInput
+from simdx.types import Panel, ReviewRule
+
+
+def facts(p: tuple[float, ...] = (0.9, 0.06, 0.04), **more: object) -> Facts:
+    base = Facts(np.array(p), np.array(p), 0.5, out_of_class=0.1, typicality=0.5, text="a plain case")
+    return replace(base, **more)  # type: ignore[arg-type]
+
+
+def test_a_clear_case_is_accepted(toy_panel: Panel) -> None:
+    found = decide(toy_panel, facts())
+    assert found.action == "accept"
+    assert "'apple' has probability 0.90" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("more", "action", "words"),
+    [
+        ({"out_of_class": 0.7}, "review", "none of the panel's labels"),
+        ({"typicality": 0.001}, "review", "unlike the simulated"),
+        (
+            {"alarm": True, "alarm_p": 0.02, "dissent": ("'river' (3 of 4 views)",)},
+            "review",
+            "preferring 'river'",
+        ),
+        ({"epistemic_bits": 0.6}, "review", "epistemic 0.600"),
+        ({"aleatoric_bits": 1.4}, "test", "ambiguous"),
+        ({"entropy_bits": 1.3}, "test", "entropy 1.30"),
+        ({"posterior": np.array([0.7, 0.25, 0.05])}, "test", "leads with only 0.70"),
+        ({"posterior": np.array([0.85, 0.02, 0.13])}, "test", "'engine' must not be missed"),
+        ({"conformal_set": ("apple", "river")}, "test", "90% set holds 'apple', 'river'"),
+    ],
+)
+def test_each_reason(toy_panel: Panel, more: dict[str, object], action: str, words: str) -> None:
+    policy = Policy(
+        thresholds=Thresholds(entropy_bits=1.2, aleatoric_bits=1.3, epistemic_bits=0.5),
+        conformal=ConformalFile("split", 0.9, {"apple": 0.5, "river": 0.5, "engine": 0.5}, 50),
+    )
+    calm = facts(conformal_set=("apple",))
+    assert decide(toy_panel, calm, policy).action == "accept"
+    found = decide(toy_panel, replace(calm, **more), policy)  # type: ignore[arg-type]
+    assert found.action == action
+    assert words in found.reason
+
+
+def test_reasons_are_collected_and_the_gravest_decides(toy_panel: Panel) -> None:
+    found = decide(toy_panel, facts((0.6, 0.2, 0.2), out_of_class=0.8, alarm=True))
+    assert found.action == "review"
+    assert len(found.reasons) == 4
+    assert found.reason == "; ".join(found.reasons)
+
+
+def test_thresholds_can_be_switched_off(toy_panel: Panel) -> None:
+    off = Policy(
+        thresholds=Thresholds(
+            confident=None, typicality=None, out_of_class=None, must_not_miss=None, alarm=False
+        )
+    )
+    worst = facts((0.4, 0.3, 0.3), out_of_class=1.0, typicality=0.0, alarm=True)
+    assert decide(toy_panel, worst, off).action == "accept"
+
+
+def test_promised_risk(toy_panel: Panel) -> None:
+    held = Policy(risk=RiskFile(0.05, 0.9, 0.4, 100, 60, 1))
+    assert decide(toy_panel, facts(entropy_bits=0.3), held).action == "accept"
+    assert "only up to 0.40 bits" in decide(toy_panel, facts(entropy_bits=0.5), held).reason
+    nothing = Policy(risk=RiskFile(0.05, 0.9, None, 100, 0, 0))
+    assert decide(toy_panel, facts(entropy_bits=0.0), nothing).action == "test"
+
+
+UTILITY = {
+    "apple": {"apple": 1.0, "river": -1.0, "engine": -20.0, "none of these": -1.0},
+    "test": {"apple": 0.5, "river": 0.5, "engine": 0.5, "none of these": 0.0},
+    "review": {"apple": 0.2, "river": 0.2, "engine": 0.2, "none of these": 0.2},
+}
+
+
+ONE = {"apple": 1, "river": 1, "engine": 1}
+
+
+def test_utility_decides(toy_panel: Panel) -> None:
+    policy = check_policy({"utility": UTILITY}, "here", toy_panel)
+    sure = facts((0.99, 0.01, 0.0), out_of_class=0.0)
+    found = decide(toy_panel, sure, policy)
+    assert found.action == "accept"
+    assert "accepting 'apple' has the largest expected utility (0.98)" in found.reason
+    risky = decide(toy_panel, facts((0.93, 0.02, 0.05), out_of_class=0.0), policy)
+    assert risky.action == "test"
+    outside = decide(toy_panel, facts((0.99, 0.01, 0.0), out_of_class=0.9), Policy(utility=policy.utility))
+    assert outside.action == "review"
+    even = {
+        "apple": {"apple": 1.0, "river": 1.0, "engine": 1.0},
+        "test": {"apple": 1.0, "river": 1.0, "engine": 1.0},
+    }
+    assert decide(toy_panel, sure, Policy(utility=even)).action == "test"  # ties go to caution
+
+
+def test_review_rules_read_the_case(toy_panel: Panel) -> None:
+    rules = (
+        ReviewRule("pregnancy", ("pregnant", "weeks of gestation"), reason="a pregnant patient"),
+        ReviewRule("infant", pattern=r"\b\d{1,2}[- ](day|week)s?[- ]old"),
+    )
+    panel = replace(toy_panel, review_rules=rules)
+    assert decide(panel, facts(text="She is PREGNANT.")).reasons == ("a pregnant patient",)
+    assert decide(panel, facts(text="at 30  weeks\nof gestation")).action == "review"
+    assert decide(panel, facts(text="impregnanted cloth")).action == "accept"
+    assert "review rule 'infant'" in decide(panel, facts(text="A 3-week-old boy")).reason
+    assert decide(panel, facts(text="x " * 3000 + "a 3-week-old boy")).action == "review"
+
+
+DANGEROUS = (
+    r"(a+)+b",
+    r"(a|aa)*b",
+    r"(\w+\s?)*x",
+    r"(a)\1",
+    r"(?=a)b",
+    r"a+b+",
+    "(",
+    "x" * 300,
+    "a{1,99}b{1,99}",
+)
+
+
+@pytest.mark.parametrize("pattern", DANGEROUS)
+def test_dangerous_patterns_are_refused(pattern: str) -> None:
+    assert pattern_problem(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\bchemo\w*", r"anti-?coagul", r"(warfarin|heparin)", r"INR [3-9]", r"a{1,20}b{1,20}"]
+)
+def test_plain_patterns_pass_and_are_quick_on_hostile_text(pattern: str) -> None:
+    assert pattern_problem(pattern) is None
+    started = time.perf_counter()
+    matching((ReviewRule("r", pattern=pattern),), "a" * 200_000)
+    assert time.perf_counter() - started < 5
+
+
+def test_a_policy_survives_its_file(tmp_path: Path, toy_panel: Panel) -> None:
+    policy = Policy(
+        panel="toy",
+        origin=Origin(
+            "labelled cases", 40, 0.05, {"bank": "x"}, {"entropy_bits": 0.7, "epistemic_bits": None}
+        ),
+        thresholds=Thresholds(confident=None, entropy_bits=0.7),
+        conformal=ConformalFile("class-conditional", 0.9, {"apple": 0.5, "river": None, "engine": -1.0}, 40),
+        risk=RiskFile(0.05, 0.9, None, 40, 0, 0),
+        utility=UTILITY,
+    )
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy_text(policy), encoding="utf-8")
+    assert read_policy(file, toy_panel) == policy
+    assert any("always" in line for line in policy_words(policy))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"threshold": {}}, "threshold"),
+        ({"thresholds": {"confident": 2}}, "less than or equal to 1"),
+        ({"format": 9}, "format"),
+        ({"panel": "other"}, "is for panel 'other'"),
+        ({"utility": {"test": {"apple": 1}}}, "at least two"),
+        ({"utility": {"test": ONE, "pear": ONE}}, "neither a label"),
+        ({"utility": {"test": {"apple": 1}, "review": {"apple": 1}}}, "every label"),
+        ({"utility": {"test": {"apple": 1}, "review": {"river": 1}}}, "same labels"),
+        (
+            {"conformal": {"kind": "split", "level": 0.9, "largest": {"pear": 1}, "n": 3}},
+            "not for the labels",
+        ),
+        ({"review_rules": [{"name": "r"}]}, "neither phrases nor a pattern"),
+        ({"review_rules": [{"name": "r", "pattern": "(a+)+"}]}, "repeat inside a repeat"),
+    ],
+)
+def test_bad_policies_are_one_sentence(data: dict[str, object], message: str, toy_panel: Panel) -> None:
+    with pytest.raises(BadInput, match=message):
+        check_policy(data, "here", toy_panel)
+
+
+def test_bad_policy_files(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    for text, message in (("- 1", "no mapping"), ("a: *b", "not valid YAML|aliases"), ("{", "not valid")):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(BadInput, match=message):
+            read_policy(file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="UTF-8"):
+        read_policy(file)
+
+
+def test_entropy_may_rise_to_the_risk() -> None:
+    bits = np.array([0.1, 0.2, 0.3, 0.3, 0.5])
+    wrong = np.array([0.0, 0.0, 1.0, 0.0, 1.0])
+    assert largest_entropy(bits, wrong, 0.25) == 0.3
+    assert largest_entropy(bits, wrong, 0.2) == 0.2  # the tied block at .3 goes in whole or not at all
+    assert largest_entropy(bits, np.ones(5), 0.1) is None
+
+
+def test_bits_that_know_nothing_are_not_used(toy_panel: Panel) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 300)
+    wrong = rng.random(300) < 0.3
+    claimed = np.where(wrong, (truth + 1) % 3, truth)
+    posterior = np.eye(3)[claimed] * 0.7 + 0.1
+    answers = Answers(
+        posterior=posterior,
+        entropy_bits=wrong + 0.1 * rng.random(300),
+        typicality=rng.random(300),
+        out_of_class=None,
+        aleatoric_bits=wrong + 0.1 * rng.random(300),
+        epistemic_bits=rng.random(300),
+    )
+    from simdx.decide.alarm import Alarm, Null
+
+    null = Null.of(rng.normal(size=50))
+    policy = tune_on_simulated(toy_panel, answers, truth, Alarm((), null, null), {})
+    assert policy.thresholds.epistemic_bits is None
+    assert policy.thresholds.aleatoric_bits is not None
+    assert policy.thresholds.entropy_bits is not None
+    kept = answers.entropy_bits <= policy.thresholds.entropy_bits + 1e-4
+    assert wrong[kept].mean() == pytest.approx(0.05, abs=0.01)  # as far as the risk allows
+    assert policy.thresholds.confident == Thresholds().confident  # simulated text never loosens

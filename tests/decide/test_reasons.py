@@ -1,0 +1,180 @@
+"""Sentences, evidence, flip and missing finding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdx.classifier import Classifier
+from simdx.decide.flip import find_flip
+from simdx.decide.missing import Sayings, missing_finding, topics_of
+from simdx.decide.sentences import MOST_PARTS, parts_of, sentence_effects, split_sentences, without_each
+from simdx.types import Bank, Float, Panel
+
+CASE = "red sweet fruit and some water under the bridge"
+
+
+def test_sentences_are_kept_whole() -> None:
+    text = "A 3.5 cm ulcer. It bleeds! No. Does it hurt? A little; more at night."
+    assert split_sentences(text)[:2] == [
+        "A 3.5 cm ulcer.",
+        "It bleeds! No.",
+    ]  # a fragment stays with its sentence
+    assert " ".join(split_sentences(text)).split() == text.split()
+    assert split_sentences("   ") == []
+
+
+def test_long_cases_are_grouped_without_losing_a_word() -> None:
+    text = " ".join(f"Sentence number {i} says something {'more ' * (i % 7)}here." for i in range(150))
+    parts = parts_of(text)
+    assert len(parts) == MOST_PARTS
+    assert " ".join(parts).split() == text.split()
+    sizes = [len(p) for p in parts]
+    assert max(sizes) < 2 * min(sizes)
+    assert len(parts_of("One two three. Four five six.")) == 2
+
+
+def test_effects_are_what_is_lost_without_each_part() -> None:
+    parts = ["alpha beta gamma.", "delta epsilon zeta."]
+    rest = np.array([[0.2, 0.8], [0.9, 0.1]])
+    found = sentence_effects(parts, 0, np.array([0.7, 0.3]), np.array([0.5, 0.5]), rest)
+    assert [(e.text, round(e.effect, 6)) for e in found] == [(parts[0], 0.5), (parts[1], -0.2)]
+    alone = sentence_effects(parts[:1], 0, np.array([0.7, 0.3]), np.array([0.5, 0.5]), rest[:0])
+    assert alone[0].effect == pytest.approx(0.2)
+    assert without_each(parts) == [parts[1], parts[0]]
+
+
+@pytest.fixture
+def classifier(toy_panel: Panel, toy_bank: Bank) -> Classifier:
+    return Classifier(toy_panel, toy_bank)
+
+
+def test_the_sentence_that_matters_comes_first(classifier: Classifier) -> None:
+    answer = classifier.infer(
+        "There is nothing here. The motor lost oil and the piston broke. Someone said so."
+    )
+    assert answer.label == "engine"
+    assert answer.sentences is not None
+    assert "piston" in answer.sentences[0].text
+    assert answer.sentences[0].effect > 0
+
+
+def test_effects_do_not_depend_on_company(classifier: Classifier) -> None:
+    texts = ["Red sweet fruit. From the tree.", "The boat on the water. Under the bridge. In the flood."]
+    together = classifier.infer(texts)
+    for text, answer in zip(texts, together, strict=True):
+        alone = classifier.infer(text)
+        assert alone.sentences is not None
+        assert answer.sentences is not None
+        assert [s.text for s in alone.sentences] == [s.text for s in answer.sentences]
+        assert [s.effect for s in alone.sentences] == pytest.approx(
+            [s.effect for s in answer.sentences], abs=1e-5
+        )
+
+
+def test_evidence_shares_are_the_engines(classifier: Classifier) -> None:
+    answer = classifier.infer("red sweet fruit and some water")
+    leading = [e for e in answer.evidence if e.label == answer.label]
+    assert len(leading) == 3
+    assert all(e.share is not None and 0 < e.share <= 1 for e in answer.evidence)
+    shares = [e.share or 0 for e in leading]
+    assert shares == sorted(shares, reverse=True)
+    assert [e.distance for e in leading] == sorted(e.distance for e in leading)
+
+
+def test_flip_in_closed_form() -> None:
+    """Even odds of two labels: posterior odds 9 at prior 1/2, so the flip is at prior odds 1/9."""
+    flip = find_flip(np.array([0.9, 0.1]), 0.0, np.array([0.5, 0.5]), 0)
+    assert flip is not None
+    assert flip.label == 1
+    assert flip.prior == pytest.approx(0.1, abs=1e-6)
+    # three labels, others in proportion: p L = q_k L_k  with L = (8, 1, 4), others at 1:3
+    prior = np.array([0.2, 0.2, 0.6])
+    likelihood = np.array([8.0, 1.0, 4.0])
+    posterior = prior * likelihood / (prior @ likelihood)
+    found = find_flip(posterior, 0.0, prior, 0)
+    assert found is not None
+    assert found.label == 2
+    assert found.prior == pytest.approx(3 / 11, abs=1e-6)  # 8 q = 4 (1 − q) 3/4
+
+
+def test_flip_where_the_posterior_is_not_prior_times_likelihood() -> None:
+    def stubborn(pi: Float) -> Float:
+        return np.array([1.0, 0.0]) if pi[0] > 0.03 else np.array([0.0, 1.0])
+
+    found = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, stubborn)
+    assert found is not None
+    assert found.prior == pytest.approx(0.03, abs=1e-6)
+    never = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, lambda pi: np.array([1.0, 0.0]))
+    assert never is None
+    assert find_flip(np.array([1.0, 0.0]), 0.0, np.array([1.0, 0.0]), 0) is None
+
+
+@pytest.mark.parametrize("method", ["auto", "m-smc", "d-smc"])
+def test_the_answer_does_flip_there(toy_panel: Panel, toy_bank: Bank, method: str) -> None:
+    c = Classifier(toy_panel, toy_bank, method=method)
+    answer = c.infer(CASE)
+    if answer.flip is None:
+        assert method == "d-smc"  # a fixed accepted mass need not let go of a label
+        return
+    leading = toy_panel.names.index(answer.label)
+    rest = np.array([p for i, p in enumerate(answer.provenance.prior.values()) if i != leading])
+
+    def at(share: float) -> str:
+        prior = np.insert(rest / rest.sum() * (1 - share), leading, share)
+        return str(c.predict(CASE, dict(zip(toy_panel.names, prior, strict=True)))[0])
+
+    assert at(answer.flip.prior * 1.002) == answer.label
+    assert at(answer.flip.prior * 0.998) == answer.flip.label
+
+
+def test_only_open_questions_are_asked() -> None:
+    facets = {
+        "site": ("lower lip", "palate"),
+        "finding": ("regional lymph nodes", "margins"),
+        "style": ("short",),
+    }
+    open_ = topics_of(facets, "A swelling of the lower lip with raised margins.")
+    assert open_ == [("finding", "regional lymph nodes")]
+    assert ("site", "lower lip, palate") in topics_of(facets, "A swelling.")
+
+
+def test_the_finding_that_separates_is_worth_asking() -> None:
+    bank = Bank(
+        "p",
+        ("a", "b"),
+        (
+            "The colour is blue today. The taste is salt here.",
+            "The colour is blue today. The taste is sugar here.",
+        ),
+        np.array([0, 1]),
+    )
+    words = ("colour", "taste", "salt", "sugar", "blue")
+
+    def embed(texts: list[str] | tuple[str, ...]) -> Float:
+        return np.array([[float(w in t) for w in words] for t in texts])
+
+    def answer(texts: list[str]) -> Float:
+        salt = np.array([0.9 if "salt" in t else 0.1 if "sugar" in t else 0.5 for t in texts])
+        return np.column_stack([salt, 1 - salt])
+
+    found = missing_finding(
+        "Something.", np.array([0.5, 0.5]), [("finding", "colour"), ("finding", "taste")],
+        Sayings.of(bank, embed), embed, answer,
+    )  # fmt: skip
+    assert found is not None
+    assert found.finding == "taste"
+    assert found.entropy_bits == pytest.approx(1.0)
+    assert found.expected_bits < found.entropy_bits
+    nothing = missing_finding(
+        "Something.", np.array([0.5, 0.5]), [("finding", "colour")], Sayings.of(bank, embed), embed,
+        lambda texts: np.full((len(texts), 2), 0.5),
+    )  # fmt: skip
+    assert nothing is None
+
+
+def test_ask_through_the_front_door() -> None:
+    answer = Classifier("oral-lesions").infer("A painless lump inside the mouth for a month.", ask=True)
+    assert answer.missing_finding is not None
+    assert answer.missing_finding.facet in ("site", "finding")
+    assert answer.missing_finding.expected_bits < answer.entropy_bits
