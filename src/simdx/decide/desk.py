@@ -32,7 +32,6 @@ from simdx.decide.views import Seen, View, build_views
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
-from simdx.errors import BadInput
 from simdx.methods import method_fit, outside
 from simdx.methods.base import Material, Observations, Settings
 from simdx.models.verify import home
@@ -114,7 +113,7 @@ class Desk:
         return self._remembered()
 
     def _remembered(self) -> Policy:
-        """The policy tuned on simulated text, kept in the cache folder: tuning fits the method several times."""
+        """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
         path = home() / "policies" / (content_hash(*map(str, self.fingerprint.items())) + ".yaml")
         if path.is_file():
             try:
