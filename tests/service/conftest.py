@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from simdx.service.app import create_app
+from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
+from simdx.service.registry import Registry
 
 PANEL = "oral-lesions"
 TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks after a bite."
@@ -27,6 +29,16 @@ def make_config(folder: Path, **changes: object) -> ServiceConfig:
         token_file=folder / "tokens.json",
     )
     return replace(config, **changes)  # type: ignore[arg-type]
+
+
+@cache
+def _registry() -> Registry:
+    return Registry(ServiceConfig(panels={PANEL: None}))
+
+
+def create_app(config: ServiceConfig) -> FastAPI:
+    """An application on the panel that was loaded once for all tests."""
+    return application.create_app(config, _registry())
 
 
 @pytest.fixture(scope="session")

@@ -12,13 +12,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service.app import create_app
 from simdx.service.audit import AuditKey, AuditStore, open_store
 from simdx.service.audit.migrate import migrate, migrations, version_of
 from simdx.service.audit.sqlite import SqliteDatabase
 from tests.service import audit_checks
 from tests.service.audit_checks import KEY, entry
-from tests.service.conftest import PANEL, TEXT, URL, make_config
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
 
 
 @pytest.fixture

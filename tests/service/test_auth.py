@@ -11,10 +11,9 @@ from starlette.testclient import TestClient
 
 from simdx.errors import BadInput
 from simdx.service import auth
-from simdx.service.app import create_app
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig, is_loopback
-from tests.service.conftest import PANEL, TEXT, make_config
+from tests.service.conftest import PANEL, TEXT, create_app, make_config
 
 Guarded = tuple[TestClient, str, str, TokenFile]
 

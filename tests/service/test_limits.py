@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from simdx.service.app import create_app
 from simdx.service.config import Limits
 from simdx.service.gate import Gate
 from simdx.service.meters import Meters
-from tests.service.conftest import PANEL, TEXT, URL, make_config
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
 
 LIMITS = Limits(
     body_bytes=20_000, text_characters=1_000, texts=4, seconds=0.4, body_seconds=0.2, waiting_texts=3,

@@ -35,8 +35,11 @@ DESCRIPTION = (
 )
 
 
-def create_app(config: ServiceConfig) -> FastAPI:
-    """Load panels, banks and models, open the audit log, and put the routes around them."""
+def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastAPI:
+    """Load panels, banks and models, open the audit log, and put the routes around them.
+
+    A registry loaded before for the same panels can be given, so that several applications share it.
+    """
     tokens = TokenFile(Path(config.token_file)) if config.tokens_needed else None
     if tokens is not None and not tokens.list():
         raise BadInput(
@@ -52,7 +55,7 @@ def create_app(config: ServiceConfig) -> FastAPI:
     elif config.keep_text:
         raise BadInput("--keep-text needs an audit log: leave out --audit none")
     meters = Meters()
-    registry = Registry(config)
+    registry = registry or Registry(config)
     limits = config.limits
     batcher = Batcher(
         registry.get, (lambda entries: audit.append(entries)) if audit else (lambda entries: None), meters,

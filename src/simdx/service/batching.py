@@ -46,6 +46,7 @@ class Ask:
     observed: Observations | None = None
     draws: int = 0
     explain: bool = True  # the sentences that matter and the flip: most of an answer's cost
+    alone: bool = False  # an ask that takes long shares no call, so that others get their turn between
 
     @property
     def key(self) -> tuple[str, str, bytes, float, bool]:
@@ -149,7 +150,7 @@ class Batcher:
         batch, texts = [first], len(first.ask.texts)
         key = first.ask.key
         kept: deque[_Job] = deque()
-        while self._jobs and texts < self._batch_texts:
+        while self._jobs and texts < self._batch_texts and not first.ask.alone:
             job = self._jobs.popleft()
             if job.ask.key == key and texts + len(job.ask.texts) <= self._batch_texts:
                 batch.append(job)

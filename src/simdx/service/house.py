@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -57,9 +58,20 @@ class House:
     ) -> Told:
         classifier = self.classifier_for(panel, method, texts)
         chosen: Prior = classifier.prior(prior or None)
-        return await self.batcher.ask(
-            Ask(panel, method, chosen, tuple(texts), caller.name, request_id(request), kind, None, draws)
-        )
+        # Only the default method explains an answer in about a millisecond; others take up to a third of a
+        # second for a case, which one text may cost and a batch may not.
+        usual = method == self.registry.methods[0]
+        ask = Ask(
+            panel, method, chosen, tuple(texts), caller.name, request_id(request), kind, None, draws,
+            explain=usual or len(texts) == 1, alone=not usual,
+        )  # fmt: skip
+        return await self.tell(ask)
+
+    async def tell(self, ask: Ask) -> Told:
+        """The engine's answer; a method asked for the first time is fitted beside the engine, not in it."""
+        if not self.registry.is_fitted(ask.panel, ask.method):
+            await asyncio.to_thread(self.registry.get, ask.panel, ask.method)
+        return await self.batcher.ask(ask)
 
     def record(self, entries: Sequence[Entry]) -> None:
         if self.audit is not None:

@@ -52,15 +52,23 @@ class Registry:
             )
         return self._loaded(panel)
 
+    def is_fitted(self, panel: str, method: str) -> bool:
+        return (panel, method) in self._fitted
+
     def get(self, panel: str, method: str) -> Classifier:
-        """Called in the engine's thread: fitting a method may take a second."""
+        """The fitted classifier; the first call for a method may take a second."""
         base = self.check(panel, method)
+        found = self._fitted.get((panel, method))
+        if found is not None:
+            return found
         with self._lock:
             if (panel, method) not in self._fitted:
-                self._fitted[panel, method] = Classifier(
-                    self._sources[panel], self._config.panels[self._sources[panel]], method=method,
-                    embedder=base.embedder,
-                )  # fmt: skip
+                source = self._sources[panel]
+                fitted = Classifier(
+                    source, self._config.panels[source], method=method, embedder=base.embedder
+                )
+                _warm(fitted)
+                self._fitted[panel, method] = fitted
             return self._fitted[panel, method]
 
     def _loaded(self, name: str) -> Classifier:

@@ -37,6 +37,10 @@ def _object(description: str) -> dict[str, Any]:
 @router.post(
     "/v1/classify",
     summary="Posterior, uncertainty, decision and evidence for one case or several",
+    description=(
+        "Each answer is what `simdx classify --json` prints. With several texts and a method other than the "
+        "default, `sentences` and `flip` are null."
+    ),
     tags=["classify"],
     responses={
         200: {
@@ -96,8 +100,9 @@ async def reinfer(
     ask = Ask(
         kept.panel, body.method, classifier.prior(body.prior or None), kept.observations.texts, caller.name,
         request_id(request), "explore", kept.observations, body.draws, body.explain,
+        alone=body.explain and body.method != house.registry.methods[0],
     )  # fmt: skip
-    return _explored(house, request, observation, await house.batcher.ask(ask))
+    return _explored(house, request, observation, await house.tell(ask))
 
 
 def _explored(house: House, request: Request, name: str, told: Any) -> Response:

@@ -42,7 +42,9 @@ MethodField = Annotated[str, Field(max_length=40, description="A method of GET /
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    """Strict: a number is not a string, and true is not 1."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class ClassifyBody(Body):
@@ -50,6 +52,7 @@ class ClassifyBody(Body):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 EXAMPLE_CLASSIFY,
@@ -80,7 +83,9 @@ class ExploreBody(Body):
     """A case to look at under several priors."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"panel": "oral-lesions", "text": EXAMPLE_TEXT}]}
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"panel": "oral-lesions", "text": EXAMPLE_TEXT}]},
     )
 
     panel: PanelField
@@ -94,7 +99,9 @@ class ReinferBody(Body):
     """Another prior for a case observed before."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}, "draws": 100}]}
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}, "draws": 100}]},
     )
 
     prior: PriorField = None
@@ -110,6 +117,7 @@ class FeedbackBody(Body):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [{"answer": "3f2b8c1e9a7d4f60b5c2d1e0f9a8b7c6.0", "label": "oral mucocele"}]
         },
@@ -133,6 +141,7 @@ class FhirBody(Body):
 
     model_config = ConfigDict(
         extra="forbid",
+        strict=True,
         json_schema_extra={
             "examples": [
                 {"panel": "oral-lesions", "text": EXAMPLE_TEXT, "subject": {"reference": "Patient/example"}}

@@ -1,0 +1,235 @@
+"""CDS Hooks 2.0 by its rules: discovery, invocation with each kind of prefetch, cards, feedback."""
+
+from __future__ import annotations
+
+import base64
+import re
+import uuid
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.service.cds_text import find_text
+from tests.service.conftest import PANEL, TEXT
+from tests.service.test_fhir import check_assessment
+
+VIEW = f"/cds-services/{PANEL}-patient-view"
+SELECT = f"/cds-services/{PANEL}-order-select"
+
+
+def note(text: str = TEXT, **changes: object) -> dict:
+    data = base64.b64encode(text.encode()).decode()
+    attachment = {"contentType": "text/plain; charset=utf-8", "data": data}
+    return {
+        "resourceType": "DocumentReference", "id": "n1", "status": "current", "date": "2026-01-01T00:00:00Z",
+        "content": [{"attachment": attachment}], **changes,
+    }  # fmt: skip
+
+
+def bundle(*resources: dict) -> dict:
+    return {"resourceType": "Bundle", "type": "searchset", "entry": [{"resource": r} for r in resources]}
+
+
+QUESTIONS = {
+    "resourceType": "QuestionnaireResponse", "id": "q1", "status": "completed", "authored": "2026-01-01",
+    "item": [
+        {"linkId": "1", "text": "What is it?", "answer": [{"valueString": "a bluish swelling of the lip"}]},
+        {"linkId": "2", "text": "Painful?", "answer": [{"valueBoolean": False}]},
+        {"linkId": "3", "item": [{"linkId": "3.1", "text": "Size", "answer": [
+            {"valueQuantity": {"value": 8, "unit": "mm"}}]}]},
+    ],
+}  # fmt: skip
+CONDITION = {
+    "resourceType": "Condition", "id": "c1", "code": {"text": "Swelling of the lower lip"},
+    "note": [{"text": "Soft, bluish, came after a bite."}],
+}  # fmt: skip
+
+
+def invocation(hook: str = "patient-view", **changes: object) -> dict:
+    context = {"userId": "Practitioner/1", "patientId": "42"}
+    if hook == "order-select":
+        order = {"resourceType": "ServiceRequest", "id": "o1", "status": "draft"}
+        context |= {"selections": ["ServiceRequest/o1"], "draftOrders": bundle(order)}
+    return {
+        "hook": hook, "hookInstance": str(uuid.uuid4()), "context": context,
+        "prefetch": {"documents": note()}, **changes,
+    }  # fmt: skip
+
+
+def test_discovery(client: TestClient) -> None:
+    reply = client.get("/cds-services")
+    assert reply.status_code == 200
+    services = reply.json()["services"]
+    assert {(s["hook"], s["id"]) for s in services} == {
+        ("patient-view", f"{PANEL}-patient-view"), ("order-select", f"{PANEL}-order-select"),
+    }  # fmt: skip
+    for service in services:
+        assert service["description"]
+        assert all(isinstance(v, str) for v in service["prefetch"].values())
+        for query in service["prefetch"].values():
+            tokens = re.findall(r"\{\{(.*?)\}\}", query)
+            assert tokens == ["context.patientId"]
+
+
+def check_card(card: dict) -> None:
+    assert 0 < len(card["summary"]) < 140
+    assert card["indicator"] in {"info", "warning", "critical"}
+    assert card["source"]["label"]
+    uuid.UUID(card["uuid"])
+    assert card["selectionBehavior"] in {"at-most-one", "any"}  # required with suggestions
+    for suggestion in card["suggestions"]:
+        assert suggestion["label"]
+        for action in suggestion["actions"]:
+            assert action["type"] in {"create", "update", "delete"}
+            assert action["description"]
+            check_assessment(action["resource"])
+    for link in card["links"]:
+        assert link["type"] in {"absolute", "smart"}
+        assert link["url"].startswith("http://127.0.0.1")
+        assert link["label"]
+    for reason in card["overrideReasons"]:
+        assert reason["code"]
+        assert reason["system"]
+        assert reason["display"]
+
+
+@pytest.mark.parametrize(("path", "hook"), [(VIEW, "patient-view"), (SELECT, "order-select")])
+def test_a_card_carries_posterior_uncertainty_decision_and_link(
+    client: TestClient, path: str, hook: str
+) -> None:
+    reply = client.post(path, json=invocation(hook))
+    assert reply.status_code == 200
+    (card,) = reply.json()["cards"]
+    check_card(card)
+    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
+    assert answer["label"] in card["summary"]
+    for label in answer["posterior"]:
+        assert label in card["detail"]
+    assert answer["decision"]["reason"] in card["detail"]
+    assert "aleatoric" in card["detail"]
+    assert "None of these" in card["detail"]
+    assessment = card["suggestions"][0]["actions"][0]["resource"]
+    assert assessment["subject"] == {"reference": "Patient/42"}
+    assert assessment["basis"] == [{"reference": "DocumentReference/n1"}]
+
+
+def test_an_abstaining_card_says_why(client: TestClient) -> None:
+    far = note("The gearbox of the lorry leaks oil onto the road near the harbour bridge.")
+    (card,) = client.post(VIEW, json=invocation(prefetch={"documents": far})).json()["cards"]
+    check_card(card)
+    assert "Abstains" in card["detail"]
+    assert card["indicator"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("prefetch", "kind", "said"),
+    [
+        ({"documents": note()}, "DocumentReference", TEXT),
+        ({"documents": bundle(note())}, "DocumentReference", TEXT),
+        ({"documents": None, "responses": QUESTIONS}, "QuestionnaireResponse", "Painful?: no"),
+        ({"responses": bundle(QUESTIONS)}, "QuestionnaireResponse", "Size: 8 mm"),
+        ({"conditions": CONDITION}, "Condition", "Soft, bluish, came after a bite."),
+        ({"a": CONDITION, "b": QUESTIONS, "c": note()}, "DocumentReference", TEXT),
+        (
+            {"a": note("old", date="2020-01-01"), "b": note("new", date="2026-01-01")},
+            "DocumentReference",
+            "new",
+        ),
+    ],
+)
+def test_text_is_found_in_every_kind_of_prefetch(prefetch: dict, kind: str, said: str) -> None:
+    found = find_text(prefetch)
+    assert found is not None
+    assert found.kind == kind
+    assert said in found.text
+
+
+def _attached(**attachment: object) -> dict:
+    return note(content=[{"attachment": attachment}])
+
+
+@pytest.mark.parametrize(
+    "prefetch",
+    [
+        {"documents": bundle()},
+        {"documents": note("   ")},
+        {"documents": note(status="superseded")},
+        {"documents": _attached(contentType="text/plain", url="http://fhir.example/Binary/1")},
+        {"documents": _attached(contentType="application/pdf", data="JVBERi0=")},
+        {"documents": _attached(contentType="text/plain", data="%%% not base64")},
+        {"documents": _attached(contentType="text/plain; charset=nonsense", data="YQ==")},
+        {"documents": _attached(contentType="text/plain", data="/////w==")},
+        {"documents": {"resourceType": "DocumentReference", "content": "no list"}},
+        {"patient": {"resourceType": "Patient", "id": "42"}},
+        {"odd": 5, "list": [1], "text": "x", "bundle": {"resourceType": "Bundle", "entry": {}}},
+    ],
+)
+def test_a_prefetch_without_text_gives_no_cards(client: TestClient, prefetch: dict) -> None:
+    reply = client.post(VIEW, json=invocation(prefetch=prefetch))
+    assert (reply.status_code, reply.json()) == (200, {"cards": []})
+
+
+def test_html_notes_lose_their_tags() -> None:
+    html = "<style>p{}</style><body><p>A soft&nbsp;swelling</p><script>x()</script><p>of the lip</p></body>"
+    data = base64.b64encode(html.encode()).decode()
+    found = find_text({"d": _attached(contentType="text/html", data=data)})
+    assert found is not None
+    assert " ".join(found.text.split()) == "A soft swelling of the lip"
+
+
+def test_deep_questionnaires_end() -> None:
+    item: dict = {"linkId": "x", "text": "q", "answer": [{"valueString": "deep"}]}
+    for _ in range(200):
+        item = {"linkId": "x", "item": [item]}
+    assert find_text({"r": {"resourceType": "QuestionnaireResponse", "item": [item]}}) is None
+
+
+@pytest.mark.parametrize("prefetch", [None, {}, {"documents": None, "conditions": None}])
+def test_a_missing_prefetch_is_a_failed_precondition(client: TestClient, prefetch: object) -> None:
+    reply = client.post(VIEW, json=invocation(prefetch=prefetch))
+    assert (reply.status_code, reply.json()["type"]) == (412, "urn:simdx:problem:missing-prefetch")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hook": "order-sign"}, {"hook": "order-select"}, {"hookInstance": "not a uuid"}, {"context": {}},
+        {"context": {"userId": "Practitioner/1"}}, {"fhirServer": "not a url"}, {"prefetch": [1]},
+    ],
+)  # fmt: skip
+def test_a_call_that_breaks_the_rules_is_refused(client: TestClient, change: dict) -> None:
+    assert client.post(VIEW, json={**invocation(), **change}).status_code == 422
+
+
+def test_order_select_needs_its_context_and_the_right_service(client: TestClient) -> None:
+    body = invocation("order-select")
+    assert client.post(VIEW, json=body).status_code == 422
+    for missing in ("selections", "draftOrders"):
+        context = {k: v for k, v in body["context"].items() if k != missing}
+        assert client.post(SELECT, json={**body, "context": context}).status_code == 422
+    assert client.post("/cds-services/nothing", json=invocation()).status_code == 404
+
+
+def test_feedback_is_recorded_without_the_users_words(client: TestClient) -> None:
+    (card,) = client.post(VIEW, json=invocation()).json()["cards"]
+    overridden = {
+        "card": card["uuid"], "outcome": "overridden", "outcomeTimestamp": "2026-01-01T10:00:00Z",
+        "overrideReason": {"reason": {"code": "other-diagnosis", "system": "urn:simdx:override-reason"},
+                           "userComment": "Mrs Quatermass disagrees"},
+    }  # fmt: skip
+    accepted = {
+        "card": card["uuid"], "outcome": "accepted", "outcomeTimestamp": "2026-01-01T10:00:00+01:00",
+        "acceptedSuggestions": [{"id": card["suggestions"][0]["uuid"]}],
+    }  # fmt: skip
+    assert client.post(f"{VIEW}/feedback", json={"feedback": [overridden, accepted]}).status_code == 200
+    records = client.get("/v1/audit", params={"kind": "cds-feedback", "limit": 2}).json()["records"]
+    assert {r["answer"]["outcome"] for r in records} == {"accepted", "overridden"}
+    assert {r["about"] for r in records} == {f"{uuid.UUID(card['uuid']).hex}.0"}
+    assert "Quatermass" not in str(records)
+    for wrong in ({"outcome": "accepted", "acceptedSuggestions": []}, {"outcome": "ignored"},
+                  {"outcomeTimestamp": "yesterday"}, {"card": "x"}):  # fmt: skip
+        assert (
+            client.post(f"{VIEW}/feedback", json={"feedback": [{**overridden, **wrong}]}).status_code == 422
+        )
+    unknown = {**overridden, "card": str(uuid.uuid4())}
+    assert client.post(f"{VIEW}/feedback", json={"feedback": [unknown]}).status_code == 404

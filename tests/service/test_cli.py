@@ -1,0 +1,167 @@
+"""`simdx serve`, `simdx token` and `simdx audit` as a user runs them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from simdx.cli.main import run
+from simdx.service.audit import AuditKey, open_store
+from tests.service.audit_checks import entry
+
+
+def simdx(*args: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """One command in this process: what it printed, and how it ended."""
+    out, err = io.StringIO(), io.StringIO()
+    threads = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
+    )
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name, value in {**threads, "SIMDX_HOME": str(home)}.items():
+            patch.setenv(name, value)
+        with pytest.raises(SystemExit) as ended:
+            run(list(args))
+    return subprocess.CompletedProcess(list(args), int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A service folder with three records, one of them with its text."""
+    folder = tmp_path / "service"
+    folder.mkdir()
+    key = AuditKey.from_file(folder / "audit.key", create=True)
+    for i in (1, 2, 3):
+        store = open_store(f"sqlite:///{folder / 'audit.sqlite3'}", key, keep_text=i == 3)
+        store.append([entry(i, text=f"case {i}")])
+        store.close()
+    return tmp_path
+
+
+def test_verify_holds_and_then_does_not(log: Path) -> None:
+    done = simdx("audit", "verify", "--json", home=log)
+    assert done.returncode == 0
+    verdict = json.loads(done.stdout)
+    assert (verdict["ok"], verdict["records"]) == (True, 3)
+    assert simdx("audit", "verify", "--head", verdict["head"], home=log).returncode == 0
+    assert simdx("audit", "verify", "--head", "0" * 64, home=log).returncode == 1
+    import sqlite3
+
+    connection = sqlite3.connect(log / "service" / "audit.sqlite3")
+    with connection:
+        connection.execute("UPDATE records SET caller = 'nobody' WHERE seq = 2")
+    connection.close()
+    broken = simdx("audit", "verify", home=log)
+    assert broken.returncode == 1
+    assert broken.stderr.count("\n") == 1
+    assert "record 2" in broken.stderr
+
+
+def test_export_can_be_verified_elsewhere_and_shows_tampering(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "export.jsonl"
+    done = simdx("audit", "export", "--out", str(out), "--json", home=log)
+    assert json.loads(done.stdout)["records"] == 3
+    assert out.stat().st_mode & 0o777 == 0o600
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert all("text" not in row for row in rows)
+    elsewhere = ("audit", "verify", "--from", str(out), "--key", str(log / "service" / "audit.key"))
+    assert simdx(*elsewhere, home=tmp_path / "other").returncode == 0
+    rows[1]["answer"] = rows[1]["answer"].replace("0.9", "0.8")
+    out.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert simdx(*elsewhere, home=tmp_path / "other").returncode == 1
+    with_text = simdx("audit", "export", "--with-text", home=log)
+    assert [json.loads(line)["text"] for line in with_text.stdout.splitlines()] == [None, None, "case 3"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("audit", "verify"), ("audit", "export"), ("audit", "verify", "--from", "absent.jsonl"),
+        ("token", "new", "a/b"), ("token", "new", "x", "--scope", "root"), ("token", "revoke", "nobody"),
+        ("serve", "--host", "0.0.0.0", "--port", "0", "--panel", "oral-lesions"),
+        ("serve", "--port", "70000"), ("serve", "--port", "0", "--panel", "nothing"),
+        ("serve", "--port", "0", "--panel", "oral-lesions", "--audit", "mysql://x"),
+        ("serve", "--port", "0", "--panel", "oral-lesions", "--cors-origin", "*"),
+        ("serve", "--port", "0", "--public-url", "ftp://x"), ("serve", "--host", "999.1.1.1"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_exit_2(args: tuple[str, ...], tmp_path: Path) -> None:
+    done = simdx(*args, home=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("simdx: ")
+    assert done.stdout == ""
+
+
+def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
+    made = json.loads(
+        simdx("token", "new", "clinic", "--scope", "admin", "--days", "3", "--json", home=tmp_path).stdout
+    )
+    assert made["token"].startswith(f"sdx_{made['id']}_")
+    listed = simdx("token", "list", "--json", home=tmp_path).stdout
+    assert made["token"] not in listed
+    assert json.loads(listed)["tokens"][0]["scopes"] == ["admin"]
+    assert simdx("token", "revoke", "clinic", home=tmp_path).returncode == 0
+    assert json.loads(simdx("token", "list", "--json", home=tmp_path).stdout)["tokens"][0]["revoked"]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    environment = {**os.environ, "SIMDX_HOME": str(tmp_path)}
+    command = [
+        sys.executable,
+        "-m",
+        "simdx",
+        "serve",
+        "--port",
+        "0",
+        "--panel",
+        "oral-lesions",
+        "--access-log",
+    ]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    address = None
+    for line in process.stderr:
+        if found := re.search(r"(http://127\.0\.0\.1:\d+)", line):
+            address = found.group(1)
+            break
+    assert address is not None
+    yield process, address
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    process.stderr.close()
+
+
+def test_a_running_service_answers_logs_no_text_and_ends_in_order(
+    running: tuple[subprocess.Popen[str], str], tmp_path: Path
+) -> None:
+    process, address = running
+    body = json.dumps({"panel": "oral-lesions", "text": "A bluish lip, says Quatermass."}).encode()
+    request = urllib.request.Request(f"{address}/v1/classify", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request) as reply:
+        assert json.load(reply)["panel"] == "oral-lesions"
+        assert "server" not in {k.lower() for k in reply.headers}
+    busy = simdx("serve", "--port", address.rsplit(":", 1)[1], home=tmp_path)
+    assert busy.returncode == 2
+    assert "cannot listen" in busy.stderr
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 0
+    assert process.stderr is not None
+    log = process.stderr.read()
+    assert "/v1/classify 200" in log
+    assert "Quatermass" not in log
+    assert "Traceback" not in log
+    verdict = simdx("audit", "verify", "--json", home=tmp_path)
+    assert json.loads(verdict.stdout)["records"] == 1
