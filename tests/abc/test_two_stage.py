@@ -1,4 +1,4 @@
-"""The two-stage engine is the exact one where the search misses nothing, and close to it where it does."""
+"""The two-stage engine is exact about what it shortlists and close about the rest."""
 
 from __future__ import annotations
 
@@ -7,41 +7,28 @@ import pytest
 
 from simdx.abc import exact
 from simdx.abc.prior import Prior
-from simdx.abc.two_stage import LargeBank, two_stage
+from simdx.abc.two_stage import ByClassMeans, LargeBank, two_stage
 from simdx.errors import BadInput
 from simdx.types import Float, Int
 
 K, M, D, N = 60, 25, 32, 40
 
 
-class Everything:
-    """A search that misses nothing; `asked` remembers how many it was asked for."""
+class Fixed:
+    """A stage one that says the same of every case."""
 
-    def __init__(self, vectors: Float) -> None:
-        self.vectors = vectors
-        self.asked: list[int] = []
+    def __init__(self, labels: list[int]) -> None:
+        self._labels = np.array(labels)
 
-    def nearest(self, observations: Float, count: int) -> tuple[Int, Float]:
-        self.asked.append(count)
-        cosine = observations @ self.vectors.T
-        rows = np.argsort(-cosine, axis=1, kind="stable")[:, :count]
-        return rows, np.take_along_axis(cosine, rows, axis=1)
-
-
-class Forgetful(Everything):
-    """Leaves the last quarter of its places empty."""
-
-    def nearest(self, observations: Float, count: int) -> tuple[Int, Float]:
-        rows, cosine = super().nearest(observations, count)
-        rows[:, -(count // 4) :] = -1
-        return rows, cosine
+    def labels(self, observations: Float, count: int, bonus: Float) -> Int:
+        return np.tile(self._labels[:count], (len(observations), 1))
 
 
 @pytest.fixture
 def problem():
     rng = np.random.default_rng(5)
     centres = rng.normal(size=(K, D))
-    label = rng.permutation(np.repeat(np.arange(K), rng.integers(M // 2, M, size=K)))
+    label = np.sort(np.repeat(np.arange(K), rng.integers(M // 2, M, size=K)))
     unit = lambda x: (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)  # noqa: E731
     bank = unit(centres[label] + rng.normal(size=(label.size, D)))
     z = unit(centres[rng.integers(K, size=N)] + rng.normal(size=(N, D)))
@@ -54,84 +41,93 @@ def distance(a: Float, b: Float) -> Float:
     return 0.5 * np.abs(a - b).sum(axis=1)
 
 
-@pytest.mark.parametrize("populations", [2, 6, 10])
-def test_hard_is_exact_when_the_search_is(problem, populations: int) -> None:
+@pytest.mark.parametrize("kernel", ["soft", "hard"])
+@pytest.mark.parametrize("populations", [3, 8])
+def test_exact_when_every_label_is_shortlisted(problem, kernel, populations: int) -> None:
     bank, label, z, priors = problem
     large = LargeBank.prepare(bank, label, K)
     for prior in priors:
         ours = two_stage(
-            large, Everything(bank), z, prior, kernel="hard", populations=populations, nearest=16, chunk=7
+            large, ByClassMeans(large), z, prior, kernel=kernel, populations=populations, shortlisted=K
         )
-        reference = exact.multinomial(bank, label, K, z, prior, kernel="hard", populations=populations)
-        assert np.allclose(ours.probabilities, reference.probabilities, atol=1e-6)
-        assert np.allclose(ours.effective_simulations, reference.effective_simulations, rtol=1e-4)
+        reference = exact.multinomial(bank, label, K, z, prior, kernel=kernel, populations=populations)
+        assert np.allclose(ours.probabilities, reference.probabilities, atol=1e-5)
+        assert np.allclose(ours.effective_simulations, reference.effective_simulations, rtol=1e-3)
         assert np.allclose(ours.tolerance, reference.tolerance, atol=1e-5)
 
 
-def test_hard_asks_for_more_where_the_prior_rules_out_what_was_found(problem) -> None:
-    bank, label, z, _ = problem
-    only = np.zeros(K)
-    only[3] = 1.0
-    search = Everything(bank)
-    large = LargeBank.prepare(bank, label, K)
-    ours = two_stage(large, search, z, Prior(only, K), kernel="hard", populations=3, nearest=8)
-    assert max(search.asked) > min(search.asked)
-    assert np.allclose(ours.probabilities[:, 3], 1.0)
+def test_bank_rows_may_come_in_any_order(problem) -> None:
+    bank, label, z, priors = problem
+    shuffled = np.random.default_rng(1).permutation(len(label))
+    one = LargeBank.prepare(bank, label, K)
+    other = LargeBank.prepare(bank[shuffled], label[shuffled], K)
+    ours = [two_stage(b, ByClassMeans(b), z, priors[1], shortlisted=10).probabilities for b in (one, other)]
+    assert np.allclose(ours[0], ours[1], atol=1e-5)
 
 
-def test_soft_is_exact_when_everything_is_found(problem) -> None:
+def test_shortlisted_labels_keep_their_exact_odds(problem) -> None:
     bank, label, z, priors = problem
     large = LargeBank.prepare(bank, label, K)
-    for prior in priors:
-        ours = two_stage(large, Everything(bank), z, prior, nearest=len(label))
-        reference = exact.multinomial(bank, label, K, z, prior)
-        assert np.allclose(ours.probabilities, reference.probabilities, atol=1e-5)
-        assert np.allclose(ours.effective_simulations, reference.effective_simulations, rtol=1e-3)
+    chosen = [30, 41, 52, 25]
+    ours = two_stage(large, Fixed(chosen), z, priors[1], shortlisted=4).probabilities[:, chosen]
+    reference = exact.multinomial(bank, label, K, z, priors[1]).probabilities[:, chosen]
+    assert np.allclose(
+        ours / ours.sum(1, keepdims=True), reference / reference.sum(1, keepdims=True), atol=1e-5
+    )
 
 
-def test_soft_is_exact_when_the_sample_holds_the_rest(problem) -> None:
+def test_more_shortlisted_labels_mean_less_error_and_the_far_field_pays(problem) -> None:
     bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K, sampled=M)
-    ours = two_stage(large, Everything(bank), z, priors[1], nearest=30)
-    reference = exact.multinomial(bank, label, K, z, priors[1])
-    assert np.allclose(ours.probabilities, reference.probabilities, atol=1e-5)
+    large = LargeBank.prepare(bank, label, K)
+    reference = exact.multinomial(bank, label, K, z, priors[0], bandwidth=0.1).probabilities
+
+    def error(shortlisted: int, far_field: bool = True) -> float:
+        ours = two_stage(
+            large, ByClassMeans(large), z, priors[0], bandwidth=0.1, shortlisted=shortlisted,
+            far_field=far_field,
+        )  # fmt: skip
+        return float(distance(ours.probabilities, reference).mean())
+
+    errors = [error(count) for count in (4, 12, 36)]
+    assert errors == sorted(errors, reverse=True)
+    assert error(12) < 0.5 * error(12, far_field=False)
 
 
-def test_the_far_field_is_unbiased_and_lessens_the_error(problem) -> None:
+def test_impossible_labels_get_nothing_and_are_not_shortlisted(problem) -> None:
     bank, label, z, priors = problem
-    wide = 0.3  # a kernel so wide that what is not found matters
-    reference = exact.multinomial(bank, label, K, z, priors[0], bandwidth=wide).probabilities
-    search = Everything(bank)
-
-    def answer(seed: int, far_field: bool = True) -> Float:
-        large = LargeBank.prepare(bank, label, K, sampled=3, seed=seed)
-        return two_stage(
-            large, search, z, priors[0], bandwidth=wide, nearest=100, far_field=far_field
-        ).probabilities
-
-    without = distance(answer(0, far_field=False), reference).mean()
-    draws = np.stack([answer(seed) for seed in range(60)])
-    each = np.mean([distance(draw, reference).mean() for draw in draws])
-    together = distance(draws.mean(axis=0), reference).mean()
-    assert each < 0.6 * without
-    # Independent errors average out as 1/sqrt(60) = .13; a ratio's own bias is left, far below that.
-    assert together < 0.2 * each
+    large = LargeBank.prepare(bank, label, K)
+    with np.errstate(divide="ignore"):
+        bonus = (0.05 * np.log(priors[1])).astype(np.float32)
+    assert ByClassMeans(large).labels(z, 10, bonus).min() >= 20
+    for kernel in ("soft", "hard"):
+        ours = two_stage(large, ByClassMeans(large), z, priors[1], kernel=kernel, shortlisted=10)
+        assert np.all(ours.probabilities[:, :20] == 0)
+        assert np.allclose(ours.probabilities.sum(1), 1)
 
 
-def test_places_the_search_left_empty_count_for_nothing(problem) -> None:
+def test_where_nothing_possible_is_shortlisted_the_answer_is_the_prior(problem) -> None:
     bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K, sampled=M)
-    ours = two_stage(large, Forgetful(bank), z, priors[0], nearest=40)
-    reference = exact.multinomial(bank, label, K, z, priors[0])
-    assert np.allclose(ours.probabilities, reference.probabilities, atol=1e-5)
+    large = LargeBank.prepare(bank, label, K)
+    ours = two_stage(large, Fixed([0, 1]), z, priors[1], shortlisted=2, far_field=False)
+    assert np.allclose(ours.probabilities, priors[1])
+    assert np.all(ours.effective_simulations == 0)
+
+
+def test_cases_do_not_depend_on_their_neighbours(problem) -> None:
+    bank, label, z, priors = problem
+    large = LargeBank.prepare(bank, label, K)
+    together = two_stage(large, ByClassMeans(large), z, priors[0], shortlisted=10).probabilities
+    for i in (0, 17):
+        alone = two_stage(large, ByClassMeans(large), z[i : i + 1], priors[0], shortlisted=10).probabilities
+        assert np.allclose(alone[0], together[i], atol=1e-5)
 
 
 def test_what_cannot_be_asked(problem) -> None:
     bank, label, z, priors = problem
     large = LargeBank.prepare(bank, label, K)
     with pytest.raises(BadInput, match="no kernel"):
-        two_stage(large, Everything(bank), z, priors[0], kernel="round")  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="at least one neighbour"):
-        two_stage(large, Everything(bank), z, priors[0], nearest=0)
+        two_stage(large, ByClassMeans(large), z, priors[0], kernel="round")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="at least one label"):
+        two_stage(large, ByClassMeans(large), z, priors[0], shortlisted=0)
     with pytest.raises(BadInput, match="no simulations"):
         LargeBank.prepare(bank, label, K + 1)

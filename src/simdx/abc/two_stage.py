@@ -1,207 +1,196 @@
-"""M-SMC for large label sets: find the simulations near a case first, then be exact about those.
+"""M-SMC for large label sets: shortlist labels first, then be exact about those.
 
-A bank of ten thousand labels holds a million simulations, and almost all of them are far from any one
-case. An approximate neighbour search (injected: numerics know no library) hands over the nearest few
-hundred with their cosines; what follows is `multinomial`'s own arithmetic on them.
+A bank of ten thousand labels holds a million simulations, and comparing a case with each of them is what
+an exact answer costs. Stage one picks the labels that matter for a case (how is injected: by class means
+here, or by an approximate search over simulations). Stage two is exact inside: every simulation of those
+labels is compared. The labels left out are many, so what they hold together is not negligible and is not
+dropped:
 
-hard  The answer needs the nearest 2^-T of prior mass and nothing else, so it is exact whenever the search
-      missed none of those; where too little mass was found the search is asked for more.
-soft  Far simulations count little each, but there are many of them: with K labels their sum is not
-      negligible. A fixed random sample of each label's simulations stands for those that were not
-      found, weighted by how many it stands for. The sum is unbiased, and its variance small, because the
-      terms that could be large were found.
+soft  Their kernel sum is taken from their class mean, exp(cos(mean) / h), times a factor found on the
+      shortlisted labels of the same case, where both the sum and its stand-in are known.
+hard  Only the nearest 2^-T of prior mass counts; it is looked for among the shortlisted simulations.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
 
-from simdx.abc.atoms import check_observations, chunk_size, label_mass, similarity
+from simdx.abc.atoms import check_observations, label_mass, similarity
 from simdx.abc.multinomial import _keep_fraction
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Posterior
 
-NEAREST = 512
-SAMPLED = 4  # simulations per label that stand for those not found
-NOTHING = -2.0  # a cosine no vector has: marks a place the search left empty
+SHORTLISTED = 128
+NOTHING = np.float32(-2.0)  # a cosine no vector has: pads labels with fewer simulations than the largest
+ENTRIES_AT_ONCE = 1 << 24
 
 
-class Neighbours(Protocol):
-    """Approximate nearest rows of a bank."""
+class Shortlist(Protocol):
+    """Stage one."""
 
-    def nearest(self, observations: Float, count: int) -> tuple[Int, Float]:
-        """(rows, cosines), each (N, count), nearest first; row -1 where fewer were found."""
+    def labels(self, observations: Float, count: int, bonus: Float) -> Int:
+        """(N, count) different labels of each row that matter most.
+
+        `bonus` (1 or N, K) is to be added to a label's cosine: h times its log prior, -inf where it is
+        impossible.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LargeBank:
-    """A bank's labels with its far field: which rows stand for each label, and where they lie."""
+    """A label-sorted bank with its class means."""
 
-    label_index: Int  # (n,)
+    vectors: Float  # (n, d) float32
+    starts: Int  # (K,)
     counts: Int  # (K,)
-    sample: Int  # (m,) rows of the bank, label-sorted
-    sample_vectors: Float  # (m, d)
-    starts: Int  # (K,) where each label's sample begins
-    place: Int  # (n,) position of a row in the sample, or -1
+    means: Float  # (K, d) float32
 
     @classmethod
-    def prepare(
-        cls, vectors: Float, label_index: Int, n_labels: int, *, sampled: int = SAMPLED, seed: int = 0
-    ) -> LargeBank:
+    def prepare(cls, vectors: Float, label_index: Int, n_labels: int) -> LargeBank:
         counts = np.bincount(label_index, minlength=n_labels)
         if (counts == 0).any():
             raise BadInput("a label has no simulations in the bank; every label needs at least one")
-        rng = np.random.default_rng([seed, 0x25])
-        order = np.lexsort((rng.random(len(label_index)), label_index))  # by label, at random within
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        sample = order[rank < sampled]
-        place = np.full(len(label_index), -1)
-        place[sample] = np.arange(len(sample))
-        held = np.minimum(counts, sampled)
-        return cls(
-            np.asarray(label_index),
-            counts,
-            sample,
-            np.ascontiguousarray(vectors[sample], dtype=np.float32),
-            np.cumsum(held) - held,
-            place,
-        )
+        rows = np.ascontiguousarray(vectors, dtype=np.float32)
+        if np.any(np.diff(label_index) < 0):
+            rows = rows[np.argsort(label_index, kind="stable")]
+        starts = np.cumsum(counts) - counts
+        means = np.add.reduceat(rows, starts, axis=0, dtype=np.float32) / counts[:, None]
+        return cls(rows, starts, counts, means.astype(np.float32))
 
     @property
     def n_labels(self) -> int:
         return int(self.counts.size)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ByClassMeans:
+    """The labels whose class means are nearest: K comparisons instead of n."""
+
+    bank: LargeBank
+
+    def labels(self, observations: Float, count: int, bonus: Float) -> Int:
+        score = similarity(observations, self.bank.means) + bonus
+        if count >= score.shape[1]:
+            return np.broadcast_to(np.arange(score.shape[1]), score.shape)
+        return np.argpartition(-score, count, axis=1)[:, :count]
+
+
 def two_stage(
     bank: LargeBank,
-    neighbours: Neighbours,
+    shortlist: Shortlist,
     observations: Float,
     prior: Prior | Float,
     *,
     kernel: Literal["soft", "hard"] = "soft",
     bandwidth: float = 0.05,
     populations: int = 5,
-    nearest: int = NEAREST,
+    shortlisted: int = SHORTLISTED,
     far_field: bool = True,
-    chunk: int | None = None,
 ) -> Posterior:
-    """As `multinomial` (fractional boundary), from the `nearest` simulations the search finds."""
+    """As `multinomial` (fractional boundary), exact for the `shortlisted` labels of each case."""
     if kernel not in ("soft", "hard"):
         raise BadInput(f"there is no kernel '{kernel}'; choose soft or hard")
-    if nearest < 1:
-        raise BadInput("the search must look for at least one neighbour")
-    z = check_observations(observations, bank.sample_vectors.shape[1])
+    if shortlisted < 1:
+        raise BadInput("at least one label must be shortlisted")
+    z = check_observations(observations, bank.vectors.shape[1])
     prior_row, mass = label_mass(prior, bank.n_labels, z.shape[0], None)
+    count = min(shortlisted, bank.n_labels)
     out = np.empty((z.shape[0], bank.n_labels))
     effective, reached = np.empty(z.shape[0]), np.empty(z.shape[0])
-    step = chunk_size(max(len(bank.sample), nearest, bank.n_labels), chunk=chunk)
+    step = max(1, ENTRIES_AT_ONCE // max(count * int(bank.counts.max()), bank.n_labels))
     for start in range(0, z.shape[0], step):
         part = slice(start, start + step)
-        own = np.broadcast_to(mass if mass.shape[0] == 1 else mass[part], (len(z[part]), bank.n_labels))
+        own = mass if mass.shape[0] == 1 else mass[part]
+        with np.errstate(divide="ignore"):
+            log_mass = np.log(own)
+        labels = shortlist.labels(z[part], count, (bandwidth * log_mass).astype(np.float32))
+        cosine = _inside(bank, z[part], labels)
         if kernel == "soft":
-            result = _soft(bank, neighbours, z[part], own, bandwidth, nearest, far_field)
+            far = similarity(z[part], bank.means) if far_field else None
+            result = _soft(bank, labels, cosine, far, log_mass, bandwidth)
         else:
-            result = _hard(bank, neighbours, z[part], own, 0.5**populations, nearest)
+            result = _hard(bank, labels, cosine, own, 0.5**populations)
         out[part], effective[part], reached[part] = result
     nothing = effective == 0
-    if nothing.any():  # every neighbour had a label the prior rules out
+    if nothing.any():  # every shortlisted label is one the prior rules out
         out[nothing] = np.broadcast_to(prior_row, out.shape)[nothing]
     return Posterior(out, effective, reached)
 
 
-def _found(
-    bank: LargeBank, neighbours: Neighbours, z: Float, mass: Float, count: int
-) -> tuple[Int, Float, Int, Float]:
-    """(rows, cosines, labels, masses) of the nearest; a place left empty has no mass."""
-    rows, cosine = neighbours.nearest(z, count)
-    empty = rows < 0
-    label = bank.label_index[np.where(empty, 0, rows)]
-    each = np.take_along_axis(mass, label, axis=1) / bank.counts[label]
-    return rows, np.where(empty, NOTHING, cosine), label, np.where(empty, 0.0, each)
-
-
-def _label_sums(label: Int, values: Float, n_labels: int) -> Float:
-    cases = label.shape[0]
-    flat = (np.arange(cases)[:, None] * n_labels + label).ravel()
-    sums = np.bincount(flat, weights=values.ravel(), minlength=cases * n_labels).astype(np.float64)
-    return sums.reshape(cases, n_labels)
+def _inside(bank: LargeBank, z: Float, labels: Int) -> Float:
+    """(N, L, M) cosines with every simulation of each case's labels; one product per label, not per case."""
+    cosine = np.full((*labels.shape, int(bank.counts.max())), NOTHING, dtype=np.float32)
+    flat = labels.ravel()
+    order = np.argsort(flat, kind="stable")
+    edges = np.flatnonzero(np.diff(flat[order], prepend=-1, append=bank.n_labels))
+    for first, last in pairwise(edges):
+        label = flat[order[first]]
+        case, slot = np.divmod(order[first:last], labels.shape[1])
+        start, count = bank.starts[label], bank.counts[label]
+        cosine[case, slot, :count] = z[case] @ bank.vectors[start : start + count].T
+    return cosine
 
 
 def _soft(
-    bank: LargeBank,
-    neighbours: Neighbours,
-    z: Float,
-    mass: Float,
-    bandwidth: float,
-    nearest: int,
-    far_field: bool,
+    bank: LargeBank, labels: Int, cosine: Float, far: Float | None, log_mass: Float, bandwidth: float
 ) -> tuple[Float, Float, Float]:
-    count = min(nearest, bank.label_index.size)
-    rows, cosine, label, each = _found(bank, neighbours, z, mass, count)
-    far = similarity(z, bank.sample_vectors) if far_field else None
-    top = cosine.max(axis=1, keepdims=True)
+    counts = bank.counts[labels]
+    top = cosine.max(axis=2)
+    weight = np.exp((cosine - top[:, :, None]) / np.float32(bandwidth))  # padding: far below any cosine
+    sums, squares = weight.sum(axis=2, dtype=np.float64), np.einsum("nlm,nlm->nl", weight, weight)
+    # The logarithm of each label's mean kernel, and of what one of its simulations carries squared.
+    inside = top / bandwidth + np.log(sums / counts)
+    log_kernel = np.full((len(labels), bank.n_labels), -np.inf)
     if far is not None:
-        top = np.maximum(top, far.max(axis=1, keepdims=True))
-    weight = np.exp((cosine - top) / bandwidth) * each
-    by_label = _label_sums(label, weight, bank.n_labels)
-    squares = np.sum(weight**2, axis=1)
-    if far is not None:
-        there = (rows >= 0).astype(float)
-        far_sums, far_squares = _far_field(bank, rows, label, there, far, top, bandwidth)
-        share = mass / bank.counts
-        by_label += far_sums * share
-        squares += np.sum(far_squares * share**2, axis=1)
-    total = by_label.sum(axis=1)
-    some = total > 0
-    posterior = by_label / np.where(some, total, 1.0)[:, None]
-    effective = np.where(some, total**2 / np.where(squares > 0, squares, 1.0), 0.0)
-    return posterior, effective, np.full(total.size, bandwidth)
-
-
-def _far_field(
-    bank: LargeBank, rows: Int, label: Int, there: Float, far: Float, top: Float, bandwidth: float
-) -> tuple[Float, Float]:
-    """(N, K) kernel sums, and sums of their squares, over the simulations the search did not find."""
-    weight = np.exp((far - top.astype(np.float32)) / np.float32(bandwidth))
-    case, column = np.nonzero(there)
-    place = bank.place[rows[case, column]]
-    known = place >= 0
-    weight[case[known], place[known]] = 0.0  # found: counted exactly already
-    found = _label_sums(label, there, bank.n_labels)
-    found_in_sample = np.zeros_like(found)
-    np.add.at(found_in_sample, (case[known], label[case[known], column[known]]), 1.0)
-    held = np.diff(np.append(bank.starts, len(bank.sample)))
-    left, stand_in = bank.counts - found, held - found_in_sample
-    scale = np.divide(left, stand_in, out=np.zeros_like(found), where=stand_in > 0)
-    sums = np.add.reduceat(weight, bank.starts, axis=1) * scale
-    return sums, np.add.reduceat(weight**2, bank.starts, axis=1) * scale
+        stand_in = far.astype(np.float64) / bandwidth
+        known = np.take_along_axis(stand_in, labels, axis=1)
+        log_kernel = stand_in + _log_sum(inside) - _log_sum(known)
+    np.put_along_axis(log_kernel, labels, inside, axis=1)
+    score = log_kernel + log_mass
+    best = score.max(axis=1, keepdims=True)
+    some = np.isfinite(best[:, 0])
+    unnormalised = np.exp(score - np.where(np.isfinite(best), best, 0.0))
+    total = unnormalised.sum(axis=1)
+    posterior = unnormalised / np.where(some, total, 1.0)[:, None]
+    # A label's share is carried evenly by its simulations where they were not looked at.
+    per_label = np.broadcast_to(1.0 / bank.counts, posterior.shape).copy()
+    np.put_along_axis(per_label, labels, squares / sums**2, axis=1)
+    carried = np.sum(posterior**2 * per_label, axis=1)
+    effective = np.where(some, 1 / np.where(carried > 0, carried, 1.0), 0.0)
+    return posterior, effective, np.full(len(labels), bandwidth)
 
 
 def _hard(
-    bank: LargeBank, neighbours: Neighbours, z: Float, mass: Float, target: float, nearest: int
+    bank: LargeBank, labels: Int, cosine: Float, mass: Float, target: float
 ) -> tuple[Float, Float, Float]:
-    n = bank.label_index.size
-    posterior = np.empty((len(z), bank.n_labels))
-    effective, reached = np.empty(len(z)), np.empty(len(z))
-    todo = np.arange(len(z))
-    count = min(n, max(nearest, int(np.ceil(1.05 * target * n)) + 8))
-    while todo.size:
-        _, cosine, label, each = _found(bank, neighbours, z[todo], mass[todo], count)
-        kept, last = _keep_fraction(cosine.astype(np.float64), each, target)
-        # Done when the mass suffices and the boundary's block of ties ends inside what was looked at.
-        done = ((each.sum(axis=1) >= target) & (last < count - 1)) | (count >= n)
-        where, kept = todo[done], kept[done]
-        total = kept.sum(axis=1)
-        some = total > 0
-        safe = np.where(some, total, 1.0)
-        posterior[where] = _label_sums(label[done], kept, bank.n_labels) / safe[:, None]
-        squares = np.einsum("ij,ij->i", kept, kept)
-        effective[where] = np.where(some, total**2 / np.where(some, squares, 1.0), 0.0)
-        reached[where] = 1 - cosine[np.arange(todo.size), last][done]
-        todo, count = todo[~done], min(n, 2 * count)
-    return posterior, effective, reached
+    cases, width = len(labels), cosine.shape[1] * cosine.shape[2]
+    share = np.take_along_axis(np.broadcast_to(mass, (cases, bank.n_labels)), labels, axis=1)
+    each = np.repeat(share / bank.counts[labels], cosine.shape[2], axis=1)
+    value = cosine.reshape(cases, width)
+    each = np.where(value > NOTHING, each, 0.0)
+    order = np.argsort(-value, axis=1)
+    value = np.take_along_axis(value, order, axis=1).astype(np.float64)
+    kept, last = _keep_fraction(value, np.take_along_axis(each, order, axis=1), target)
+    label = np.take_along_axis(np.repeat(labels, cosine.shape[2], axis=1), order, axis=1)
+    flat = (np.arange(cases)[:, None] * bank.n_labels + label).ravel()
+    sums = np.bincount(flat, weights=kept.ravel(), minlength=cases * bank.n_labels)
+    total = kept.sum(axis=1)
+    some = total > 0
+    squares = np.einsum("ij,ij->i", kept, kept)
+    return (
+        sums.reshape(cases, bank.n_labels) / np.where(some, total, 1.0)[:, None],
+        np.where(some, total**2 / np.where(some, squares, 1.0), 0.0),
+        1 - value[np.arange(cases), last],
+    )
+
+
+def _log_sum(rows: Float) -> Float:
+    """log sum exp along a row, kept as a column."""
+    top = rows.max(axis=1, keepdims=True)
+    return top + np.log(np.exp(rows - top).sum(axis=1, keepdims=True))

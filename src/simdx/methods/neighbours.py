@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from simdx.abc.two_stage import LargeBank
 from simdx.errors import MissingExtra
 from simdx.types import Float, Int
 
 SMALL = 10_000  # rows below which looking at all of them is as fast
-TRAINING_ROWS_PER_CELL = 64
+TRAINING_ROWS_PER_CELL = 32
 
 
 class FaissNeighbours:
@@ -28,7 +29,7 @@ class FaissNeighbours:
         except ImportError:
             raise MissingExtra("--engine two-stage", "scale") from None
         n, width = vectors.shape
-        self.cells = cells or int(4 * np.sqrt(n))
+        self.cells = cells or int(2 * np.sqrt(n))
         self.probes = probes or max(8, self.cells // 32)
         rows = np.ascontiguousarray(vectors, dtype=np.float32)
         self._index: Any
@@ -45,6 +46,34 @@ class FaissNeighbours:
             self._keep_centres = centres  # faiss holds it by pointer
         self._index.add(rows)
 
+    def set_probes(self, probes: int) -> None:
+        """Look into so many cells from now on."""
+        self.probes = probes
+        if hasattr(self._index, "nprobe"):
+            self._index.nprobe = probes
+
     def nearest(self, observations: Float, count: int) -> tuple[Int, Float]:
         cosine, rows = self._index.search(np.ascontiguousarray(observations, dtype=np.float32), count)
         return rows, np.minimum(cosine, 1.0)
+
+
+class BySimulations:
+    """A stage one for `abc.two_stage`: the labels whose simulations the search finds nearest.
+
+    Where it finds fewer labels than are wanted, class means name the rest.
+    """
+
+    def __init__(self, bank: LargeBank, neighbours: FaissNeighbours, nearest: int = 512) -> None:
+        self._bank, self._neighbours, self._nearest = bank, neighbours, nearest
+        self._label_index = np.repeat(np.arange(bank.n_labels), bank.counts)
+
+    def labels(self, observations: Float, count: int, bonus: Float) -> Int:
+        rows, cosine = self._neighbours.nearest(observations, self._nearest)
+        label = self._label_index[np.maximum(rows, 0)]
+        score = observations @ self._bank.means.T - 4.0  # below every label that was found
+        found = np.where(rows < 0, -np.inf, cosine)
+        np.maximum.at(score, (np.arange(len(rows))[:, None], label), found)
+        score = score + bonus
+        if count >= score.shape[1]:
+            return np.broadcast_to(np.arange(score.shape[1]), score.shape)
+        return np.argpartition(-score, count, axis=1)[:, :count]

@@ -1,8 +1,8 @@
-"""`--engine two-stage`: M-SMC over thousands of labels, through an approximate neighbour search.
+"""`--engine two-stage`: M-SMC over thousands of labels.
 
 The space and kernel are those of `--engine exact`, which it approximates; docs/scaling.md has the measured
-error. Typicality goes through a search as well: against every simulation it would cost more than the
-answer.
+error. Typicality goes through an approximate search: against every simulation it would cost more than the
+answer. Its reference goes through the same search, so that what the search misses cancels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.abc.two_stage import LargeBank, two_stage
+from simdx.abc.two_stage import ByClassMeans, LargeBank, two_stage
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, Settings
 from simdx.methods.neighbours import FaissNeighbours
@@ -56,15 +56,12 @@ class TwoStage:
             raise BadInput("an absolute tolerance has no two-stage form: use --engine exact")
         self._settings = settings
         self._space = Space.fit(material.embedded, centre=False)
-        self._bank = LargeBank.prepare(
-            self._space.bank, self._space.label_index, self._space.n_labels, seed=settings.seed
-        )
-        self._neighbours = FaissNeighbours(self._space.bank)
+        self._bank = LargeBank.prepare(self._space.bank, self._space.label_index, self._space.n_labels)
 
     def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
         settings = self._settings
         posterior = two_stage(
-            self._bank, self._neighbours, self._space.transform(observations.vectors), prior,
+            self._bank, ByClassMeans(self._bank), self._space.transform(observations.vectors), prior,
             kernel=settings.kernel or "hard", bandwidth=settings.bandwidth or BANDWIDTH,
             populations=settings.populations,
         )  # fmt: skip
