@@ -21,7 +21,8 @@ from simdx.simulators.retry import RetryPolicy
 from tests.simulators.faults import FaultyServer
 
 pytestmark = pytest.mark.slow
-PATIENT = RetryPolicy(attempts=10, first_wait=0.05, longest_wait=1.0)
+# More attempts than there are faults: while others wait for the model, one request may meet them all.
+PATIENT = RetryPolicy(attempts=30, first_wait=0.05, longest_wait=0.5)
 
 
 @pytest.fixture(scope="module")
