@@ -16,9 +16,7 @@ from simdx.types import Float
 
 
 def density(alpha: Float, statistic: Float) -> Float:
-    return (
-        gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1) + ((alpha - 1) * statistic).sum(axis=1)
-    )
+    return gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1) + ((alpha - 1) * statistic).sum(axis=1)
 
 
 @pytest.mark.parametrize("prior", [Prior.uniform(3), Prior(np.array([0.7, 0.3, 0.0]), 3.0)])

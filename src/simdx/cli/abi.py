@@ -32,7 +32,6 @@ def train(
     prior_conditioned: Annotated[
         bool, typer.Option("--prior-conditioned", help="Take any prior at test time.")
     ] = False,
-    prior: options.PriorOption = None,
     populations: options.Populations = 5,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the network; default: where --method abi looks for it.")
@@ -47,10 +46,7 @@ def train(
     json: options.AsJson = False,
 ) -> None:
     """Train a network on simulated text (or on unlabelled cases) to answer as D-SMC does."""
-    if prior_conditioned and prior:
-        raise BadInput("--prior-conditioned takes any prior at test time: leave out --prior")
     material = _material(panel, bank, embedder, allow_remote)
-    fixed = None if prior_conditioned else options.make_prior(material.panel.names, prior, None, None)
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out {out} is a file: give a folder")
     vectors = None
@@ -72,7 +68,6 @@ def train(
             learning_rate=learning_rate,
             seed=seed,
         ),
-        prior=fixed,
         vectors=vectors,
         source="bank" if vectors is None else Path(observations).name,
         on_progress=_Live(),
