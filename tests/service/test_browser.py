@@ -27,7 +27,8 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-dev-shm-usage", "--disable-component-update", "--disable-sync", "--no-first-run", "--window-size=1280,1600",
+    "--disable-dev-shm-usage", "--disable-component-update", "--disable-sync", "--no-first-run",
+    "--window-size=1280,1600",
 )  # fmt: skip
 WAIT = 60.0
 ULCER = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -32,13 +32,20 @@ def abi(json: options.AsJson = False) -> None:
 
 
 @app.command()
-def service(json: options.AsJson = False) -> None:
+def service(
+    seconds: Annotated[float, typer.Option(help="How long to send requests.")] = 30.0,
+    clients: Annotated[int, typer.Option(help="How many send at once.")] = 64,
+    requests: Annotated[
+        int | None, typer.Option(help="Send this many instead, however long it takes.")
+    ] = None,
+    json: options.AsJson = False,
+) -> None:
     """Requests per second, latency and memory of the HTTP service."""
-    _run("service", json)
+    _run("service", json, seconds=seconds, clients=clients, requests=requests)
 
 
-def _run(name: str, json: bool) -> None:
-    result: dict[str, Any] = importlib.import_module(f"simdx.bench.{name}").run()
+def _run(name: str, json: bool, **chosen: Any) -> None:
+    result: dict[str, Any] = importlib.import_module(f"simdx.bench.{name}").run(**chosen)
     if json:
         print_json(result)
         return
