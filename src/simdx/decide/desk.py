@@ -330,6 +330,9 @@ class Desk:
 
         Where it is, a flip follows from one answer; where it is not, each is checked with the method.
         """
+        hard = self._settings.method == "m-smc" and self._settings.kernel != "soft"
+        if hard or self._settings.method == "d-smc":
+            return False  # near their own texts such methods look proportional: they are one-sided there
         bank, k = self._material.bank, len(self._material.panel.names)
         rows = np.concatenate([np.flatnonzero(bank.label_index == i)[:2] for i in range(k)])[:16]
         texts = tuple(bank.texts[int(i)] for i in rows)

@@ -2,8 +2,8 @@
 
 Only the leading label's prior is moved, the others keep their proportions. Where the in-class posterior is
 prior times likelihood, its odds give the likelihoods and the flip follows from them alone. Not every method
-is of that form (a hard tolerance moves with the prior), so the result is checked with the method itself
-just above and just below, and where that fails the flip is found by bisection on the method.
+is of that form (a hard tolerance moves with the prior, D-SMC averages over a simplex): there the method
+itself is asked on the way down from the present prior, and the first crossing bisected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from simdx.types import Float
 FAR = 40.0  # log odds beyond which a prior is certainty
 EXACT = (60, 40)  # points scanned and halvings, where an answer is a handful of multiplications
 ASKED = (10, 12)  # the same where the method itself must answer
-CHECK = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ def find_flip(
 ) -> Flip | None:
     """The flip of one answer, or None when no other label is possible.
 
-    `answer(prior)` is the posterior (K,) the decision uses under another prior; without it the form
-    prior times likelihood is taken on trust.
+    `answer(prior)` is the posterior (K,) the decision uses under another prior; it is left out where the
+    method is known to be prior times likelihood.
     """
     others = np.where(np.arange(len(prior)) == leading, 0.0, prior)
     if others.sum() <= 0 or prior[leading] <= 0:
@@ -68,11 +67,8 @@ def find_flip(
         return moved
 
     now = math.log(prior[leading]) - math.log(others.sum())
-    found = _nearest(closed, leading, now, *EXACT)
     if answer is None:
-        return found
-    if found is not None and _holds(found, leading, lambda share: int(answer(at(share)).argmax())):
-        return found
+        return _nearest(closed, leading, now, *EXACT)
     return _nearest(lambda share: int(answer(at(share)).argmax()), leading, now, *ASKED)
 
 
@@ -96,13 +92,6 @@ def _nearest(
         middle = (low + high) / 2
         low, high = (low, middle) if winner(_share(middle)) == leading else (middle, high)
     return Flip(winner(_share(low)), _share(high))
-
-
-def _holds(flip: Flip, leading: int, winner: Callable[[float], int]) -> bool:
-    if flip.prior >= 1:
-        return False
-    odds = math.log(flip.prior) - math.log1p(-flip.prior)
-    return winner(_share(odds + CHECK)) == leading and winner(_share(odds - CHECK)) == flip.label
 
 
 def _share(log_odds: float) -> float:
