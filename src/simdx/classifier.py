@@ -353,7 +353,7 @@ class Classifier:
         settings, names = self.settings, self.panel.names
         space = self._space if settings.method != "m-smc" else Space.fit(self.material.embedded, centre=False)
         places = space.transform(observations.vectors)
-        distance = 1 - places @ space.bank.T
+        distance: Float = 1 - places @ space.bank.T
         shares = None
         if isinstance(self._infer, Recipe):
             shares = self._infer.weights(observations, prior)

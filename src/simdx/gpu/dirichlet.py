@@ -15,7 +15,7 @@ import torch
 from simdx.abc.prior import Prior
 from simdx.abc.simplex import log_dirichlet
 from simdx.gpu.multinomial import HOST_CHUNK, LOG2_E
-from simdx.types import Float
+from simdx.types import Float, Int
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -89,7 +89,7 @@ def dirichlet(
 ) -> SimplexAnswer:
     """As `simdx.abc.exact.dirichlet`, on a torch device. A (N, K) prior is answered per distinct row."""
     n = len(observations)
-    groups: list[tuple[Prior, Float | slice]]
+    groups: list[tuple[Prior, Int | slice]]
     if isinstance(prior, Prior):
         groups = [(prior, slice(0, n))]
     else:

@@ -26,6 +26,8 @@ from simdx.methods.memo import LastBatch
 from simdx.types import EmbeddedBank, Float, Int
 
 LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
+BANDWIDTH = 0.07  # of the kernel
+KERNEL_SHARE = 1.0  # weight of the kernel's log-likelihood beside the summary's
 PENALTY = 0.1  # of the logistic regression, on unit vectors
 SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
 
@@ -53,13 +55,14 @@ class Comparison:
         *,
         bandwidth: float,
         self_consistent: bool,
+        penalty: float = PENALTY,
     ) -> Comparison:
         space = Space.fit(bank, centre=True)
         lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows])
         joint = join(lexical.bank, space.bank)
         label = space.label_index
-        logistic = fit_logistic(lexical.bank, label, bank.n_labels, PENALTY)
-        bias = np.zeros(bank.n_labels)
+        logistic = fit_logistic(lexical.bank, label, bank.n_labels, penalty)
+        bias: Float = np.zeros(bank.n_labels)
         if self_consistent:
             bias = self_consistent_bias(joint, label, bank.n_labels, bandwidth)
         return cls(space, lexical, joint, label, bank.n_labels, logistic, bandwidth, bias)

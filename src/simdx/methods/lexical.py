@@ -25,8 +25,10 @@ from simdx.types import Float
 SHORTEST, LONGEST = 3, 5
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
+LARGEST_FOLD = 12_000_000  # entries of the folded map, 48 MB; a larger one is not made
 REMEMBERED_WORDS = 50_000
 _WORD = re.compile(r"[^\W\d_]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")  # at a space, so that no word is cut
 
 
 def _grams(word: str) -> list[str]:
@@ -55,8 +57,10 @@ class Lexicon:
 
     def _make_rows(self, texts: Sequence[str]) -> csr_matrix:
         ends, columns, values = [0], [], []
+        # An explanation asks about one text with each sentence left out: sentences repeat within a batch.
+        seen: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for text in texts:
-            found, value = self._row(text)
+            found, value = self._row(text, seen)
             columns.append(found)
             values.append(value)
             ends.append(ends[-1] + len(found))
@@ -65,17 +69,33 @@ class Lexicon:
             return csr_matrix(shape)
         return csr_matrix((np.concatenate(values), np.concatenate(columns), ends), shape=shape)
 
-    def _row(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        counts = Counter(_words(text))
+    def _row(
+        self, text: str, seen: dict[str, tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        parts = []
+        for sentence in _SENTENCE_END.split(text):
+            if sentence not in seen:
+                seen[sentence] = self._counted(sentence)
+            parts.append(seen[sentence])
+        # Counting over the whole vocabulary is faster than sorting the grams of one text.
+        counted = np.bincount(
+            np.concatenate([columns for columns, _ in parts]),
+            weights=np.concatenate([times for _, times in parts]),
+            minlength=len(self._idf),
+        )
+        column = np.flatnonzero(counted)
+        value = (1 + np.log(counted[column])) * self._idf[column]
+        return column, value / max(float(np.linalg.norm(value)), 1e-12)
+
+    def _counted(self, sentence: str) -> tuple[np.ndarray, np.ndarray]:
+        """The sentence's grams and how often its words bring each."""
+        counts = Counter(_words(sentence))
         parts = [self._of_word(word) for word in counts]
         if not parts:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
-        weight = np.repeat(np.fromiter(counts.values(), float, len(parts)), [len(p) for p in parts])
-        column, place = np.unique(np.concatenate(parts), return_inverse=True)
-        value = (
-            (1 + np.log(np.bincount(place, weights=weight))) * self._idf[column] if len(column) else weight
-        )
-        return column, value / max(float(np.linalg.norm(value)), 1e-12)
+        times = np.repeat(np.fromiter(counts.values(), float, len(parts)), [len(p) for p in parts])
+        columns, place = np.unique(np.concatenate(parts), return_inverse=True)
+        return columns, np.bincount(place, weights=times) if len(columns) else np.zeros(0)
 
     def _of_word(self, word: str) -> np.ndarray:
         known = self._columns_of.get(word)
@@ -108,6 +128,15 @@ class LexicalSpace:
         keep = value > 1e-6 * max(float(value[-1]), 1e-12)
         self._project = vector[:, keep] / np.sqrt(value[keep])
         self._bank_rows = rows
+        self._folded = self._fold() if rows.shape[1] * self._project.shape[1] <= LARGEST_FOLD else None
+
+    def _fold(self) -> tuple[Float, Float, Float]:
+        """Cosine and projection as one affine map of a sparse row, up to its length: the same numbers, in
+        one product of a sparse row with a dense matrix instead of a sparse product and a dense one."""
+        scaled = self._project / self._length[:, None]
+        # Single precision, as everything that compares these rows: half the memory to walk through.
+        weight = np.ascontiguousarray(self._basis.T @ scaled, dtype=np.float32)
+        return weight, scaled.sum(axis=0), (self._mean_square - self._on_mean) @ scaled
 
     @cached_property
     def bank(self) -> Float:
@@ -116,7 +145,16 @@ class LexicalSpace:
 
     def transform(self, texts: Sequence[str]) -> Float:
         """(N, r) other texts in the same coordinates."""
-        return self._cosine(self._lexicon.rows(texts)) @ self._project
+        rows = self._lexicon.rows(texts)
+        if self._folded is None:
+            return self._cosine(rows) @ self._project
+        weight, per_mean, constant = self._folded
+        on_mean, length = self._centred(rows)
+        out = (_product(rows.astype(np.float32), weight) - on_mean[:, None] * per_mean + constant) / length[
+            :, None
+        ]
+        out[np.diff(rows.indptr) == 0] = 0.0
+        return out
 
     def _cosine(self, rows: csr_matrix) -> Float:
         """(N, basis) cosines after the mean is taken out of both sides; 0 for a text of unknown words."""

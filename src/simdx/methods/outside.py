@@ -14,11 +14,10 @@ from scipy.special import expit, logit
 
 from simdx.abc.prior import Prior
 from simdx.methods.base import Material, Observations
-from simdx.methods.comparison import Comparison
+from simdx.methods.comparison import BANDWIDTH, KERNEL_SHARE, Comparison
 from simdx.types import EmbeddedBank, Float
 
-BANDWIDTH = 0.05
-SLOPE, OFFSET = 0.83, 1.31
+SLOPE, OFFSET = 1.03, 1.20
 PRIOR_MASS = 0.05
 
 Outside = Callable[[Observations, Prior], Float]
@@ -40,7 +39,7 @@ def fit_outside(material: Material) -> Outside | None:
 
     def outside(observations: Observations, prior: Prior) -> Float:
         lexical, joint = comparison.observe(observations)
-        score = comparison.summary(lexical) + comparison.kernel(joint)
+        score = comparison.summary(lexical) + KERNEL_SHARE * comparison.kernel(joint)
         best = score[:, :-1][:, prior.probabilities > 0].max(axis=1)
         return expit(SLOPE * (score[:, -1] - best) + OFFSET + logit(PRIOR_MASS))
 

@@ -14,12 +14,11 @@ from simdx.abc import exact
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, Settings
-from simdx.methods.comparison import Comparison
+from simdx.methods.comparison import BANDWIDTH, KERNEL_SHARE, Comparison
 from simdx.types import Float, Posterior, Trace
 
-BANDWIDTH = 0.07
-KERNEL_SHARE = 0.7
-SHARPNESS = 1.85
+# Bandwidth and kernel share belong to the pool and are the same wherever it is used.
+SHARPNESS = 1.5
 
 
 class Recipe:
