@@ -28,7 +28,6 @@ LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the s
 LARGEST_FOLD = 12_000_000  # entries of the folded map, 48 MB; a larger one is not made
 REMEMBERED_WORDS = 50_000
 _WORD = re.compile(r"[^\W\d_]+")
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")  # at a space, so that no word is cut
 
 
 def _grams(word: str) -> list[str]:
@@ -57,10 +56,8 @@ class Lexicon:
 
     def _make_rows(self, texts: Sequence[str]) -> csr_matrix:
         ends, columns, values = [0], [], []
-        # An explanation asks about one text with each sentence left out: sentences repeat within a batch.
-        seen: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         for text in texts:
-            found, value = self._row(text, seen)
+            found, value = self._row(text)
             columns.append(found)
             values.append(value)
             ends.append(ends[-1] + len(found))
@@ -69,33 +66,17 @@ class Lexicon:
             return csr_matrix(shape)
         return csr_matrix((np.concatenate(values), np.concatenate(columns), ends), shape=shape)
 
-    def _row(
-        self, text: str, seen: dict[str, tuple[np.ndarray, np.ndarray]]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        parts = []
-        for sentence in _SENTENCE_END.split(text):
-            if sentence not in seen:
-                seen[sentence] = self._counted(sentence)
-            parts.append(seen[sentence])
-        # Counting over the whole vocabulary is faster than sorting the grams of one text.
-        counted = np.bincount(
-            np.concatenate([columns for columns, _ in parts]),
-            weights=np.concatenate([times for _, times in parts]),
-            minlength=len(self._idf),
-        )
-        column = np.flatnonzero(counted)
-        value = (1 + np.log(counted[column])) * self._idf[column]
-        return column, value / max(float(np.linalg.norm(value)), 1e-12)
-
-    def _counted(self, sentence: str) -> tuple[np.ndarray, np.ndarray]:
-        """The sentence's grams and how often its words bring each."""
-        counts = Counter(_words(sentence))
+    def _row(self, text: str) -> tuple[np.ndarray, np.ndarray]:
+        counts = Counter(_words(text))
         parts = [self._of_word(word) for word in counts]
         if not parts:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
-        times = np.repeat(np.fromiter(counts.values(), float, len(parts)), [len(p) for p in parts])
-        columns, place = np.unique(np.concatenate(parts), return_inverse=True)
-        return columns, np.bincount(place, weights=times) if len(columns) else np.zeros(0)
+        weight = np.repeat(np.fromiter(counts.values(), float, len(parts)), [len(p) for p in parts])
+        column, place = np.unique(np.concatenate(parts), return_inverse=True)
+        value = (
+            (1 + np.log(np.bincount(place, weights=weight))) * self._idf[column] if len(column) else weight
+        )
+        return column, value / max(float(np.linalg.norm(value)), 1e-12)
 
     def _of_word(self, word: str) -> np.ndarray:
         known = self._columns_of.get(word)
@@ -132,7 +113,7 @@ class LexicalSpace:
 
     def _fold(self) -> tuple[Float, Float, Float]:
         """Cosine and projection as one affine map of a sparse row, up to its length: the same numbers, in
-        one product of a sparse row with a dense matrix instead of a sparse product and a dense one."""
+        one product with a dense matrix instead of a sparse product and a dense one."""
         scaled = self._project / self._length[:, None]
         # Single precision, as everything that compares these rows: half the memory to walk through.
         weight = np.ascontiguousarray(self._basis.T @ scaled, dtype=np.float32)
@@ -150,9 +131,8 @@ class LexicalSpace:
             return self._cosine(rows) @ self._project
         weight, per_mean, constant = self._folded
         on_mean, length = self._centred(rows)
-        out = (_product(rows.astype(np.float32), weight) - on_mean[:, None] * per_mean + constant) / length[
-            :, None
-        ]
+        out = rows.astype(np.float32) @ weight - on_mean[:, None] * per_mean + constant
+        out /= length[:, None]
         out[np.diff(rows.indptr) == 0] = 0.0
         return out
 
