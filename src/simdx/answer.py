@@ -75,6 +75,7 @@ class Provenance:
     remote: bool = False
     policy: str = ""
     notes: tuple[str, ...] = ()
+    live: Mapping[str, Any] | None = None  # what fresh simulations cost, for the live and hybrid engines
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,5 +153,6 @@ class Answer:
                 "remote": self.provenance.remote,
                 "policy": self.provenance.policy,
                 "notes": list(self.provenance.notes),
+                "live": None if self.provenance.live is None else dict(self.provenance.live),
             },
         }

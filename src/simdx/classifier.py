@@ -343,6 +343,7 @@ class Classifier:
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
                 notes=considered.notes,
+                live=getattr(self._infer, "usage", None),
             ),
         )
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from simdx.bank.builder import BuildReport, Progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-SMALL_MODEL_MB = 600  # below this a model needs the short wording
 
 
 def build(
@@ -58,6 +57,7 @@ def build(
     from simdx.bank.builder import Limits, build_bank, failed_line
     from simdx.bank.estimate import estimate
     from simdx.bank.plan import BuildSettings
+    from simdx.bank.voice import voice_for
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator, identity_of
 
@@ -127,17 +127,6 @@ def merge(
         print_json({key: manifest[key] for key in ("panel", "labels", "rejected", "hash")})
     else:
         print(f"{out}: {sum(manifest['labels'].values())} descriptions, hash {manifest['hash']}")
-
-
-def voice_for(simulator: str) -> str:
-    """Short wording for small embedded models, full wording for everything else."""
-    from simdx.models.registry import REGISTRY
-
-    if simulator in REGISTRY:
-        return "short" if REGISTRY[simulator].megabytes < SMALL_MODEL_MB else "full"
-    if simulator.endswith(".gguf") and Path(simulator).is_file():
-        return "short" if Path(simulator).stat().st_size < SMALL_MODEL_MB * 1_000_000 else "full"
-    return "full"
 
 
 def _as_json(panel: str, report: BuildReport) -> dict[str, Any]:

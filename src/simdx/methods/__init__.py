@@ -43,7 +43,19 @@ def fit_method(material: Material, settings: Settings) -> Infer:
         from simdx.methods.on_device import check_device
 
         check_device(settings)
+    if settings.engine in ("live", "hybrid"):
+        return _fit_live(material, settings)
     return method_fit(settings.method)(material, settings)
+
+
+def _fit_live(material: Material, settings: Settings) -> Infer:
+    if settings.method not in ("m-smc", "d-smc"):
+        raise BadInput(f"--engine {settings.engine} is a way to run m-smc or d-smc: name one with --method")
+    if settings.budget is not None and settings.budget < 1:
+        raise BadInput(f"--budget is {settings.budget}: give the most simulations a case may cost")
+    from simdx.methods.live import fit_live
+
+    return fit_live(material, settings)
 
 
 def method_fit(name: str) -> Fit:
