@@ -70,7 +70,7 @@ def sample(panel: str, path: Path, method: str, embedder: str | None) -> Sample:
     batch = classifier.infer_batch([row["text"] for row in rows], alarm=True)
     assert batch.alarm is not None
     sure = batch.posterior.max(axis=1) >= CONFIDENT
-    # Entropy's threshold from the same simulated answers as the alarm's.
+    # Entropy's threshold from the same simulated answers as the alarm's: confident and correct.
     _, simulated_truth, answers = classifier.desk._simulated
     assert answers is not None
     right = answers.posterior.argmax(axis=1) == simulated_truth

@@ -8,7 +8,7 @@ import pytest
 from simdx.abc import exact
 from simdx.abc.space import Space
 from simdx.classifier import Classifier
-from simdx.decide.alarm import FLOOR, Alarm, Null, alarm_performance, disagreement, fit_alarm
+from simdx.decide.alarm import FLOOR, Alarm, Null, alarm_performance, banded_nulls, disagreement, fit_alarm
 from simdx.decide.lexical import LexicalSpace
 from simdx.decide.views import Seen, View, build_views, soft_posterior
 from simdx.types import Bank, EmbeddedBank
@@ -101,23 +101,36 @@ def test_a_bias_of_one_view_is_heard_by_another(toy_bank: Bank) -> None:
     mistaken = np.array([[1.0, 0.0, 0.0]], dtype=np.float32)  # where apples lie
     right = np.array([[0.0, 0.0, 1.0]], dtype=np.float32)
     prior = np.full(3, 1 / 3)
-    wrong_one, opinions = alarm.judge(Seen([text], mistaken), np.array([0]), np.array([0.95]), prior)
-    good_one, _ = alarm.judge(Seen([text], right), np.array([2]), np.array([0.95]), prior)
+    apple, engine = np.array([[0.95, 0.025, 0.025]]), np.array([[0.025, 0.025, 0.95]])
+    wrong_one, opinions = alarm.judge(Seen([text], mistaken), apple, prior)
+    good_one, _ = alarm.judge(Seen([text], right), engine, prior)
     assert wrong_one.flag[0]
     assert not good_one.flag[0]
     assert wrong_one.p_value[0] < 0.1 < good_one.p_value[0]
     assert opinions[:, 0].argmax(axis=1).tolist() == [0, 2]
 
 
-def test_doubtful_answers_have_a_null_of_their_own(toy_bank: Bank) -> None:
-    quiet, loud = Null((0.0,) * 101, 50, 0.0), Null((5.0,) * 101, 50, 5.0)
+def test_every_band_of_confidence_has_its_own_null(toy_bank: Bank) -> None:
+    low, high = Null(0.0, (5.0,) * 41, 50, 5.0), Null(0.8, (0.0,) * 41, 50, 0.0)
     view = View("v", toy_bank, 0.1, lambda seen: np.zeros((len(seen.texts), len(toy_bank.texts))))
-    alarm = Alarm((view,), quiet, loud)
-    seen = Seen(["a", "b"], np.zeros((2, 1)))
+    alarm = Alarm((view,), (low, high), own=False)
+    seen = Seen(["a", "b", "c"], np.zeros((3, 1)))
     skewed = np.array([0.1, 0.8, 0.1])  # the views answer this prior, so claiming label 0 scores log 8
-    alarms, _ = alarm.judge(seen, np.array([0, 0]), np.array([0.9, 0.5]), skewed)
-    assert alarms.score == pytest.approx([np.log(8)] * 2)
-    assert alarms.flag.tolist() == [True, False]
+    posterior = np.array([[0.9, 0.05, 0.05], [0.8, 0.1, 0.1], [0.5, 0.25, 0.25]])
+    alarms, _ = alarm.judge(seen, posterior, skewed)
+    assert alarms.score == pytest.approx([np.log(8)] * 3)
+    assert alarms.flag.tolist() == [True, True, False]
+    own = Alarm((view,), (low, high)).judge(seen, posterior, skewed)[0].score
+    assert own == pytest.approx(np.log(8) - np.log([18, 8, 2]))
+
+
+def test_bands_of_too_few_join_their_neighbours() -> None:
+    rng = np.random.default_rng(2)
+    confidence = np.concatenate([np.full(10, 0.5), np.full(40, 0.7), np.full(5, 0.85), np.full(60, 0.99)])
+    nulls = banded_nulls(rng.normal(size=len(confidence)), confidence)
+    assert [(n.confidence, n.n) for n in nulls] == [(0.0, 50), (0.8, 65)]
+    few = banded_nulls(rng.normal(size=5), np.full(5, 0.99))
+    assert [n.n for n in few] == [5]
 
 
 def test_performance_counts_confident_answers_only() -> None:

@@ -71,7 +71,8 @@ def test_packaged_policies_are_those_of_the_shipped_recipe(panel: str) -> None:
     assert packaged.alarm is not None
     assert fresh.alarm is not None
     assert packaged.alarm.bandwidths == fresh.alarm.bandwidths
-    assert packaged.alarm.confident.threshold == pytest.approx(fresh.alarm.confident.threshold, abs=0.02)
+    for kept, found in zip(packaged.alarm.nulls, fresh.alarm.nulls, strict=True):
+        assert kept.threshold == pytest.approx(found.threshold, abs=0.02)
 
 
 def test_a_tuned_policy_is_remembered(private_home: Path, toy_panel: Panel, toy_bank: Bank) -> None:

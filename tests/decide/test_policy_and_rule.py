@@ -239,7 +239,7 @@ def test_bits_that_know_nothing_are_not_used(toy_panel: Panel) -> None:
     from simdx.decide.alarm import Alarm, Null
 
     null = Null.of(rng.normal(size=50))
-    policy = tune_on_simulated(toy_panel, answers, truth, Alarm((), null, null), {})
+    policy = tune_on_simulated(toy_panel, answers, truth, Alarm((), (null,)), {})
     assert policy.thresholds.epistemic_bits is None
     assert policy.thresholds.aleatoric_bits is not None
     assert policy.thresholds.entropy_bits is not None

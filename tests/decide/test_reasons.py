@@ -107,9 +107,14 @@ def test_flip_where_the_posterior_is_not_prior_times_likelihood() -> None:
     assert find_flip(np.array([1.0, 0.0]), 0.0, np.array([1.0, 0.0]), 0) is None
 
 
-@pytest.mark.parametrize("method", ["auto", "m-smc", "d-smc"])
-def test_the_answer_does_flip_there(toy_panel: Panel, toy_bank: Bank, method: str) -> None:
-    c = Classifier(toy_panel, toy_bank, method=method)
+@pytest.mark.parametrize(
+    ("method", "kernel"),
+    [("auto", None), ("m-smc", "hard"), ("m-smc", "soft"), ("d-smc", None), ("bank-logistic", None)],
+)
+def test_the_answer_does_flip_there(
+    toy_panel: Panel, toy_bank: Bank, method: str, kernel: str | None
+) -> None:
+    c = Classifier(toy_panel, toy_bank, method=method, kernel=kernel)
     answer = c.infer(CASE)
     if answer.flip is None:
         assert method == "d-smc"  # a fixed accepted mass need not let go of a label

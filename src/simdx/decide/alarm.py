@@ -2,16 +2,18 @@
 
 A concentrated posterior says that one simulator and one embedding agree with themselves. The alarm asks
 the other views (see `views`) about the label the answer claims. Its score is the log odds of the best other
-label against the claimed one in the views' geometric mean: a sum of evidence, in which a view that has
-seen nothing decisive says nothing and one that finds the claimed label absurd says much.
+label against the claimed one in the views' geometric mean, plus the same log odds in the answer itself: a sum
+of evidence, in which a view that has seen nothing decisive says nothing and one that finds the claimed
+label absurd says much.
 
 The test: under the null hypothesis the claimed label is right. Simulated texts, each judged by views and
 a method that do not hold it, give the score's distribution among *correct* answers, once for confident
 ones and once for the rest, because doubtful answers are contradicted more often even when right. The alarm is
 raised above the (1 − rate) quantile of the distribution the answer belongs to; no labelled case is used.
 
-The score was chosen among nine (mean and largest loss of mass, Jensen–Shannon, Kullback–Leibler, pooled
-margins …) on simulated text alone: confident errors of one bank's kernel on the other bank's descriptions.
+The score was chosen on simulated text alone, among loss of mass, Jensen–Shannon, Kullback–Leibler and pooled
+margins with and without the answer's own: confident errors of one bank's kernel on the other bank's
+descriptions, then confident errors of the cross-fitted method.
 """
 
 from __future__ import annotations
@@ -30,25 +32,28 @@ Bool = NDArray[np.bool_]
 CONFIDENT = 0.8
 RATE = 0.1  # false alarms among correct answers of the same confidence
 FLOOR = 1e-4  # of a view's probability: how much one view may say against a label
-KNOTS = 101
-LEAST_NULL = 30
+BANDS = (0.0, CONFIDENT)  # lower edges, of the probability of the answer's label
+KNOTS = 41
+LEAST_NULL = 30  # simulated answers a band needs, or it joins the one below
 
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """Scores of correct answers on simulated text: quantiles at KNOTS even levels, and their number."""
+    """Scores of correct simulated answers from `confidence` up to the next band: quantiles at KNOTS even
+    levels, and their number."""
 
+    confidence: float
     quantiles: tuple[float, ...]
     n: int
     threshold: float
 
     @classmethod
-    def of(cls, scores: Float, rate: float = RATE) -> Null:
+    def of(cls, scores: Float, confidence: float = 0.0, rate: float = RATE) -> Null:
         n = len(scores)
         rank = min(n, int(np.ceil((n + 1) * (1 - rate))))  # counts the new score itself among n + 1
         threshold = float(np.sort(scores)[rank - 1])
         knots = np.quantile(scores, np.linspace(0, 1, KNOTS))
-        return cls(tuple(round(float(q), 4) for q in knots), n, round(threshold, 4))
+        return cls(confidence, tuple(round(float(q), 4) for q in knots), n, round(threshold, 4))
 
     def p_value(self, score: Float) -> Float:
         """Share of correct simulated answers with at least this score, between knots by interpolation."""
@@ -67,19 +72,23 @@ class Alarms:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Views with the null distributions of their disagreement."""
+    """Views with the null distributions of their disagreement, by rising confidence."""
 
     views: tuple[View, ...]
-    confident: Null
-    doubtful: Null
+    nulls: tuple[Null, ...]
+    own: bool = True  # does the score hold the answer's own log odds? Not where they could not be rehearsed
 
-    def judge(self, seen: Seen, claimed: Int, confidence: Float, prior: Float) -> tuple[Alarms, Float]:
-        """The alarm on each claimed label, and the views' posteriors (V, N, K)."""
+    def judge(self, seen: Seen, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
+        """The alarm on each answer (N, K), and the views' posteriors (V, N, K)."""
         opinions = view_posteriors(self.views, seen, prior)
+        claimed, confidence = posterior.argmax(axis=1), posterior.max(axis=1)
         score = disagreement(opinions, claimed, prior)
-        sure = confidence >= CONFIDENT
-        p = np.where(sure, self.confident.p_value(score), self.doubtful.p_value(score))
-        bar = np.where(sure, self.confident.threshold, self.doubtful.threshold)
+        if self.own:
+            score = score + disagreement(posterior[None], claimed, prior)
+        edges = np.array([null.confidence for null in self.nulls[1:]])
+        band = np.searchsorted(edges, confidence, side="right")
+        p = np.choose(band, [null.p_value(score) for null in self.nulls])
+        bar = np.array([null.threshold for null in self.nulls])[band]
         return Alarms(score, p, score > bar), opinions
 
 
@@ -109,22 +118,35 @@ def fit_alarm(
 ) -> Alarm:
     """Null distributions from simulated texts.
 
-    `posterior` (N, K) is the main method's answer to each of them by a fit that did not hold it. Without
-    it, or with too few confident answers, all texts stand for both nulls: wider, so the alarm is quieter.
+    `posterior` (N, K) is the main method's answer to each of them by a fit that did not hold it. Without it
+    (or with hardly any that is right) the views alone make the score and all texts its null.
     """
     n_labels = len(views[0].bank.labels)
     prior = np.full(n_labels, 1 / n_labels)
     opinions = view_posteriors(views, seen, prior, leave_out=True)
     score = disagreement(opinions, truth, prior)
-    everything = Null.of(score, rate)
-    if posterior is None:
-        return Alarm(tuple(views), everything, everything)
-    right = posterior.argmax(axis=1) == truth
-    sure = posterior.max(axis=1) >= CONFIDENT
-    nulls = []
-    for part in (right & sure, right & ~sure):
-        nulls.append(Null.of(score[part], rate) if part.sum() >= LEAST_NULL else everything)
-    return Alarm(tuple(views), *nulls)
+    right = None if posterior is None else posterior.argmax(axis=1) == truth
+    if posterior is None or right is None or right.sum() < LEAST_NULL:
+        return Alarm(tuple(views), (Null.of(score, 0.0, rate),), own=False)
+    score = score + disagreement(posterior[None], truth, prior)
+    return Alarm(tuple(views), banded_nulls(score[right], posterior[right].max(axis=1), rate))
+
+
+def banded_nulls(score: Float, confidence: Float, rate: float = RATE) -> tuple[Null, ...]:
+    """A null per band of confidence; a band of too few joins the one below, the lowest the one above."""
+    edges = [BANDS[0]]
+    for edge, upper in zip(BANDS[1:], (*BANDS[2:], np.inf), strict=True):
+        inside = ((confidence >= edge) & (confidence < upper)).sum()
+        below = ((confidence >= edges[-1]) & (confidence < edge)).sum()
+        if len(edges) == 1 and below < LEAST_NULL:
+            continue  # nothing to stand on yet: the lowest band grows upwards
+        if inside >= LEAST_NULL:
+            edges.append(edge)
+    ends = (*edges[1:], np.inf)
+    return tuple(
+        Null.of(score[(confidence >= low) & (confidence < high)], low, rate)
+        for low, high in zip(edges, ends, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ POLICY_FILE = "policy.yaml"  # beside a panel file: the policy its maintainer tu
 # Methods that can be fitted again in milliseconds on part of a bank, and asked hundreds of times.
 REFITTED = ("auto", "m-smc", "d-smc", "centroid", "tfidf", "zero-shot", "bank-logistic")
 CHEAP = (*REFITTED, "abi")
+# Methods whose in-class posterior is prior times likelihood, as M-SMC with a soft kernel is.
+PROPORTIONAL = ("auto", "bank-logistic")
 
 Answer = Callable[[Observations, Float], Float]  # (observations, prior (K,)) -> posterior (N, K)
 
@@ -143,7 +145,7 @@ class Desk:
         found_now = "fresh_alarm" in self.__dict__  # the policy was just tuned here
         if stored is not None and not found_now and self.policy.fits(self.fingerprint):
             views = self.views(stored.bandwidths)
-            return Alarm(views, _null(stored.confident), _null(stored.doubtful))
+            return Alarm(views, tuple(_null(n) for n in stored.nulls), stored.own)
         return self.fresh_alarm
 
     @cached_property
@@ -211,7 +213,7 @@ class Desk:
     def alarms(self, observations: Observations, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the views' posteriors (V, N, K)."""
         seen = Seen(observations.texts, observations.vectors)
-        return self.alarm.judge(seen, posterior.argmax(axis=1), posterior.max(axis=1), prior)
+        return self.alarm.judge(seen, posterior, prior)
 
     def consider(
         self,
@@ -324,26 +326,11 @@ class Desk:
         except BadInput:  # an amortised network that was trained for one prior has no other answer
             return None
 
-    @cached_property
+    @property
     def _proportional(self) -> bool:
-        """Is this method's in-class posterior prior times likelihood? Tried once, on the bank's own texts.
-
-        Where it is, a flip follows from one answer; where it is not, each is checked with the method.
-        """
-        hard = self._settings.method == "m-smc" and self._settings.kernel != "soft"
-        if hard or self._settings.method == "d-smc":
-            return False  # near their own texts such methods look proportional: they are one-sided there
-        bank, k = self._material.bank, len(self._material.panel.names)
-        rows = np.concatenate([np.flatnonzero(bank.label_index == i)[:2] for i in range(k)])[:16]
-        texts = tuple(bank.texts[int(i)] for i in rows)
-        shown = Observations(texts, self._material.embedded.vectors[rows], _keys(texts))
-        even, skewed = np.full(k, 1 / k), np.arange(1, k + 1) * 2 / (k * (k + 1))
-        answers = self._answer_with(self._material)(shown)
-        outside = 0.0 if answers.out_of_class is None else answers.out_of_class[:, None]
-        inside = answers.posterior - outside * even  # times a constant of each case
-        expected = inside * skewed
-        expected = (1 - outside) * expected / expected.sum(axis=1, keepdims=True) + outside * skewed
-        return bool(np.allclose(expected, self._answer(shown, skewed), atol=1e-5))
+        """Is this method's in-class posterior prior times likelihood? Then a flip follows from one answer."""
+        soft = self._settings.method == "m-smc" and self._settings.kernel == "soft"
+        return soft or self._settings.method in PROPORTIONAL
 
     def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
         if not self._cheap:
@@ -383,7 +370,7 @@ def _keys(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _null(stored: NullFile) -> Null:
-    return Null(stored.quantiles, stored.n, stored.threshold)
+    return Null(stored.confidence, stored.quantiles, stored.n, stored.threshold)
 
 
 def _at(values: Float | None, i: int) -> float | None:

@@ -48,6 +48,7 @@ class Thresholds:
 
 @dataclass(frozen=True, config=_STRICT)
 class NullFile:
+    confidence: Share
     quantiles: tuple[Finite, ...]
     n: Annotated[int, Field(ge=1)]
     threshold: Finite
@@ -59,8 +60,8 @@ class AlarmFile:
 
     rate: Share
     bandwidths: dict[str, Annotated[float, Field(gt=0)]]
-    confident: NullFile
-    doubtful: NullFile
+    nulls: Annotated[tuple[NullFile, ...], Field(min_length=1)]
+    own: bool = True  # the score holds the answer's own log odds
 
 
 @dataclass(frozen=True, config=_STRICT)

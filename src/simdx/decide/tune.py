@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from simdx.decide.alarm import RATE, Alarm, Null
+from simdx.decide.alarm import RATE, Alarm
 from simdx.decide.conformal import Kind, calibrate
 from simdx.decide.policy import (
     AlarmFile,
@@ -90,11 +90,9 @@ def tune_on_labelled(
 
 
 def alarm_file(alarm: Alarm) -> AlarmFile:
-    def null(n: Null) -> NullFile:
-        return NullFile(n.quantiles, n.n, n.threshold)
-
     widths = {view.name: view.bandwidth for view in alarm.views}
-    return AlarmFile(RATE, widths, null(alarm.confident), null(alarm.doubtful))
+    nulls = tuple(NullFile(n.confidence, n.quantiles, n.n, n.threshold) for n in alarm.nulls)
+    return AlarmFile(RATE, widths, nulls, alarm.own)
 
 
 def largest_entropy(entropy: Float, wrong: Float, risk: float) -> float | None:
