@@ -14,7 +14,7 @@ from typing import Any
 from simdx.abc.live import dirichlet_hybrid, dirichlet_live, multinomial_hybrid, multinomial_live
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.bank.live import LiveSimulations
+from simdx.bank.live import LiveSimulations, Usage
 from simdx.bank.plan import BuildSettings
 from simdx.bank.voice import voice_for
 from simdx.errors import BadInput
@@ -47,16 +47,13 @@ class LiveInference:
         self.usage: dict[str, Any] = {}
 
     def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        before = self._live.usage.as_dict()
+        before = _costs(self._live.usage)
         answer = self._run(observations, prior)
-        after = self._live.usage.as_dict()
-        spent = {
-            k: after[k] - before[k] for k in ("llm_calls", "prompt_tokens", "completion_tokens", "seconds")
-        }  # type: ignore[operator]
+        after = _costs(self._live.usage)
         self.usage = {
             "simulator": self._simulator.id,
             "budget": self._budget,
-            **spent,
+            **{name: after[name] - before[name] for name in after},
             "cases": len(observations.texts),
         }
         return answer
@@ -85,6 +82,15 @@ class LiveInference:
         return dirichlet_hybrid(
             *bank, self._live, z, prior, observations.keys, **common, batch=batch, populations=s.populations
         )
+
+
+def _costs(usage: Usage) -> dict[str, float]:
+    return {
+        "llm_calls": usage.calls,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "seconds": usage.seconds,
+    }
 
 
 def fit_live(material: Material, settings: Settings) -> Infer:
