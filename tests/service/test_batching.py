@@ -15,7 +15,7 @@ from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service.audit.record import Entry
-from simdx.service.batching import Ask, Batcher
+from simdx.service.batching import BUSY, Ask, Batcher
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
 
@@ -31,7 +31,8 @@ class Said:
         return {
             "label": self.text, "posterior": {"a": 1.0}, "entropy_bits": 0.0, "out_of_class": None,
             "typicality": float("nan"), "decision": {"action": "accept", "reason": "r"},
-            "method": "auto", "engine": "exact", "provenance": {**origin, "prior": {"a": 1.0}},
+            "method": "auto", "engine": "exact",
+            "provenance": {**origin, "prior": {"a": 1.0}, "notes": []},
         }  # fmt: skip
 
 
@@ -40,6 +41,7 @@ class Scripted:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, ...]] = []
+        self.explained: list[bool] = []
         self.open = threading.Event()
         self.open.set()
 
@@ -51,6 +53,7 @@ class Scripted:
 
     def infer_observed(self, observations: Observations, prior: Prior, explain: bool) -> list[Said]:
         self.calls.append(observations.texts)
+        self.explained.append(explain)
         return [Said(text) for text in observations.texts]
 
 
@@ -168,6 +171,25 @@ def test_closing_tells_those_who_wait() -> None:
     assert held.answers[0]["label"] == "held"
     assert isinstance(waits, Problem)
     assert waits.kind == "overloaded"
+
+
+def test_a_busy_engine_answers_without_explaining_and_says_so() -> None:
+    async def scenario(batcher: Batcher, scripted: Scripted) -> list[Any]:
+        calm = await batcher.ask(ask("calm"))
+        scripted.open.clear()
+        held = asyncio.create_task(batcher.ask(ask("held")))
+        await asyncio.sleep(0.05)
+        many = [asyncio.create_task(batcher.ask(ask(f"t{i}"))) for i in range(30)]
+        lone = asyncio.create_task(batcher.ask(replace(ask("lone", panel="q"), alone=True)))
+        await asyncio.sleep(0.05)
+        scripted.open.set()
+        return [calm, await held, *await asyncio.gather(*many), await lone]
+
+    (calm, _, first, *_, last, lone), scripted, _ = run(scenario)
+    notes = [t.answers[0]["provenance"]["notes"] for t in (calm, first, last, lone)]
+    assert notes == [[], [BUSY], [], []]  # the last of the queue is again a small matter
+    assert scripted.explained[0]
+    assert not all(scripted.explained)
 
 
 @pytest.mark.parametrize("same", [True, False])

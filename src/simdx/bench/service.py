@@ -3,7 +3,8 @@
 The service runs in a second process on loopback with the default embedder; this process is the load:
 64 clients that each send a request, wait for the answer and send the next, over kept-alive connections.
 Both share the machine's cores, so the load generator does as little as it can: one protocol object a
-client, requests encoded in advance, answers counted by their headers and checked by status.
+client, requests encoded in advance, answers counted by their headers and checked by status. `explained`
+says how many answers came with their sentences: a busy service leaves those out.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def run(
         "rss_end_mb": round(end, 1),
         "direct_cases_per_s": round(direct, 1),
         "requests": len(ordered),
+        "explained": outcome.explained,
         "clients": clients,
         "seconds": round(outcome.seconds, 2),
         "cores": os.cpu_count(),
@@ -105,6 +107,7 @@ def _announced(process: subprocess.Popen[str]) -> tuple[str, int]:
 @dataclass(slots=True)
 class _Outcome:
     milliseconds: list[float] = field(default_factory=list)
+    explained: int = 0
     errors: int = 0
     seconds: float = 0.0
 
@@ -143,9 +146,10 @@ class _Client(asyncio.Protocol):
             self._left = end + 4 + (int(length.group(1)) if length else 0)
         if len(self._buffer) < self._left:
             return
+        explained = b'"sentences":null' not in self._buffer
         del self._buffer[: self._left]
         self._left = None
-        if self._load.note(1e3 * (time.perf_counter() - self._sent), self._good):
+        if self._load.note(1e3 * (time.perf_counter() - self._sent), self._good, explained):
             self._send()
         elif self._transport is not None:
             self._transport.close()
@@ -163,10 +167,11 @@ class _Load:
         self._started = time.perf_counter()
         self._until = self._started + seconds if seconds is not None else float("inf")
 
-    def note(self, milliseconds: float, good: bool) -> bool:
+    def note(self, milliseconds: float, good: bool, explained: bool) -> bool:
         """Count an answer; False tells the client to stop."""
         if good:
             self.outcome.milliseconds.append(milliseconds)
+            self.outcome.explained += explained
         else:
             self.outcome.errors += 1
         self.outcome.seconds = time.perf_counter() - self._started

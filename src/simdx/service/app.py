@@ -60,6 +60,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     batcher = Batcher(
         registry.get, (lambda entries: audit.append(entries)) if audit else (lambda entries: None), meters,
         batch_texts=limits.batch_texts, waiting_texts=limits.waiting_texts, seconds=limits.seconds,
+        explained_texts=limits.explained_texts,
     )  # fmt: skip
     cache = ObservationCache(limits.observations, limits.observation_seconds)
 

@@ -4,6 +4,10 @@ One thread owns the engine. While it works on a batch, requests queue; when it i
 oldest one together with every other of the same panel, method and prior. Nobody waits for a batch to
 fill: an idle service answers at once, a busy one in batches. A batch's audit records are written in one
 transaction before any of its answers leaves.
+
+Explaining an answer (which sentences matter, at which prior it flips) costs several times the answer. When
+more texts are at hand than `explained_texts`, answers go out without it, and say so in their notes: under
+load a caller gets the posterior in time rather than a refusal.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from simdx.service.meters import Meters
 from simdx.service.problems import Problem
 from simdx.service.wire import dump, finite
 from simdx.types import Float
+
+BUSY = "sentences and flip were left out: the service was busy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +87,11 @@ class Batcher:
         batch_texts: int,
         waiting_texts: int,
         seconds: float,
+        explained_texts: int = 24,
     ) -> None:
         self._classifier, self._record, self._meters = classifier, record, meters
         self._batch_texts, self._limit, self._seconds = batch_texts, waiting_texts, seconds
+        self._explained_texts = explained_texts
         self._jobs: deque[_Job] = deque()
         self._waiting = 0
         self._wake = threading.Condition()
@@ -165,7 +173,7 @@ class Batcher:
     def _run(self, batch: list[_Job]) -> list[tuple[_Job, Told | Exception]]:
         started = time.perf_counter()
         try:
-            told = self._infer([job.ask for job in batch])
+            told = self._infer([job.ask for job in batch], self._calm(batch))
         except SimdxError as error:
             if len(batch) == 1:
                 return [(batch[0], error)]
@@ -184,16 +192,26 @@ class Batcher:
                 self._meters.answers.labels(job.ask.panel, answer["decision"]["action"]).inc()
         return list(zip(batch, told, strict=True))
 
-    def _infer(self, asks: list[Ask]) -> list[Told]:
+    def _calm(self, batch: list[_Job]) -> bool:
+        """Is there time to explain? Callers of the other methods paid for it with a call of their own."""
+        if batch[0].ask.alone:
+            return True
+        return sum(len(job.ask.texts) for job in batch) + self._waiting <= self._explained_texts
+
+    def _infer(self, asks: list[Ask], calm: bool) -> list[Told]:
         classifier = self._classifier(asks[0].panel, asks[0].method)
         fresh = [ask for ask in asks if ask.observed is None]
         seen = iter(_split(classifier.observe([t for a in fresh for t in a.texts]), fresh) if fresh else ())
         observed = [ask.observed if ask.observed is not None else next(seen) for ask in asks]
-        answers = iter(classifier.infer_observed(_join(observed), asks[0].prior, explain=asks[0].explain))
+        wanted = asks[0].explain
+        answers = iter(classifier.infer_observed(_join(observed), asks[0].prior, explain=wanted and calm))
         told = []
         for ask, observations in zip(asks, observed, strict=True):
             mine: list[Answer] = [next(answers) for _ in ask.texts]
             bodies = [a.to_json() for a in mine]
+            if wanted and not calm:
+                for body in bodies:
+                    body["provenance"]["notes"].append(BUSY)
             draws = None
             if ask.draws:
                 draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)

@@ -28,6 +28,7 @@ class Limits:
     open_requests: int = 1_024  # requests in the house at once; above it, 503
     caller_requests: int = 512  # of which one caller may have; above it, 429
     batch_texts: int = 64  # texts in one engine call
+    explained_texts: int = 24  # with more at hand, answers go out without sentences and flip
     observations: int = 256  # cases kept in memory for the prior sliders
     observation_seconds: float = 900.0
 

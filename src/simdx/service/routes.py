@@ -39,7 +39,8 @@ def _object(description: str) -> dict[str, Any]:
     summary="Posterior, uncertainty, decision and evidence for one case or several",
     description=(
         "Each answer is what `simdx classify --json` prints. With several texts and a method other than the "
-        "default, `sentences` and `flip` are null."
+        "default, and for any request while the service is busy, `sentences` and `flip` are null; a note in "
+        "the provenance says so in the latter case."
     ),
     tags=["classify"],
     responses={
