@@ -34,12 +34,13 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
+from simdx.methods.real import fit_outside_real, real_identity, with_real
 from simdx.methods.recipe import Recipe
 from simdx.methods.simplex_view import SimplexView
 from simdx.methods.smc import BANDWIDTH
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Float, Int, Panel, SecondOrder, Trace, entropy_bits
+from simdx.types import Bank, Case, Float, Int, Panel, SecondOrder, Trace, entropy_bits
 
 MAX_TEXT_BYTES = 2_000_000
 
@@ -74,8 +75,15 @@ class Classifier:
         embedder: str | Embedder | None = None,
         allow_remote: bool = False,
         policy: Policy | str | Path | None = None,
+        real_cases: Sequence[Case] = (),
+        real_weight: float | None = None,
+        unlabelled: Sequence[str] = (),
         **settings: Any,
     ) -> None:
+        """`real_cases` are labelled cases that count as `real_weight` simulations each; `unlabelled` texts
+        become the centre of the cases' embeddings. Both are off by default (`simdx.methods.real`)."""
+        if real_cases or unlabelled:
+            settings["real"] = real_identity(real_cases, unlabelled, real_weight)
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
         self.panel, self.bank, self._source = _resolve(panel, bank)
         self._own_bank = bank is not None
@@ -88,7 +96,10 @@ class Classifier:
                 f"embedder '{self.embedder.id}' would send case text to another machine: "
                 "add --allow-remote (allow_remote=True) to say that it may"
             )
-        self._fit(Material.prepare(self.panel, self.bank, self.embedder))
+        material = Material.prepare(self.panel, self.bank, self.embedder)
+        if real_cases or unlabelled:
+            material = with_real(material, real_cases, unlabelled, real_weight)
+        self._fit(material)
         if policy is not None:
             _ = self._desk  # a policy that cannot be read is refused now, not at the first answer
 
@@ -100,7 +111,8 @@ class Classifier:
         self.remote = self.remote or bool(getattr(asked, "remote", False))
         self._second_order = self._simplex.infer if self.settings.method == "auto" else None
         # The background is a hypothesis of the shipped recipe; other methods have none.
-        self._outside = fit_outside(self.material) if self.settings.method == "auto" else None
+        fit_background = fit_outside if self.material.real is None else fit_outside_real
+        self._outside = fit_background(self.material) if self.settings.method == "auto" else None
         # A method made for very large banks brings the typicality that such a bank can afford.
         affordable = getattr(self._infer, "typicality", None)
         self._typicality = affordable(self._space) if affordable else Typicality.fit(self._space.bank)
@@ -122,6 +134,12 @@ class Classifier:
     def _bank_name(self) -> str:
         # Hashing a bank costs milliseconds, more than an answer: once per classifier.
         return f"{self.bank.name}@{self.bank.hash[:16]}"
+
+    @property
+    def real_notes(self) -> tuple[str, ...]:
+        """What real cases this classifier was given, in the provenance's words."""
+        real = self.material.real
+        return () if real is None else real.notes(len(self.panel.names))
 
     @cached_property
     def _desk(self) -> Desk:
@@ -342,7 +360,7 @@ class Classifier:
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
-                notes=considered.notes,
+                notes=(*considered.notes, *self.real_notes),
                 live=getattr(self._infer, "usage", None),
             ),
         )

@@ -123,6 +123,7 @@ def evaluate(
             progress=notify,
         )
 
+    _check_unseen(classifier, dataset)
     arrays = run(dataset, progress)
     ood_arrays = None if ood is None else run(ood, None)
     temperature = None
@@ -246,6 +247,7 @@ def _record(
             "settings": asdict(settings),
             "version": __version__,
             "resamples": resamples,
+            "notes": list(classifier.real_notes),
         },
     }
 
@@ -365,6 +367,15 @@ def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:
     shared = sum(" ".join(t.lower().split()) in texts for t in dataset.texts)
     if shared:
         raise BadInput(f"{shared} evaluated cases are also in the calibration set: separate them")
+
+
+def _check_unseen(classifier: Classifier, dataset: Dataset) -> None:
+    """A case the classifier was given with its label says nothing about other cases."""
+    real = classifier.material.real
+    known = set() if real is None else {" ".join(t.lower().split()) for t in real.texts}
+    shared = sum(" ".join(t.lower().split()) in known for t in dataset.texts)
+    if shared:
+        raise BadInput(f"{shared} evaluated cases are also among the real cases given: separate them")
 
 
 def _columns(data: Dataset, arrays: Arrays, labels: Sequence[str]) -> dict[str, list[Any]]:

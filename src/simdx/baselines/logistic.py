@@ -30,15 +30,21 @@ class Logistic:
         return np.exp(self.log_probabilities(x))
 
 
-def fit_logistic(x: Float, y: Int, n_labels: int, penalty: float) -> Logistic:
-    """The minimum of the balanced log-loss + penalty / (2n) · |W|²; the bias is not penalised."""
+def fit_logistic(
+    x: Float, y: Int, n_labels: int, penalty: float, weight: Float | None = None
+) -> Logistic:
+    """The minimum of the balanced log-loss + penalty / (2n) · |W|²; the bias is not penalised.
+
+    A row of weight w counts as w equal rows, within its label and in n.
+    """
     x = np.asarray(x, dtype=float)
     n, d = x.shape
-    counts = np.bincount(y, minlength=n_labels)
-    share = 1.0 / (np.maximum(counts, 1)[y] * max((counts > 0).sum(), 1))
+    each = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+    counts = np.bincount(y, weights=each, minlength=n_labels)
+    share = each / (counts[y] * max((counts > 0).sum(), 1))
     target = np.zeros((n, n_labels))
     target[np.arange(n), y] = share
-    ridge = penalty / n
+    ridge = penalty / each.sum()
 
     def loss(flat: Float) -> tuple[float, Float]:
         weights, bias = flat[: d * n_labels].reshape(d, n_labels), flat[d * n_labels :]

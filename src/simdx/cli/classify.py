@@ -35,6 +35,8 @@ def classify(
     network: options.Network = None,
     allow_remote: options.AllowRemote = False,
     policy: options.PolicyFile = None,
+    real: options.RealFile = None,
+    unlabelled: options.UnlabelledFile = None,
     ask: Annotated[
         bool, typer.Option("--ask", help="Also say which missing finding is most worth asking for.")
     ] = False,
@@ -49,13 +51,14 @@ def classify(
     from simdx.panels import load_panel
 
     check_text(case, "the text")
-    chosen_prior = options.make_prior(load_panel(panel).names, prior, prior_counts, odds)
+    labels = load_panel(panel).names
+    chosen_prior = options.make_prior(labels, prior, prior_counts, odds)
     if html is not None and not html.parent.is_dir():
         raise BadInput(f"the folder of --html does not exist: {html.parent}")
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
-        policy=policy, device=device,
+        policy=policy, device=device, **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
     answer = classifier.infer(case, prior=chosen_prior, ask=ask)
     if html is not None:

@@ -36,6 +36,8 @@ def evaluate(
     budget: options.Budget = None,
     network: options.Network = None,
     allow_remote: options.AllowRemote = False,
+    real: options.RealFile = None,
+    unlabelled: options.UnlabelledFile = None,
     seed: options.Seed = 0,
     ood: Annotated[str | None, typer.Option("--ood", help="Cases of none of the labels, a file.")] = None,
     by: Annotated[str | None, typer.Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
@@ -70,6 +72,7 @@ def evaluate(
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
+        **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
     with _Bar(len(cases.cases.cases)) as progress:
         result = run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,6 +37,13 @@ Budget = Annotated[
 Network = Annotated[str | None, typer.Option("--network", help="For abi: the trained network's folder.")]
 PolicyFile = Annotated[
     Path | None, typer.Option("--policy", help="A decision policy (YAML); default: the panel's own.")
+]
+RealFile = Annotated[
+    Path | None,
+    typer.Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to add as simulations."),
+]
+UnlabelledFile = Annotated[
+    Path | None, typer.Option("--unlabelled", help="Unlabelled cases to centre embeddings on; off by default.")
 ]
 AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
 Device = Annotated[
@@ -73,6 +80,18 @@ def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
         if label in out:
             raise BadInput(f"{option} names '{label[:80]}' twice")
         out[label] = value
+    return out
+
+
+def read_real(labels: tuple[str, ...], real: Path | None, unlabelled: Path | None) -> dict[str, Any]:
+    """The classifier's arguments that real cases make; none where no file is given."""
+    from simdx.datasets import read_cases
+
+    out: dict[str, Any] = {}
+    if real is not None:
+        out["real_cases"] = read_cases(real, labels=labels).cases
+    if unlabelled is not None:
+        out["unlabelled"] = read_cases(unlabelled, labelled=False).texts
     return out
 
 

@@ -59,6 +59,7 @@ def rehearse(material: Material, answer_with: AnswerWith, folds: int = FOLDS) ->
             replace(bank, texts=tuple(bank.texts[i] for i in kept), label_index=bank.label_index[kept]),
             replace(embedded, vectors=embedded.vectors[kept], label_index=embedded.label_index[kept]),
             material.embedder,
+            material.real,
         )
         texts = tuple(bank.texts[i] for i in held)
         seen = Observations(texts, embedded.vectors[held], tuple(case_key(t) for t in texts))

@@ -43,6 +43,10 @@ def fit_method(material: Material, settings: Settings) -> Infer:
         from simdx.methods.on_device import check_device
 
         check_device(settings)
+    if material.real is not None:
+        from simdx.methods.real import fit_real
+
+        return fit_real(material, settings)
     if settings.engine in ("live", "hybrid"):
         return _fit_live(material, settings)
     return method_fit(settings.method)(material, settings)

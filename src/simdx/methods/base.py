@@ -2,7 +2,8 @@
 
     fit(material, settings) -> infer(observations, prior) -> (Posterior, Trace | None)
 
-`Material` is everything a method may learn from: the panel and simulated text, never a labelled case.
+`Material` is everything a method may learn from: the panel and simulated text. Labelled cases are in it only
+where the user gives some, apart from the bank, because nothing may quote or keep them.
 M-SMC, D-SMC, the shipped recipe, the amortised network and every baseline have this shape, so nothing
 that runs a method needs to know which one it is.
 """
@@ -13,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
+
+import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.embedders.base import Embedder, embed_texts
@@ -36,10 +39,37 @@ class Settings:
     budget: int | None = None
     simulator: str | None = None
     network: str | None = None
+    real: str | None = None  # identity of the real cases given: thresholds and resumed runs depend on them
     allow_remote: bool = False  # whether case text may leave this machine
     replies: str | None = None  # folder in which an asking baseline keeps what was answered
     device: str = "cpu"  # cuda, cuda:1, …: the exact engines of m-smc and d-smc through torch
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RealCases:
+    """Cases of the user's own beside the bank. Patient data: in memory only, never quoted as evidence."""
+
+    texts: tuple[str, ...]
+    label_index: Int
+    vectors: Float  # (m, d) raw embeddings
+    weight: float  # how many simulations each counts as
+    centre: Float | None = None  # (d,) what is taken out of a case's embedding instead of the bank's mean
+    unlabelled: int = 0  # how many cases that centre is the mean of
+
+    def notes(self, n_labels: int) -> tuple[str, ...]:
+        """What the provenance of an answer says about them."""
+        said = []
+        counts = np.bincount(self.label_index, minlength=n_labels)
+        if counts.any():
+            low, high = int(counts.min()), int(counts.max())
+            many = str(low) if low == high else f"{low} to {high}"
+            said.append(
+                f"{many} real labelled cases per label, each counted as {self.weight:g} simulations"
+            )
+        if self.centre is not None:
+            said.append(f"embeddings of cases centred on {self.unlabelled} real unlabelled cases")
+        return tuple(said)
 
 
 @dataclass(frozen=True)
@@ -50,6 +80,7 @@ class Material:
     bank: Bank
     embedded: EmbeddedBank
     embedder: Embedder
+    real: RealCases | None = None
 
     @classmethod
     def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder) -> Material:
@@ -80,4 +111,4 @@ class Observations:
 Infer = Callable[[Observations, Prior], tuple[Posterior, Trace | None]]
 Fit = Callable[[Material, Settings], Infer]
 
-__all__ = ["Bank", "Fit", "Infer", "Int", "Material", "Observations", "Settings"]
+__all__ = ["Bank", "Fit", "Infer", "Int", "Material", "Observations", "RealCases", "Settings"]

@@ -44,6 +44,7 @@ class Comparison:
     logistic: Logistic
     bandwidth: float
     bias: Float  # (K,)
+    weight: Float | None = None  # (n,) how many simulations each row counts as; None: one each
     last: LastBatch = field(default_factory=LastBatch)
 
     @classmethod
@@ -56,16 +57,19 @@ class Comparison:
         bandwidth: float,
         self_consistent: bool,
         penalty: float = PENALTY,
+        weight: Float | None = None,
     ) -> Comparison:
+        """`weight` (n,) in the bank's order: how many simulations each row counts as, within its label."""
         space = Space.fit(bank, centre=True)
         lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows])
         joint = join(lexical.bank, space.bank)
         label = space.label_index
-        logistic = fit_logistic(lexical.bank, label, bank.n_labels, penalty)
+        sorted_weight = None if weight is None else np.asarray(weight, dtype=float)[space.rows]
+        logistic = fit_logistic(lexical.bank, label, bank.n_labels, penalty, sorted_weight)
         bias: Float = np.zeros(bank.n_labels)
         if self_consistent:
-            bias = self_consistent_bias(joint, label, bank.n_labels, bandwidth)
-        return cls(space, lexical, joint, label, bank.n_labels, logistic, bandwidth, bias)
+            bias = self_consistent_bias(joint, label, bank.n_labels, bandwidth, sorted_weight)
+        return cls(space, lexical, joint, label, bank.n_labels, logistic, bandwidth, bias, sorted_weight)
 
     def observe(self, observations: Observations) -> tuple[Float, Float]:
         """(lexical rows, joint rows) of cases."""
@@ -84,7 +88,7 @@ class Comparison:
         """(N, K) log-probabilities of the soft kernel under a uniform prior."""
         posterior = exact.multinomial(
             self.bank, self.label_index, self.n_labels, joint, Prior.uniform(self.n_labels),
-            kernel="soft", bandwidth=self.bandwidth, bias=self.bias,
+            kernel="soft", bandwidth=self.bandwidth, bias=self.bias, row_weight=self.weight,
         )  # fmt: skip
         return np.log(np.maximum(posterior.probabilities, SMALLEST))
 
@@ -95,31 +99,36 @@ def join(lexical: Float, embedded: Float) -> Float:
     return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
 
 
-def self_consistent_bias(rows: Float, label_index: Int, n_labels: int, bandwidth: float) -> Float:
+def self_consistent_bias(
+    rows: Float, label_index: Int, n_labels: int, bandwidth: float, weight: Float | None = None
+) -> Float:
     """Label biases under which the bank's leave-one-out posteriors average to the uniform prior.
 
     A Bayesian posterior averaged over the prior predictive is the prior; a finite bank and a kernel break
     that, and this mends it. A label with a single simulation cannot be left out and keeps the average.
     """
-    counts = np.bincount(label_index, minlength=n_labels)
     n = len(label_index)
+    each = np.ones(n) if weight is None else weight
+    counts = np.bincount(label_index, minlength=n_labels)
+    mass = np.bincount(label_index, weights=each, minlength=n_labels)
     starts = np.searchsorted(label_index, np.arange(n_labels))
     log_density = np.empty((n, n_labels))
     step = max(1, 4_000_000 // max(n, 1))
     for start in range(0, n, step):
         part = slice(start, min(n, start + step))
-        weight = np.exp((rows[part] @ rows.T - 1).astype(np.float64) / bandwidth)
+        near = np.exp((rows[part] @ rows.T - 1).astype(np.float64) / bandwidth) * each
         here = np.arange(part.stop - start)
-        weight[here, here + start] = 0
+        near[here, here + start] = 0
         own = label_index[part]
-        others = np.tile(counts, (len(own), 1)).astype(float)
-        others[here, own] = np.maximum(counts[own] - 1, 1)
-        sums = np.add.reduceat(weight, starts, axis=1)
+        others = np.tile(mass, (len(own), 1))
+        alone = counts[own] == 1
+        others[here, own] = np.where(alone, 1.0, mass[own] - each[part])
+        sums = np.add.reduceat(near, starts, axis=1)
         log_density[part] = np.log(np.maximum(sums / others, 1e-300))
     usable = counts[label_index] > 1
     if not usable.any():
         return np.zeros(n_labels)
-    share = 1.0 / counts[label_index][usable]
+    share = (each / mass[label_index])[usable]
     share /= share.sum()
     bias = np.zeros(n_labels)
     for _ in range(500):

@@ -1,0 +1,154 @@
+"""A handful of real cases: labelled ones enter the comparison as weighted simulations.
+
+A real case is a draw from the very distribution the simulator imitates, so it counts as several simulations:
+`WEIGHT`, fixed on simulated text alone (one bank as the simulator, the other as the real cases; see
+benchmarks/real_cases.py) before any real case was used. Kernel, summary, self-consistency and the
+out-of-class hypothesis all take the weights; sharpness and bandwidth stay those of the shipped recipe.
+
+Unlabelled cases may replace the bank's mean as the centre of the cases' embeddings; that is off unless asked
+for. Real cases stay out of the bank: the vocabulary, typicality, the second-order answer, the alarm and the
+quoted evidence are the simulations' alone, and nothing of a real case is written to disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import expit, logit
+
+from simdx.abc import exact
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.embedders.base import embed_texts
+from simdx.errors import BadInput
+from simdx.methods.base import Infer, Material, Observations, RealCases, Settings
+from simdx.methods.comparison import BANDWIDTH, KERNEL_SHARE, Comparison
+from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, Outside
+from simdx.methods.recipe import Recipe, pool
+from simdx.types import Case, EmbeddedBank, Float, Posterior, Trace, content_hash
+
+WEIGHT = 10.0  # simulations that one real labelled case counts as
+
+
+def with_real(
+    material: Material,
+    labelled: Sequence[Case] = (),
+    unlabelled: Sequence[str] = (),
+    weight: float | None = None,
+) -> Material:
+    """The material with real cases beside its bank."""
+    weight = WEIGHT if weight is None else weight
+    if not (np.isfinite(weight) and weight > 0):
+        raise BadInput(f"a real case cannot count as {weight:g} simulations: give a number above 0")
+    if not labelled and not unlabelled:
+        raise BadInput("no real cases were given: leave the option out or give a file with cases")
+    position = {name: i for i, name in enumerate(material.panel.names)}
+    for i, case in enumerate(labelled):
+        if case.label not in position:
+            raise BadInput(f"real case {i + 1} has no label of panel '{material.panel.name}'")
+        if not case.text.strip():
+            raise BadInput(f"real case {i + 1} is empty")
+    texts = tuple(case.text for case in labelled)
+    index = np.array([position[str(case.label)] for case in labelled], dtype=np.int64)
+    # embed_texts, not its cached form: embeddings of real cases are never written
+    vectors = embed_texts(material.embedder, texts) if texts else material.embedded.vectors[:0]
+    centre = None
+    if unlabelled:
+        plain = embed_texts(material.embedder, list(unlabelled))
+        blocks = material.embedder.blocks
+        rows = EmbeddedBank(plain, np.zeros(len(plain), dtype=np.int64), 1, blocks)
+        centre = Space.fit(rows, centre=True).mean
+    return replace(material, real=RealCases(texts, index, vectors, weight, centre, len(unlabelled)))
+
+
+def real_identity(labelled: Sequence[Case], unlabelled: Sequence[str], weight: float | None) -> str:
+    """What tells one set of real cases from another, and reveals none of it."""
+    rows = sorted(content_hash(str(case.label), case.text) for case in labelled)
+    return content_hash(str(weight), *rows, "", *sorted(content_hash(text) for text in unlabelled))[:16]
+
+
+def fit_comparison(
+    material: Material, bandwidth: float = BANDWIDTH, *, background: bool = False
+) -> Comparison:
+    """The recipe's comparison on simulations and real cases; with the background as one more label or not."""
+    real, bank = material.real, material.embedded
+    if real is None:
+        raise BadInput("there are no real cases to fit: give some")
+    other = bank.background if background else None
+    others = material.bank.background if other is not None else ()
+    n_other = 0 if other is None else len(other)
+    vectors = [bank.vectors, real.vectors] + ([] if other is None else [other])
+    widened = EmbeddedBank(
+        np.concatenate(vectors),
+        np.concatenate([bank.label_index, real.label_index, np.full(n_other, bank.n_labels)]),
+        bank.n_labels + (other is not None),
+        bank.blocks,
+    )
+    weight = np.repeat([1.0, real.weight, 1.0], [len(bank.vectors), len(real.texts), n_other])
+    fitted = Comparison.fit(
+        material.lexicon, [*material.bank.texts, *real.texts, *others], widened,
+        bandwidth=bandwidth, self_consistent=not background, weight=weight,
+    )  # fmt: skip
+    if real.centre is None:
+        return fitted
+    # The rows of the bank are placed already; from here on the mean is only taken out of cases.
+    return replace(fitted, space=replace(fitted.space, mean=real.centre))
+
+
+class RealRecipe(Recipe):
+    """The shipped recipe with real cases among its simulations."""
+
+    def __init__(self, material: Material, bandwidth: float | None = None) -> None:
+        self.comparison = fit_comparison(material, bandwidth or BANDWIDTH)
+        # Label-sorted rows that are simulations: what may be shown as evidence.
+        self._simulated = np.flatnonzero(self.comparison.space.rows < len(material.bank.texts))
+
+    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+        c = self.comparison
+        lexical, joint = c.observe(observations)
+        carried = exact.multinomial(
+            c.bank, c.label_index, c.n_labels, joint, prior,
+            bandwidth=c.bandwidth, bias=c.bias, row_weight=c.weight,
+        )  # fmt: skip
+        posterior = pool(c.summary(lexical), c.kernel(joint), prior.probabilities)
+        return Posterior(posterior, carried.effective_simulations, carried.tolerance), None
+
+    def weights(self, observations: Observations, prior: Prior) -> Float:
+        """(N, n) the simulations' shares of the kernel's answer; real cases carry what is missing to one."""
+        c = self.comparison
+        _, joint = c.observe(observations)
+        shares = exact.simulation_weights(
+            c.bank, c.label_index, c.n_labels, joint, prior,
+            bandwidth=c.bandwidth, bias=c.bias, row_weight=c.weight,
+        )  # fmt: skip
+        return shares[:, self._simulated]
+
+    def distances(self, observations: Observations) -> Float:
+        return super().distances(observations)[:, self._simulated]
+
+
+def fit_real(material: Material, settings: Settings) -> Infer:
+    """The method of a classifier that was given real cases."""
+    if settings.method != "auto":
+        raise BadInput(f"real cases are for --method auto: {settings.method} has no use for them")
+    if settings.engine != "exact" or settings.kernel == "hard":
+        raise BadInput("real cases need the exact engine and the soft kernel of --method auto")
+    return RealRecipe(material, settings.bandwidth)
+
+
+def fit_outside_real(material: Material) -> Outside | None:
+    """As `fit_outside`, with the real cases among the labels' simulations."""
+    background = material.embedded.background
+    if background is None or len(background) == 0:
+        return None
+    c = fit_comparison(material, background=True)
+
+    def outside(observations: Observations, prior: Prior) -> Float:
+        lexical, joint = c.observe(observations)
+        score = c.summary(lexical) + KERNEL_SHARE * c.kernel(joint)
+        best = score[:, :-1][:, prior.probabilities > 0].max(axis=1)
+        return expit(SLOPE * (score[:, -1] - best) + OFFSET + logit(PRIOR_MASS))
+
+    return outside

@@ -1,0 +1,163 @@
+"""Real cases as weighted simulations: weights mean copies, everything stays quiet about the texts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx import BadInput, Classifier, Prior
+from simdx.baselines.logistic import fit_logistic
+from simdx.datasets import Dataset, read_cases
+from simdx.embedders import get_embedder
+from simdx.evaluate import evaluate
+from simdx.methods import Material
+from simdx.methods.comparison import self_consistent_bias
+from simdx.methods.real import WEIGHT, RealRecipe, fit_comparison, with_real
+from simdx.methods.recipe import Recipe
+from simdx.types import Bank, Case, Panel
+
+# The words of real texts mean other labels than in the bank: real cases must be able to teach that.
+MOVED = [
+    Case("a boat upon a stream", label="apple"),
+    Case("a bridge over the flood", label="apple"),
+    Case("the motor and its gear", label="river"),
+    Case("oil for the piston", label="river"),
+    Case("the orchard fruit tree", label="engine"),
+    Case("sweet red juice", label="engine"),
+]
+
+
+@pytest.fixture
+def material(toy_panel: Panel, toy_bank: Bank) -> Material:
+    bank = replace(toy_bank, background=("a grey cloud above", "a stone wall", "a cloud and a wall"))
+    return Material.prepare(toy_panel, bank, get_embedder("hashing"))
+
+
+def test_a_weight_of_three_is_three_copies() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(30, 5))
+    y = np.sort(rng.integers(0, 3, 30))
+    weight = rng.integers(1, 4, 30)
+    copied = np.repeat(np.arange(30), weight)
+    once = fit_logistic(x, y, 3, 0.5, weight.astype(float)).probabilities(x)
+    many = fit_logistic(x[copied], y[copied], 3, 0.5).probabilities(x)
+    assert np.allclose(once, many, atol=1e-3)  # two runs of an iterative minimiser
+    assert not np.allclose(once, fit_logistic(x, y, 3, 0.5).probabilities(x), atol=1e-2)
+
+
+def test_weighted_self_consistency_returns_the_prior() -> None:
+    """The fixed point itself: weighted leave-one-out posteriors average to the uniform prior."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(24, 4)) + np.repeat(np.eye(4)[:3], 8, axis=0)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    label = np.repeat(np.arange(3), 8)
+    weight = rng.uniform(0.5, 5, 24)
+    bias = self_consistent_bias(rows, label, 3, 0.3, weight)
+    mean = np.zeros(3)
+    for i in range(24):
+        density = np.zeros(3)
+        for k in range(3):
+            others = [j for j in np.flatnonzero(label == k) if j != i]
+            near = np.exp((rows[others] @ rows[i] - 1) / 0.3)
+            density[k] = np.exp(bias[k]) * (weight[others] @ near) / weight[others].sum()
+        mean += weight[i] / weight[label == label[i]].sum() * density / density.sum() / 3
+    assert np.allclose(mean, 1 / 3, atol=1e-6)
+    assert np.allclose(self_consistent_bias(rows, label, 3, 0.3, np.full(24, 7.0)),
+                       self_consistent_bias(rows, label, 3, 0.3))  # fmt: skip
+
+
+def test_a_vanishing_weight_is_the_plain_recipe(material: Material) -> None:
+    cases = material.observe(["red fruit", "a boat on water", "gear and motor"])
+    prior = Prior.uniform(3)
+    plain = Recipe(material)(cases, prior)[0].probabilities
+    faint = RealRecipe(with_real(material, MOVED, weight=1e-9))(cases, prior)[0].probabilities
+    # the lexical mean is one of rows, not of weights, so the two agree closely and not exactly
+    assert np.abs(plain - faint).max() < 0.1
+    heavy = RealRecipe(with_real(material, MOVED, weight=100.0))(cases, prior)[0].probabilities
+    assert np.abs(plain - heavy).max() > 0.3
+
+
+def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None:
+    cases = material.observe(["fruit of the orchard", "a boat on the stream", "the motor and its oil"])
+    prior = Prior.uniform(3)
+    assert Recipe(material)(cases, prior)[0].probabilities.argmax(axis=1).tolist() == [0, 1, 2]
+    taught = RealRecipe(with_real(material, MOVED * 3, weight=50.0))(cases, prior)[0].probabilities
+    assert taught.argmax(axis=1).tolist() == [2, 0, 1]
+
+
+def test_answers_state_real_cases_and_never_quote_them(toy_panel: Panel, toy_bank: Bank) -> None:
+    classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
+    answer = classifier.infer("a boat upon a stream", ask=True)
+    assert f"2 real labelled cases per label, each counted as {WEIGHT:g} simulations" in answer.provenance.notes
+    assert {e.text for e in answer.evidence} <= set(toy_bank.texts)
+    whole = json.dumps(answer.to_json())
+    assert not any(case.text in whole for case in MOVED[1:])
+    shares = classifier._infer.weights(classifier.observe(["a boat upon a stream"]), Prior.uniform(3))  # type: ignore[attr-defined]
+    assert shares.shape == (1, len(toy_bank.texts))
+    assert 0 < shares.sum() < 1  # real cases carry the rest
+    assert Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes == ()
+
+
+def test_real_cases_are_not_written_to_the_cache(
+    private_home: Path, toy_panel: Panel, toy_bank: Bank
+) -> None:
+    Classifier(toy_panel, toy_bank)
+    before = sorted(private_home.rglob("*.safetensors"))
+    Classifier(toy_panel, toy_bank, real_cases=MOVED, unlabelled=["a cloud over a stream"])
+    assert before and sorted(private_home.rglob("*.safetensors")) == before
+
+
+def test_unlabelled_cases_move_the_centre_of_cases_only(material: Material) -> None:
+    texts = ["a boat on the water", "the flood and the boat"]
+    moved = fit_comparison(with_real(material, unlabelled=texts))
+    plain = fit_comparison(with_real(material, MOVED))
+    assert moved.weight is not None and np.all(moved.weight == 1)
+    vectors = material.observe(texts).vectors
+    width = moved.space.transform(vectors)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    shifted = unit - unit.mean(axis=0)
+    assert np.allclose(width, shifted / np.linalg.norm(shifted, axis=1, keepdims=True), atol=1e-5)
+    assert not np.allclose(plain.space.transform(vectors), width, atol=1e-2)
+    said = with_real(material, unlabelled=texts).real
+    assert said is not None
+    assert said.notes(3) == ("embeddings of cases centred on 2 real unlabelled cases",)
+
+
+def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank) -> None:
+    one = Classifier(toy_panel, toy_bank, real_cases=MOVED)
+    two = Classifier(toy_panel, toy_bank, real_cases=MOVED[:3])
+    assert one.settings.real != two.settings.real
+    assert one.desk.fingerprint != two.desk.fingerprint
+    assert Classifier(toy_panel, toy_bank).settings.real is None
+
+
+def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, toy_bank: Bank) -> None:
+    classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
+    again = Dataset("toy", (Case("A  boat upon a stream", "1", "apple"), *MOVED[3:]), toy_panel.names)
+    with pytest.raises(BadInput, match="4 evaluated cases are also among the real cases"):
+        evaluate(classifier, again)
+
+
+@pytest.mark.parametrize(
+    ("cases", "settings", "said"),
+    [
+        (MOVED, {"method": "m-smc"}, "for --method auto"),
+        ([Case("x", label="pear")], {}, "no label of panel"),
+        ([Case(" ", label="apple")], {}, "is empty"),
+        (MOVED, {"real_weight": 0.0}, "above 0"),
+    ],
+)
+def test_what_is_refused(toy_panel: Panel, toy_bank: Bank, cases: list, settings: dict, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as refused:
+        Classifier(toy_panel, toy_bank, real_cases=cases, **settings)
+    assert "boat" not in str(refused.value)
+
+
+def test_from_a_file(tmp_path: Path, toy_panel: Panel) -> None:
+    path = tmp_path / "real.jsonl"
+    path.write_text("".join(json.dumps({"label": c.label, "text": c.text}) + "\n" for c in MOVED))
+    assert [c.text for c in read_cases(path, labels=toy_panel.names).cases] == [c.text for c in MOVED]
