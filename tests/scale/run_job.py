@@ -1,0 +1,20 @@
+"""The toy job as a process of its own, to be killed: INPUT OUTPUT ADDRESS."""
+
+from __future__ import annotations
+
+import sys
+
+from simdx.abc.prior import Prior
+from simdx.methods import Settings
+from simdx.scale.classify import classify_parquet
+from simdx.scale.cluster import OnRay, Pools, connected
+from simdx.scale.job import Job
+from tests import conftest
+
+if __name__ == "__main__":
+    source, output, address = sys.argv[1:]
+    panel = conftest.toy_panel.__wrapped__()
+    bank = conftest.toy_bank.__wrapped__(panel)
+    job = Job(panel, bank, Settings(), None, Prior.uniform(3))
+    with connected(address):
+        classify_parquet(job, source, output, OnRay(Pools(1, 1, 0.5, 0.5)), block_rows=40)

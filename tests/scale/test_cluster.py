@@ -1,0 +1,165 @@
+"""On a real Ray cluster of several nodes on this machine: the same bits as one process, through every death.
+
+Workers and nodes are killed by signal while blocks are under way, never before the first block is done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simdx.scale.classify import DONE_FILE, Summary, classify_parquet, in_this_process
+from simdx.scale.cluster import OnRay, Pools, connected
+from simdx.scale.job import Job
+from simdx.types import Bank, Panel
+from tests.scale.conftest import case_texts, parquet, write_file
+
+pytestmark = [
+    pytest.mark.slow,
+    # Ray's own code: sockets and files its helper processes leave to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:.*:FutureWarning:ray"),
+    pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:ray"),
+]
+ray = pytest.importorskip("ray")
+psutil = pytest.importorskip("psutil")
+
+# Half a core each, so that all actors still fit on one node after the other has died.
+SMALL = Pools(1, 1, embedder_cpus=0.5, engine_cpus=0.5)
+WIDE = Pools(2, 3, embedder_cpus=0.5, engine_cpus=0.5)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head and one node of four logical cores each; tests add nodes they mean to kill."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    # By default workers yield to everything else on the machine. The name is spelt as Ray spells it.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
+    made.add_node(num_cpus=4)
+    made.wait_for_nodes()
+    try:
+        with connected(made.address):
+            yield made
+    finally:
+        made.shutdown()
+
+
+@pytest.fixture
+def many(tmp_path: Path, toy_bank: Bank) -> Path:
+    """2,400 rows in 60 row groups: enough blocks that a run is still under way when something dies."""
+    texts: list[str | None] = list(case_texts(toy_bank, 2400))
+    texts[7], texts[1000] = None, " "
+    for part in range(2):
+        rows = range(part * 1200, (part + 1) * 1200)
+        write_file(tmp_path / "in" / f"{part}.parquet", rows, [texts[i] for i in rows], row_group=40)
+    return tmp_path / "in"
+
+
+def answers(folder: Path) -> Any:
+    return parquet.read_table(folder).sort_by("id")
+
+
+def check_against_one_process(job: Job, source: Path, out: Path, summary: Summary, scratch: Path) -> None:
+    """Every row once, poisoned rows named, and not one bit different from a single process."""
+    classify_parquet(job, str(source), str(scratch), in_this_process, block_rows=40)
+    expected = answers(scratch)
+    found = answers(out)
+    assert found.column("id").to_pylist() == list(range(2400))
+    assert found.equals(expected)
+    assert {p.name for p in out.glob("*.parquet")} == {p.name for p in scratch.glob("*.parquet")}
+    assert not list(out.glob("*.part"))
+    assert {f.id for f in summary.failures} == {"7", "1000"}
+    assert (summary.rows, summary.failed) == (2400, 2)
+
+
+def actors_of(node: Any) -> list[Any]:
+    """The processes of our stages that run on a node."""
+    raylet = node.all_processes["raylet"][0].process.pid
+    children = psutil.Process(raylet).children(recursive=True)
+    found = []
+    for child in children:
+        try:
+            command = " ".join(child.cmdline())
+        except psutil.Error:
+            continue
+        if "_EmbedActor" in command or "_AnswerActor" in command:
+            found.append(child)
+    return found
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 240.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+@pytest.mark.parametrize("pools", [SMALL, WIDE], ids=["one-of-each", "two-and-three"])
+def test_as_one_process_whatever_the_number_of_workers(
+    cluster: Any, job: Job, many: Path, tmp_path: Path, pools: Pools
+) -> None:
+    out = tmp_path / "out"
+    summary = classify_parquet(job, str(many), str(out), OnRay(pools), block_rows=40)
+    check_against_one_process(job, many, out, summary, tmp_path / "alone")
+
+
+def test_a_worker_and_a_node_killed_in_mid_run(cluster: Any, job: Job, many: Path, tmp_path: Path) -> None:
+    doomed = cluster.add_node(num_cpus=4)
+    cluster.wait_for_nodes()
+    out = tmp_path / "out"
+    killed: list[str] = []
+
+    def watch(done: int, total: int) -> None:
+        # Called in the driver as blocks come in: deaths happen at known points of the run.
+        if done >= 200 and not killed:
+            worker = next(w for node in cluster.list_all_nodes() for w in actors_of(node))
+            os.kill(worker.pid, signal.SIGKILL)
+            killed.append("worker")
+        elif done >= 600 and killed == ["worker"]:
+            assert done < total
+            cluster.remove_node(doomed, allow_graceful=False)
+            killed.append("node")
+
+    summary = classify_parquet(
+        job, str(many), str(out), OnRay(Pools(3, 4, 0.5, 0.5)), block_rows=40, watch=watch
+    )
+    assert killed == ["worker", "node"]
+    check_against_one_process(job, many, out, summary, tmp_path / "alone")
+
+
+def test_a_killed_driver_and_the_run_that_goes_on(
+    cluster: Any, toy_panel: Panel, toy_bank: Bank, job: Job, many: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = [
+        sys.executable, "-m", "tests.scale.run_job", str(many), str(out), cluster.address,
+    ]  # fmt: skip
+    driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(list(out.glob("part-*.parquet"))) >= 5 or driver.poll() is not None)
+        assert driver.poll() is None, "the run ended before it could be killed"
+    finally:
+        driver.kill()
+        driver.wait()
+    assert not (out / DONE_FILE).exists()
+    before = {p.name: p.stat().st_mtime_ns for p in out.glob("part-*.parquet")}
+    summary = classify_parquet(job, str(many), str(out), OnRay(SMALL), block_rows=40)
+    assert summary.blocks_before >= 5
+    kept = {p.name: p.stat().st_mtime_ns for p in out.glob("part-*.parquet")}
+    assert all(kept[name] == when for name, when in before.items())
+    check_against_one_process(job, many, out, summary, tmp_path / "alone")
