@@ -1,6 +1,6 @@
 """The trained network: what it computes, what it may be used for, and how it is stored.
 
-    alpha = softplus(relu(relu(x W1 + b1) W2 + b2) W3 + b3),    x = z, or [z, log prior alpha]
+    alpha = softplus(relu(relu(x W1 + b1) W2 + b2) W3 + b3),    x = z, or [z, log prior alpha, prior alpha]
 
 numpy alone is enough to load and run it. On disk it is a folder:
 
@@ -39,7 +39,7 @@ SAME_PRIOR = 1e-6
 # Below this a Dirichlet parameter is "never": a mean of one in a thousand, or less, carries no evidence.
 ALPHA_FLOOR = 1e-2
 # Rows are taken through all layers in blocks of this many, so that the hidden layers stay in cache.
-BLOCK = 1024
+BLOCK = 4096
 
 Layers = tuple[tuple[Float, Float], ...]
 
@@ -77,7 +77,7 @@ class Card(BaseModel):
     @property
     def width(self) -> int:
         """How wide x is."""
-        return sum(self.blocks) + (len(self.labels) if self.prior_conditioned else 0)
+        return sum(self.blocks) + (2 * len(self.labels) if self.prior_conditioned else 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,17 +87,17 @@ class Network:
     layers: Layers
     card: Card
 
-    def alpha(self, z: Float, log_prior_alpha: Float | None = None) -> Float:
+    def alpha(self, z: Float, told: Float | None = None) -> Float:
         """(N, K) Dirichlet parameters of float32 observations in the uncentred space.
 
-        `log_prior_alpha` (K,) is what a conditioned network is told of the prior, the same for all rows.
+        `told` is what a conditioned network is told of the prior (`prior_input`), the same for all rows.
         """
         (w1, b1), (w2, b2), (w3, b3) = self.layers
         d = w1.shape[0]
-        if log_prior_alpha is not None:
+        if told is not None:
             # The prior's part of the first layer is one row, shared by all cases.
-            d -= log_prior_alpha.shape[-1]
-            b1 = b1 + log_prior_alpha.astype(np.float32) @ w1[d:]
+            d -= told.shape[-1]
+            b1 = b1 + told.astype(np.float32) @ w1[d:]
             w1 = w1[:d]
         out = np.empty((len(z), w3.shape[1]), dtype=np.float32)
         for start in range(0, len(z), BLOCK):
@@ -168,8 +168,12 @@ def _cap(alpha: tuple[float, ...], populations: int) -> float:
 
 
 def prior_input(prior: Prior) -> Float:
-    """(K,) what a prior-conditioned network is told of a prior; impossible labels sit at the floor."""
-    return np.log(np.maximum(prior.alpha, ALPHA_FLOOR))
+    """(2K,) what a prior-conditioned network is told: log alpha and alpha, impossible labels at the floor.
+
+    Both, because rare labels act through the logarithm and likely ones through the parameter itself.
+    """
+    alpha = np.maximum(prior.alpha, ALPHA_FLOOR)
+    return np.concatenate([np.log(alpha), alpha])
 
 
 def softplus(x: Float) -> Float:

@@ -54,7 +54,7 @@ class TrainingSet:
     """Observations with their priors and targets, N rows."""
 
     coordinates: Float  # (N, K)
-    log_alpha: Float  # (N, K) log of the prior's Dirichlet parameters, floored
+    told: Float  # (N, 2K) what a conditioned network is told of the prior
     mean: Float  # (N, K) posterior mean
     alpha: Float  # (N, K) the Dirichlet of `kl`
     mean_log: Float  # (N, K) E log theta over the accepted draws
@@ -105,26 +105,29 @@ def targets_for(shared: SharedDraws, coordinates: Float, prior: Prior, keep: int
 
 
 def sample_prior(rng: np.random.Generator, n_labels: int) -> Prior:
-    """A prior a clinician might hold, right or wrong: even, any, lopsided, or nearly certain of one label.
+    """A prior a clinician might hold, right or wrong: even, any, with labels ruled out, or with some named.
 
     Mostly with alpha0 = K, as a prior given by probabilities has; otherwise anything from a quarter to
     four times that, as given by pseudo-counts.
     """
     kind = rng.random()
+    order = rng.permutation(n_labels)
     if kind < 0.1:
         p = np.full(n_labels, 1 / n_labels)
     elif kind < 0.45:
         p = rng.dirichlet(np.ones(n_labels))
-    elif kind < 0.7:
-        p = rng.dirichlet(np.full(n_labels, 0.4))
+    elif kind < 0.6:  # labels ruled out, the others even or any
+        left = order[: rng.integers(max(1, n_labels // 2), n_labels)]
+        p = np.zeros(n_labels)
+        p[left] = 1 / len(left) if rng.random() < 0.5 else rng.dirichlet(np.ones(len(left)))
     else:  # some labels named, the rest shared equally, as on the command line
-        named = rng.permutation(n_labels)[: rng.integers(1, max(2, n_labels // 2 + 1))]
+        named = order[: rng.integers(1, max(2, n_labels // 2 + 1))]
         p = np.zeros(n_labels)
         p[named] = rng.uniform(0.02, 0.97) * rng.dirichlet(np.ones(len(named)))
-        rest = np.setdiff1d(np.arange(n_labels), named)
+        rest = np.setdiff1d(order, named)
         p[rest] = (1 - p.sum()) / max(1, len(rest))
-        p = p / p.sum()
-    alpha0 = n_labels * (1.0 if rng.random() < 0.6 else np.exp(rng.uniform(np.log(0.25), np.log(4))))
+    p = p / p.sum()
+    alpha0 = n_labels * (1.0 if rng.random() < 0.8 else np.exp(rng.uniform(np.log(0.25), np.log(4))))
     # What is below the floor is the floor to the network, so it must be so to D-SMC as well.
     alpha = np.maximum(p * alpha0, ALPHA_FLOOR)
     return Prior(alpha / alpha.sum(), float(alpha.sum()))
@@ -161,5 +164,5 @@ def make_training_set(
             parts.append(part)
             if on_block is not None:
                 on_block(min(count, len(parts) * block))
-    fields = ("coordinates", "log_alpha", "mean", "alpha", "mean_log")
+    fields = ("coordinates", "told", "mean", "alpha", "mean_log")
     return TrainingSet(*(np.concatenate([getattr(p, f) for p in parts])[:count] for f in fields))

@@ -37,10 +37,10 @@ def train(
         Path | None, typer.Option(help="Folder of the network; default: where --method abi looks for it.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option(help="Training observations; default 40,000 or 80,000.")
+        int | None, typer.Option(help="Training observations; default 40,000 or 120,000.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many; default 60 or 45.")] = None,
-    learning_rate: Annotated[float, typer.Option(help="Adam's learning rate.")] = 1e-3,
+    epochs: Annotated[int | None, typer.Option(help="At most so many; default 60 or 40.")] = None,
+    learning_rate: Annotated[float, typer.Option(help="Adam's learning rate.")] = 3e-3,
     seed: options.Seed = 0,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
