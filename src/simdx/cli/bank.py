@@ -1,4 +1,4 @@
-"""`simdx bank import|show|verify` and, from their own modules, the verbs that make banks."""
+"""`simdx bank import|show|score|verify` and, from their own modules, the verbs that make banks."""
 
 from __future__ import annotations
 
@@ -66,6 +66,45 @@ def show(
     _report(
         folder, manifest, json, bank_build.statistics(folder, manifest, panel, picture) if stats else None
     )
+
+
+@app.command()
+def score(
+    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
+    cases: Annotated[Path, typer.Option(help="Cases without labels (JSONL, CSV, Parquet); labels are ignored.")],
+    bank: Annotated[
+        Path | None, typer.Option(help="A bank folder or JSONL file; default: the panel's own.")
+    ] = None,
+    embedder: Annotated[str | None, typer.Option(help="NAME or NAME+NAME; default: the panel's.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a plot of the cases' typicality (SVG).")] = None,
+    permutations: Annotated[int, typer.Option(help="Of the two-sample test.")] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of the two-sample test.")] = 0,
+    json: AsJson = False,
+) -> None:
+    """How good a bank is for these cases, from their texts alone: likeness, coverage, agreement, fidelity."""
+    from simdx.bank.files import packaged_bank, read_bank, write_atomically
+    from simdx.bank.score import draw_score, in_words, score_bank
+    from simdx.datasets import read_cases
+    from simdx.embedders import get_embedder
+    from simdx.methods import Material
+    from simdx.panels import load_source
+
+    if plot is not None and not plot.parent.is_dir():
+        raise BadInput(f"the folder of --plot does not exist: {plot.parent}")
+    source = load_source(panel)
+    chosen = packaged_bank(source) if bank is None else read_bank(bank, source.panel)
+    texts = read_cases(cases, labelled=False).texts
+    model = get_embedder(embedder or source.panel.embedder)
+    if getattr(model, "remote", False):
+        raise BadInput(f"embedder '{model.id}' would send case text to another machine: use a local one")
+    material = Material.prepare(source.panel, chosen, model)
+    found = score_bank(material, material.observe(texts), permutations=permutations, seed=seed)
+    if plot is not None:
+        write_atomically(plot, draw_score(found))
+    if json:
+        print_json({"panel": source.panel.name, "bank": f"{chosen.name}@{chosen.hash[:16]}", **found.as_dict()})
+        return
+    print(in_words(found))
 
 
 @app.command()
