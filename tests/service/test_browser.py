@@ -222,6 +222,8 @@ def test_a_csv_goes_in_and_a_csv_comes_out(browser: Any, live: Live, tmp_path: P
     page("batch-run").click()
     until(lambda: "done" in page("batch-said").text)
     assert page("batch-said").text == "39 of 39 rows: done."
+    assert "1 empty" in page("batch-tally").text
+    assert "null" not in page("batch-tally").text
     assert page.browser.execute_script("return document.getElementById('batch-bar').value") == 38 + 1
     page("batch-download").click()
     saved = tmp_path / "down" / "cases-oral-lesions.csv"

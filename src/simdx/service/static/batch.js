@@ -76,7 +76,7 @@ export async function run(event) {
     $("batch-bar").value = done;
     $("batch-said").textContent = `${done} of ${full.length} rows${end}`;
     $("batch-tally").replaceChildren(...Object.entries(tally).map(([action, n]) => el("li", {}, el("span", { class: "pill", "data-action": action }, `${action} ${n}`))),
-      todo.length > full.length ? el("li", { class: "hint" }, `${todo.length - full.length} empty`) : null);
+      ...(todo.length > full.length ? [el("li", { class: "hint" }, `${todo.length - full.length} empty`)] : []));
   };
   tell();
   try {

@@ -131,6 +131,9 @@ function show(data, milliseconds) {
   // A case sent to review is not announced as the label it may well not be.
   $("decision-title").textContent = action === "review" ? ACTIONS.review : `${ACTIONS[action]}: ${lead}`;
   $("decision-reason").textContent = `${reason[0].toUpperCase()}${reason.slice(1)}.${action === "review" ? ` Leading label: ${lead}.` : ""}`;
+  const further = (answer.decision.reasons ?? []).filter((r) => r !== reason);
+  $("decision-reasons").replaceChildren(...further.map((r) => el("li", {}, r)));
+  $("decision-reasons").hidden = further.length === 0;
   showOutside(answer);
   showSecondOrder(answer, data.draws);
   showOrigin(answer);
@@ -174,7 +177,7 @@ function showOrigin(answer) {
     ["Embedder", from.embedder], ["Entropy", bits(answer.entropy_bits)],
     ["Effective simulations", answer.effective_simulations?.toFixed(1) ?? "not given"],
     answer.conformal_set ? ["Conformal set", answer.conformal_set.join(", ") || "empty"] : null,
-    answer.flip ? ["A prior that flips it", `${answer.flip.label}: ${typeof answer.flip.prior === "number" ? percent(answer.flip.prior) : "see JSON"}`] : null,
+    answer.flip ? ["Would flip", `to ${answer.flip.label}, were the prior of ${answer.label} ${percent(answer.flip.prior, 2)}`] : null,
     ["Version", `simdx ${from.version}, seed ${from.seed}`], ["Answer", state.answerId ?? "not recorded"]];
   $("origin").replaceChildren(...rows.filter(Boolean).flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)]));
 }
