@@ -143,17 +143,30 @@ PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic gloss
 
 
 def test_a_slider_feels_instant(browser: Any, live: Live) -> None:
-    """End to end on loopback, from move to new bars: the budget is 50 ms on an otherwise idle machine."""
+    """End to end on loopback, from move to new bars: 50 ms, on a machine that has nothing else to do.
+
+    Where others share the cores, the budget grows by as much as a busy loop takes longer than its own time.
+    """
     page = Page(browser, live.url)
     page.classify(TEXT)
     took = []
+    shared = _slowdown()
     for percent in range(5, 85, 4):
         moves = page.count()
         page.set_slider("atrophic glossitis", percent)
         until(lambda moves=moves: page.count() > moves)
         took.append(float(page("result").get_attribute("data-ms")))
-    assert sorted(took)[len(took) // 4] < 50  # the quiet quarter: what it takes when nobody interrupts
+    shared = max(shared, _slowdown())
+    assert sorted(took)[len(took) // 2] < 50 * shared
     assert page.errors() == []
+
+
+def _slowdown() -> float:
+    """Wall time over processor time of a busy loop: 1 on an idle machine."""
+    wall, own = time.perf_counter(), time.process_time()
+    while time.process_time() - own < 0.15:
+        sum(range(1_000))
+    return max(1.0, (time.perf_counter() - wall) / (time.process_time() - own))
 
 
 def test_the_keyboard_is_enough(browser: Any, live: Live) -> None:
