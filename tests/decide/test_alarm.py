@@ -101,7 +101,7 @@ def test_a_bias_of_one_view_is_heard_by_another(toy_bank: Bank) -> None:
     mistaken = np.array([[1.0, 0.0, 0.0]], dtype=np.float32)  # where apples lie
     right = np.array([[0.0, 0.0, 1.0]], dtype=np.float32)
     prior = np.full(3, 1 / 3)
-    apple, engine = np.array([[0.95, 0.025, 0.025]]), np.array([[0.025, 0.025, 0.95]])
+    apple, engine = np.array([[0.96, 0.02, 0.02]]), np.array([[0.02, 0.02, 0.96]])
     wrong_one, opinions = alarm.judge(Seen([text], mistaken), apple, prior)
     good_one, _ = alarm.judge(Seen([text], right), engine, prior)
     assert wrong_one.flag[0]
