@@ -339,25 +339,25 @@ def main() -> None:
     parser.add_argument("--panel", action="append", choices=list(CASES), help="repeatable; default all")
     parser.add_argument("--out", type=Path, default=ROOT / "results")
     arguments = parser.parse_args()
-    studies = [
-        study(panel, embedder, arguments.shared / "data")
-        for embedder in arguments.embedder or ["wordllama"]
-        for panel in arguments.panel or list(CASES)
-    ]
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
-    record = {
+    record: dict[str, Any] = {
         "command": " ".join(["python", "benchmarks/abi_fidelity.py", *sys.argv[1:]]),
         "commit": commit.stdout.strip(),
         "version": __version__,
         "torch": torch.__version__,
         "cpus": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 1),
-        "studies": studies,
+        "studies": [],
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "abi_fidelity.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    write_table(record, arguments.out / "abi_fidelity.md")
-    draw(record, arguments.out / "abi_fidelity.svg")
+    for embedder in arguments.embedder or ["wordllama"]:
+        for panel in arguments.panel or list(CASES):
+            record["studies"].append(study(panel, embedder, arguments.shared / "data"))
+            record["load"] = round(os.getloadavg()[0], 1)
+            # After every study, so that a run cut short leaves what it has.
+            text = json.dumps(record, indent=1) + "\n"
+            (arguments.out / "abi_fidelity.json").write_text(text, encoding="utf-8")
+            write_table(record, arguments.out / "abi_fidelity.md")
+            draw(record, arguments.out / "abi_fidelity.svg")
 
 
 if __name__ == "__main__":
