@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from simdx import BadInput, Classifier, Prior
+from simdx.bank.files import write_bank
 from simdx.baselines.logistic import fit_logistic
-from simdx.datasets import Dataset, read_cases
+from simdx.cli.main import app
+from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
 from simdx.methods import Material
@@ -92,11 +95,15 @@ def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None
 def test_answers_state_real_cases_and_never_quote_them(toy_panel: Panel, toy_bank: Bank) -> None:
     classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
     answer = classifier.infer("a boat upon a stream", ask=True)
-    assert f"2 real labelled cases per label, each counted as {WEIGHT:g} simulations" in answer.provenance.notes
+    assert (
+        f"2 real labelled cases per label, each counted as {WEIGHT:g} simulations" in answer.provenance.notes
+    )
     assert {e.text for e in answer.evidence} <= set(toy_bank.texts)
     whole = json.dumps(answer.to_json())
     assert not any(case.text in whole for case in MOVED[1:])
-    shares = classifier._infer.weights(classifier.observe(["a boat upon a stream"]), Prior.uniform(3))  # type: ignore[attr-defined]
+    recipe = classifier._infer
+    assert isinstance(recipe, RealRecipe)
+    shares = recipe.weights(classifier.observe(["a boat upon a stream"]), Prior.uniform(3))
     assert shares.shape == (1, len(toy_bank.texts))
     assert 0 < shares.sum() < 1  # real cases carry the rest
     assert Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes == ()
@@ -108,14 +115,16 @@ def test_real_cases_are_not_written_to_the_cache(
     Classifier(toy_panel, toy_bank)
     before = sorted(private_home.rglob("*.safetensors"))
     Classifier(toy_panel, toy_bank, real_cases=MOVED, unlabelled=["a cloud over a stream"])
-    assert before and sorted(private_home.rglob("*.safetensors")) == before
+    assert before
+    assert sorted(private_home.rglob("*.safetensors")) == before
 
 
 def test_unlabelled_cases_move_the_centre_of_cases_only(material: Material) -> None:
     texts = ["a boat on the water", "the flood and the boat"]
     moved = fit_comparison(with_real(material, unlabelled=texts))
     plain = fit_comparison(with_real(material, MOVED))
-    assert moved.weight is not None and np.all(moved.weight == 1)
+    assert moved.weight is not None
+    assert np.all(moved.weight == 1)
     vectors = material.observe(texts).vectors
     width = moved.space.transform(vectors)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -157,7 +166,18 @@ def test_what_is_refused(toy_panel: Panel, toy_bank: Bank, cases: list, settings
     assert "boat" not in str(refused.value)
 
 
-def test_from_a_file(tmp_path: Path, toy_panel: Panel) -> None:
-    path = tmp_path / "real.jsonl"
-    path.write_text("".join(json.dumps({"label": c.label, "text": c.text}) + "\n" for c in MOVED))
-    assert [c.text for c in read_cases(path, labels=toy_panel.names).cases] == [c.text for c in MOVED]
+def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
+    panel, real, tested = tmp_path / "panel.yaml", tmp_path / "real.jsonl", tmp_path / "cases.jsonl"
+    panel.write_text("name: toy\nembedder: hashing\nlabels:\n- name: apple\n- name: river\n- name: engine\n")
+    write_bank(tmp_path / "bank", toy_bank, toy_panel)
+    real.write_text("".join(json.dumps({"label": c.label, "text": c.text}) + "\n" for c in MOVED))
+    tested.write_text("".join(json.dumps({"label": "apple", "text": f"{c.text} here"}) + "\n" for c in MOVED))
+    given = ["--panel", str(panel), "--bank", str(tmp_path / "bank"), "--json"]
+    said = "2 real labelled cases per label, each counted as 1 simulations"
+    one = CliRunner().invoke(app, ["classify", "a boat", *given, "--real", str(real)])
+    assert said in json.loads(one.stdout)["provenance"]["notes"]
+    many = CliRunner().invoke(
+        app, ["evaluate", "--data", str(tested), *given, "--real", str(real), "--unlabelled", str(tested)]
+    )
+    notes = json.loads(many.stdout)["provenance"]["notes"]
+    assert notes == [said, "embeddings of cases centred on 6 real unlabelled cases"]

@@ -41,7 +41,7 @@ LARGEST_SAMPLE = 1500  # rows of either side in the MMD test: its kernel matrix 
 
 @dataclass(frozen=True, slots=True)
 class BankScore:
-    """Everything `score_bank` finds; `typicality` holds the cases' p-values in their order."""
+    """Everything `score_bank` finds; the arrays hold the cases' own, in their order."""
 
     n_cases: int
     n_simulations: int
@@ -58,11 +58,12 @@ class BankScore:
     balance: float  # 1 minus the distance of the mean posterior from uniform
     self_accuracy: float  # of the kernel on the bank, each simulation left out
     fidelity: float
-    typicality: Float
+    typicality: Float  # (N,) p-values
+    posterior: Float  # (N, K) in class, uniform prior
 
     def as_dict(self) -> dict[str, Any]:
         """The figures, without the cases' own."""
-        return {key: value for key, value in asdict(self).items() if key != "typicality"}
+        return {key: value for key, value in asdict(self).items() if key not in ("typicality", "posterior")}
 
 
 def score_bank(
@@ -109,6 +110,7 @@ def score_bank(
         self_accuracy=self_accuracy(c),
         fidelity=float((confidence * agreement * balance) ** (1 / 3)),
         typicality=usual,
+        posterior=posterior,
     )
 
 

@@ -30,9 +30,7 @@ class Logistic:
         return np.exp(self.log_probabilities(x))
 
 
-def fit_logistic(
-    x: Float, y: Int, n_labels: int, penalty: float, weight: Float | None = None
-) -> Logistic:
+def fit_logistic(x: Float, y: Int, n_labels: int, penalty: float, weight: Float | None = None) -> Logistic:
     """The minimum of the balanced log-loss + penalty / (2n) · |W|²; the bias is not penalised.
 
     A row of weight w counts as w equal rows, within its label and in n.

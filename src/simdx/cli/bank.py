@@ -71,7 +71,9 @@ def show(
 @app.command()
 def score(
     panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
-    cases: Annotated[Path, typer.Option(help="Cases without labels (JSONL, CSV, Parquet); labels are ignored.")],
+    cases: Annotated[
+        Path, typer.Option(help="Cases without labels (JSONL, CSV, Parquet); labels are ignored.")
+    ],
     bank: Annotated[
         Path | None, typer.Option(help="A bank folder or JSONL file; default: the panel's own.")
     ] = None,
@@ -102,7 +104,9 @@ def score(
     if plot is not None:
         write_atomically(plot, draw_score(found))
     if json:
-        print_json({"panel": source.panel.name, "bank": f"{chosen.name}@{chosen.hash[:16]}", **found.as_dict()})
+        print_json(
+            {"panel": source.panel.name, "bank": f"{chosen.name}@{chosen.hash[:16]}", **found.as_dict()}
+        )
         return
     print(in_words(found))
 

@@ -43,7 +43,7 @@ RealFile = Annotated[
     typer.Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to add as simulations."),
 ]
 UnlabelledFile = Annotated[
-    Path | None, typer.Option("--unlabelled", help="Unlabelled cases to centre embeddings on; off by default.")
+    Path | None, typer.Option("--unlabelled", help="Unlabelled cases to centre the embeddings on.")
 ]
 AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
 Device = Annotated[

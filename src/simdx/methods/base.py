@@ -64,9 +64,7 @@ class RealCases:
         if counts.any():
             low, high = int(counts.min()), int(counts.max())
             many = str(low) if low == high else f"{low} to {high}"
-            said.append(
-                f"{many} real labelled cases per label, each counted as {self.weight:g} simulations"
-            )
+            said.append(f"{many} real labelled cases per label, each counted as {self.weight:g} simulations")
         if self.centre is not None:
             said.append(f"embeddings of cases centred on {self.unlabelled} real unlabelled cases")
         return tuple(said)
