@@ -29,6 +29,8 @@ def test_it_answers_as_the_exact_engine(toy_panel: Panel, toy_bank: Bank, kernel
 def test_it_is_a_way_to_run_m_smc(toy_panel: Panel, toy_bank: Bank) -> None:
     with pytest.raises(BadInput, match="--method m-smc"):
         Classifier(toy_panel, toy_bank, engine="two-stage")
+    with pytest.raises(BadInput, match="--kernel soft"):
+        Classifier(toy_panel, toy_bank, method="m-smc", engine="two-stage")
     with pytest.raises(BadInput, match="absolute tolerance"):
         Classifier(toy_panel, toy_bank, method="m-smc", engine="two-stage", tolerance=0.3)
 

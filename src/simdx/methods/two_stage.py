@@ -54,6 +54,10 @@ class TwoStage:
     def __init__(self, material: Material, settings: Settings) -> None:
         if settings.tolerance is not None:
             raise BadInput("an absolute tolerance has no two-stage form: use --engine exact")
+        if settings.kernel is None:
+            raise BadInput(
+                "--engine two-stage needs its kernel named: --kernel soft, or hard with a larger error"
+            )
         self._settings = settings
         self._space = Space.fit(material.embedded, centre=False)
         self._bank = LargeBank.prepare(self._space.bank, self._space.label_index, self._space.n_labels)
@@ -62,7 +66,7 @@ class TwoStage:
         settings = self._settings
         posterior = two_stage(
             self._bank, ByClassMeans(self._bank), self._space.transform(observations.vectors), prior,
-            kernel=settings.kernel or "hard", bandwidth=settings.bandwidth or BANDWIDTH,
+            kernel=settings.kernel or "soft", bandwidth=settings.bandwidth or BANDWIDTH,
             populations=settings.populations,
         )  # fmt: skip
         return posterior, None

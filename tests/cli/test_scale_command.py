@@ -1,0 +1,72 @@
+"""`simdx scale`: exit codes, one JSON object, and what goes wrong in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    texts = ["A soft bluish swelling of the lower lip.", "A smooth red burning tongue.", None]
+    parquet.write_table(pa.table({"id": ["a", "b", "c"], "text": texts}), tmp_path / "in.parquet")
+    return tmp_path / "in.parquet"
+
+
+def test_classify_in_this_process(cli: Cli, source: Path, tmp_path: Path) -> None:
+    arguments = ("scale", "classify", source, tmp_path / "out", "--embedder", "hashing", "--method", "m-smc")
+    ran = cli(*arguments, "--in-process", "--json")
+    assert (ran.json["rows"], ran.json["answered"], ran.json["failed"]) == (3, 2, 1)
+    assert [f["id"] for f in ran.json["failures"]] == ["c"]
+    assert "row 'c'" in ran.err
+    again = cli(*arguments, "--in-process", "--json")
+    assert again.json["blocks_before"] == again.json["blocks"] == 1
+    assert "another settings" in cli(*arguments, "--in-process", "--seed", 3).complaint
+
+
+def test_classify_complaints(cli: Cli, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert "no Parquet" in cli("scale", "classify", tmp_path / "no", out, "--in-process").complaint
+    assert (
+        "no column"
+        in cli("scale", "classify", source, out, "--in-process", "--text-column", "note").complaint
+    )
+    assert (
+        "works from a bank"
+        in cli(
+            "scale", "classify", source, out, "--in-process", "--method", "m-smc", "--engine", "live"
+        ).complaint
+    )
+    assert not out.exists()
+
+
+def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
+    ran = cli(
+        "scale", "bank", "--panel", "oral-lesions", "--per-label", 3, "--out", tmp_path / "bank", "--json",
+        "--endpoint", "scripted", "--endpoint", "scripted:delay=.001",
+    )  # fmt: skip
+    assert ran.json["complete"]
+    assert sum(e["answered"] for e in ran.json["endpoints"]) == ran.json["asked"]
+    assert json.loads((tmp_path / "bank" / "manifest.json").read_text())["hash"] == ran.json["hash"]
+    assert (
+        "no endpoint"
+        in cli(
+            "scale",
+            "bank",
+            "--panel",
+            "oral-lesions",
+            "--per-label",
+            3,
+            "--out",
+            tmp_path / "b",
+            "--endpoint",
+            "x",
+        ).complaint
+    )
