@@ -45,6 +45,7 @@ from simdx.panels import load_source
 from simdx.types import Float, SecondOrder, entropy_bits
 
 ROOT = Path(__file__).resolve().parents[1]
+TICKS = ([-0.5, 0, 0.5, 1, 1.5, 2, 2.5, 3], ["0.3", "1", "3", "10", "30", "100", "300", "1000"])
 CASES = {
     "oral-lesions": ("oral/vignettes.jsonl", "oral/ood.jsonl"),
     "symptom-to-diagnosis": ("sd/cases.jsonl", "sd/ood.jsonl"),
@@ -310,7 +311,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
     left.axhspan(np.log10(0.8), np.log10(1.25), color="#dddddd", zorder=0)
     left.axhline(0, color="black", linewidth=0.6)
     left.set_xticks(range(len(studies)), [f"{s['panel']}\nK={s['labels']}" for s in studies])
-    left.set_yticks([-0.5, 0, 0.5, 1, 1.5, 2], ["0.3", "1", "3", "10", "30", "100"])
+    left.set_yticks(*TICKS)
     left.set_ylabel("α₀ of the network / α₀ of D-SMC")
     left.set_title("On cases never seen (box: quartiles, whiskers: 90 %)", fontsize=10)
     for name in OBJECTIVES:
@@ -319,7 +320,7 @@ def draw(record: dict[str, Any], path: Path) -> None:
             label = f"{name}{' (the paper)' if name == 'mean' else ''}" if style == "-" else None
             right.plot(range(1, len(trace) + 1), np.log10(trace), style, color=colour[name], label=label)
     right.axhspan(np.log10(0.8), np.log10(1.25), color="#dddddd", zorder=0)
-    right.set_yticks([-0.5, 0, 0.5, 1, 1.5, 2], ["0.3", "1", "3", "10", "30", "100"])
+    right.set_yticks(*TICKS)
     right.set_xlabel("epoch")
     right.set_ylabel("median ratio of α₀")
     right.set_title("The better it fits, the more the paper's objective concentrates", fontsize=10)
