@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import rankdata, spearmanr
 
 from simdx.bank.files import background_texts, read_bank
 from simdx.bank.score import score_bank
@@ -153,8 +153,8 @@ def banks(name: str, data: Path, folder: Path, extra: list[str], seeds: int) -> 
         print(name, title, out[-1]["labelled"], round(found.fidelity, 3), flush=True)
         write(folder / f"{name}.json", {
             "panel": name, "dataset": cases.hash, "cases": len(y), "embedder": embedder.id,
-            "command": " ".join(["python benchmarks/bank_scores.py banks --panel", name, "--seeds", str(seeds),
-                                 *(f"--extra {e.partition('=')[0]}=DIR" for e in extra)]),
+            "command": f"python benchmarks/bank_scores.py banks --panel {name} --seeds {seeds}"
+            + "".join(f" --extra {entry.partition('=')[0]}=DIR" for entry in extra),
             "commit": commit(), "banks": out,
         })  # fmt: skip
 
@@ -184,15 +184,20 @@ def mean_within(panels: list[list[dict[str, Any]]], candidate: str, of: str) -> 
 def interval(panels: list[list[dict[str, Any]]], candidate: str, of: str, clustered: bool) -> list[float]:
     """Percentile bootstrap over the banks of each panel; `clustered` resamples whole panels first."""
     rng = np.random.default_rng(0)
-    values = []
-    for _ in range(RESAMPLES):
-        picked = rng.integers(0, len(panels), len(panels)) if clustered else np.arange(len(panels))
-        each = []
-        for i in picked:
-            rows = rng.integers(0, len(panels[i]), len(panels[i]))
-            each.append(correlation(column(panels[i], candidate)[rows], target(panels[i], of)[rows]))
-        values.append(np.nanmean(each))
-    return [float(v) for v in np.nanpercentile(values, [2.5, 97.5])]
+    each = np.stack([resampled(column(rows, candidate), target(rows, of), rng) for rows in panels])
+    if clustered:
+        picked = rng.integers(0, len(panels), size=(len(panels), RESAMPLES))
+        each = each[picked, np.arange(RESAMPLES)]
+    return [float(v) for v in np.nanpercentile(np.nanmean(each, axis=0), [2.5, 97.5])]
+
+
+def resampled(score: Float, truth: Float, rng: np.random.Generator) -> Float:
+    """(RESAMPLES,) rank correlations of bootstrap samples of the banks."""
+    rows = rng.integers(0, len(score), size=(RESAMPLES, len(score)))
+    a, b = (rankdata(values[rows], axis=1) for values in (score, truth))
+    a, b = (ranks - ranks.mean(axis=1, keepdims=True) for ranks in (a, b))
+    scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
+    return np.where(scale > 0, (a * b).sum(axis=1) / np.where(scale > 0, scale, 1), np.nan)
 
 
 def left_out(panels: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
@@ -249,8 +254,8 @@ def readme(records: dict[str, Any], found: dict[str, Any], chosen: dict[str, Any
         "intervals over banks, and over panels then banks (three clusters, so wide and rough). Banks of one "
         "panel share texts and are not independent: read the intervals as lower bounds of the uncertainty. "
         "`fidelity` was fixed in advance; every other row is exploration. Scores have the sign that should "
-        "make larger better. `balance`, and with it `fidelity`, supposes cases that are evenly mixed over the "
-        "labels, as these are; on a skewed sample use `confidence`.",
+        "make larger better. `balance`, and with it `fidelity`, supposes cases mixed about evenly over the "
+        "labels (here 25 to 100 a label); on a skewed sample read `confidence`.",
         "",
         "| score | Spearman | over banks | over panels | "
         + " | ".join(records)
