@@ -285,7 +285,7 @@ class Classifier:
         second = result.second_order
         if self._second_order is not None:
             second = self._second_order(observations, prior)[0].second_order
-        inside = result.probabilities
+        inside = np.clip(result.probabilities, 0.0, 1.0)  # a sum of shares may pass one by a rounding error
         outside = self._outside(observations, prior) if self._outside else None
         share = np.zeros(len(inside)) if outside is None else outside
         posterior = (1 - share)[:, None] * inside + share[:, None] * prior.probabilities

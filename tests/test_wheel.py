@@ -1,0 +1,51 @@
+"""The wheel, installed in a clean environment away from the checkout, does the main job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+def run(*command: object, cwd: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_the_wheel_classifies(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path / "dist", ROOT, cwd=tmp_path)
+    wheel = next((tmp_path / "dist").glob("*.whl"))
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    constraints = ROOT / "requirements" / "constraints.txt"
+    run(python, "-m", "pip", "install", "-q", "-c", constraints, wheel, cwd=tmp_path)
+    simdx = tmp_path / "env" / "bin" / "simdx"
+    panels = json.loads(run(simdx, "panel", "list", "--json", cwd=tmp_path))["panels"]
+    assert {p["name"] for p in panels} == {"oral-lesions", "symptom-to-diagnosis", "case-reports"}
+    for name in (p["name"] for p in panels):
+        case = "Fever for three days with pain behind the eyes and a rash."
+        answer = json.loads(run(simdx, "classify", case, "--panel", name, "--json", cwd=tmp_path))
+        assert sum(answer["posterior"].values()) == pytest.approx(1)
+    # the core install: torch is asked for by name only, and its absence is one clear line
+    lacking = subprocess.run(
+        [simdx, "classify", "x", "--embedder", "minilm"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert lacking.returncode == 2
+    assert "simdx[sentence]" in lacking.stderr
