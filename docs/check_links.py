@@ -11,7 +11,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def broken_links() -> list[str]:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "results").rglob("*.md"))]
+    folders = (ROOT / "docs", ROOT / "results")
+    pages = [ROOT / "README.md", *(page for folder in folders for page in sorted(folder.rglob("*.md")))]
     out = []
     for page in pages:
         for target in LINK.findall(page.read_text(encoding="utf-8")):
