@@ -54,6 +54,16 @@ def test_multinomial(problem, device: str, kernel: str) -> None:
         assert np.allclose(ours.effective_simulations, reference.effective_simulations, rtol=2e-2)
 
 
+def test_ties_are_one_block(problem, device: str) -> None:
+    """Every simulation three times, under different labels: the boundary block is shared, not cut."""
+    bank, _, z, _ = problem
+    tripled = np.repeat(bank, 3, axis=0)
+    label = np.tile(np.arange(3), len(bank))
+    placed = gpu_multinomial.DeviceBank.place(tripled, label, 3, device=device)
+    ours = gpu_multinomial.multinomial(placed, z, Prior.uniform(3), kernel="hard", populations=4)
+    assert np.abs(ours.probabilities - 1 / 3).max() < 1e-5
+
+
 @pytest.mark.parametrize("kernel", ["soft", "hard"])
 def test_dirichlet(problem, device: str, kernel: str) -> None:
     bank, label, z, rng = problem

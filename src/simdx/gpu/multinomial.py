@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
+from simdx.abc.atoms import TIE
 from simdx.abc.prior import Prior, prior_rows
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Posterior
@@ -155,15 +156,20 @@ def products(z: Tensor, vectors: Tensor) -> Tensor:
 def _select_by_sorting(
     cosine: Tensor, mass: Tensor, label: Tensor, target: float
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Equal cosines (to within what the numpy engine calls a tie) are one block and count in part together."""
     value, order = cosine.sort(dim=1, descending=True)
     each = mass.expand(len(cosine), -1).gather(1, label[order]).double()
     before = each.cumsum(1) - each
-    kept = torch.minimum(each, (target - before).clamp_min(0))
+    last = (before < target - 1e-12).sum(1, keepdim=True) - 1
+    edge = value.gather(1, last)
+    inside = torch.where(value > edge + TIE, each, 0.0)
+    block = torch.where((value - edge).abs() <= TIE, each, 0.0)
+    part = (target - inside.sum(1, keepdim=True)) / block.sum(1, keepdim=True).clamp_min(1e-300)
+    kept = inside + block * part
     shares = torch.zeros(len(cosine), mass.shape[-1], dtype=torch.float64, device=cosine.device)
     shares.scatter_add_(1, label[order], kept)
-    last = (before < target - 1e-12).sum(1, keepdim=True) - 1
     total = kept.sum(1)
-    return shares / total[:, None], total**2 / (kept**2).sum(1), 1 - value.gather(1, last)[:, 0]
+    return shares / total[:, None], total**2 / (kept**2).sum(1), 1 - edge[:, 0]
 
 
 def to_device(observations: Float | Tensor, bank: DeviceBank) -> Tensor:
