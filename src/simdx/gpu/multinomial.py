@@ -156,7 +156,7 @@ def products(z: Tensor, vectors: Tensor) -> Tensor:
 def _select_by_sorting(
     cosine: Tensor, mass: Tensor, label: Tensor, target: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Equal cosines (to within what the numpy engine calls a tie) are one block and count in part together."""
+    """Equal cosines (within the numpy engine's idea of a tie) are one block and count in part together."""
     value, order = cosine.sort(dim=1, descending=True)
     each = mass.expand(len(cosine), -1).gather(1, label[order]).double()
     before = each.cumsum(1) - each
