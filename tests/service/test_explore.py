@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from pathlib import Path
 
 import numpy as np
@@ -51,19 +49,6 @@ def test_each_move_is_recorded(app: FastAPI, client: TestClient) -> None:
     record = app.state.house.audit.find(again["answer_id"])
     assert record.kind == "explore"
     assert record.to_json()["prior"]["oral mucocele"] == pytest.approx(0.9)
-
-
-def test_a_move_is_fast(client: TestClient) -> None:
-    """50 ms is the budget of the whole move; the median of many leaves room for a busy machine."""
-    name = explore(client)["observation"]
-    took = []
-    for i in range(30):
-        started = time.perf_counter()
-        prior = {"oral mucocele": 0.02 + 0.03 * i}
-        assert client.post(f"/v1/explore/{name}", json={"prior": prior, "draws": 180}).status_code == 200
-        took.append(1e3 * (time.perf_counter() - started))
-    # Even with every core taken three times over.
-    assert statistics.median(took) < 150
 
 
 def test_what_is_not_kept_is_gone(client: TestClient) -> None:
