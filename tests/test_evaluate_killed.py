@@ -21,10 +21,10 @@ from simdx.evaluate import evaluate
 classifier = Classifier("oral-lesions", embedder="hashing")
 answer, pause, calls = classifier.infer_batch, float(sys.argv[3]), []
 
-def slowly(texts, prior=None):
+def slowly(texts, prior=None, **options):
     time.sleep(pause)
     calls.append(len(texts))
-    return answer(texts, prior)
+    return answer(texts, prior, **options)
 
 classifier.infer_batch = slowly
 evaluate(classifier, read_cases(sys.argv[1]), out=sys.argv[2], resamples=100)
