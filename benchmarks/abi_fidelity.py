@@ -6,8 +6,8 @@ For each packaged panel, networks are trained on simulated text alone with every
 prior-conditioned, then compared with D-SMC (2,000 draws, two seeds, Dirichlet fits by all-component moments
 on both sides) on labelled cases none of them saw; labels are used for nothing but the accuracies shown.
 The *ceiling* of an objective is what a network at its exact optimum would score: D-SMC's own draws
-condensed as the objective asks, on the bank's leave-one-out observations. It needs no case, and it is what
-the default objective was chosen by.
+condensed as the objective asks, on the bank's leave-one-out observations. It needs no case, and it supports
+the default objective, which was first suggested by D-SMC's answers to real (unlabelled) texts.
 
 Writes abi_fidelity.json, .md and .svg: figures, no texts.
 """
