@@ -10,7 +10,8 @@ SMALL_MODEL_MB = 600  # below this a model needs the short wording
 
 
 def voice_for(simulator: str) -> str:
-    """Short wording for small embedded models, full wording for everything else."""
+    """Short wording for small local models, full wording for everything else."""
+    simulator = simulator.removeprefix("hf:")
     if simulator in REGISTRY:
         return "short" if REGISTRY[simulator].megabytes < SMALL_MODEL_MB else "full"
     if simulator.endswith(".gguf") and Path(simulator).is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 from functools import lru_cache
@@ -70,7 +71,9 @@ def versions() -> dict[str, str | None]:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout this package runs from, where it runs from one."""
+    """The commit of the checkout this package runs from; images without one name it in SIMDX_COMMIT."""
+    if named := os.environ.get("SIMDX_COMMIT"):
+        return named[:12]
     here = Path(__file__).resolve().parent
     try:
         asked = subprocess.run(

@@ -3,7 +3,7 @@
 smollm2, qwen2.5-coder-1.5b, …     named weights, run by the embedded llama.cpp
 path/to/model.gguf                 any GGUF file, likewise
 openai:MODEL@http://host:port/v1   any OpenAI-compatible server
-hf:NAME or hf:FOLDER               Hugging Face transformers
+hf:NAME                            the same named weights, a folder or a hub name, run by transformers
 scripted                           no model: deterministic texts
 """
 
@@ -51,7 +51,12 @@ def get_simulator(name: str = DEFAULT, **options: Any) -> Simulator:
     if name.startswith("hf:"):
         from simdx.simulators.transformers import TransformersSimulator
 
-        return TransformersSimulator(name.removeprefix("hf:"), **options)
+        wanted = name.removeprefix("hf:")
+        if _known_generator(wanted):
+            from simdx.models import locate
+
+            return TransformersSimulator(str(locate(wanted)), id=identity_of(name), **options)
+        return TransformersSimulator(wanted, **options)
     from simdx.simulators.llamacpp import LlamaCppSimulator
 
     if name.endswith(".gguf"):
@@ -65,6 +70,8 @@ def identity_of(name: str) -> str:
     """The `id` the simulator of that name will have, without starting it."""
     if name == "scripted" or name.startswith("scripted:"):
         return "scripted"
+    if name.startswith("hf:") and _known_generator(name.removeprefix("hf:")):
+        return f"hf:{identity_of(name.removeprefix('hf:'))}"
     if name.startswith(("openai:", "hf:")):
         return name
     if name.endswith(".gguf"):
@@ -79,3 +86,9 @@ def identity_of(name: str) -> str:
     # The pinned hash, not the name, is the identity: a new pin must not answer for old requests.
     sha = weights.files[weights.main_file] if weights.main_file else "unpinned"
     return f"{name}@{sha[:16]}"
+
+
+def _known_generator(name: str) -> bool:
+    from simdx.models.registry import REGISTRY
+
+    return name in REGISTRY and REGISTRY[name].kind == "generator"

@@ -1,8 +1,9 @@
-"""Hugging Face transformers as a simulator: a local folder, a hub name, or a GGUF file.
+"""Hugging Face transformers as a simulator: named weights, a local folder, a hub name, or a GGUF file.
 
 For models llama.cpp cannot read and for machines with a GPU. Requests that share their sampling settings
 are generated together in padded batches. A batch has one random state, so a text is reproducible only
-together with its batch: the probe says that seeds are lacking unless batches hold one request.
+together with its batch. Grammars need the package xgrammar, which brings a compiler along and is therefore
+in no extra; without it the probe says that they are lacking.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,25 @@ from simdx.simulators.base import Capabilities, Completion, Request, TokenLogpro
 from simdx.simulators.probe import probe
 
 BATCH = 8
+BATCH_ON_GPU = 192  # decoding reads the weights once per token whatever the batch: a GPU wants it large
 
 
 class TransformersSimulator:
-    """A causal language model. `NAME` may be a folder, a hub name, or the path of a GGUF file."""
+    """A causal language model. `name` may be that of known weights, a folder, a hub name, or a GGUF file.
+
+    `id` stands for the simulator where it was found under a name that hides which weights it runs.
+    """
 
     remote = False
 
-    def __init__(self, name: str, *, batch: int = BATCH, device: str | None = None) -> None:
-        if batch < 1:
+    def __init__(
+        self, name: str, *, id: str | None = None, batch: int | None = None, device: str | None = None
+    ) -> None:
+        if batch is not None and batch < 1:
             raise BadInput("a batch holds at least one request")
-        self.id = f"hf:{name}"
-        self.concurrency = batch
+        self.id = id or f"hf:{name}"
         self._torch, self._tokenizer, self._model = _load(name, device)
+        self.concurrency = batch or (BATCH_ON_GPU if self._model.device.type == "cuda" else BATCH)
 
     @cached_property
     def capabilities(self) -> Capabilities:
@@ -71,8 +78,9 @@ class TransformersSimulator:
 
     def _batch(self, requests: list[Request]) -> list[Completion]:
         started = time.monotonic()
-        if requests[0].grammar is not None:
-            return [failed("transformers has no grammars") for _ in requests]
+        grammar = requests[0].grammar
+        if grammar is not None and self._compiler is None:
+            return [failed("grammars need the package xgrammar") for _ in requests]
         try:
             answers = self._generate(requests)
         except Exception as error:  # memory, a broken chat template: one batch, not the build
@@ -98,10 +106,36 @@ class TransformersSimulator:
                 return_dict_in_generate=True,
                 output_logits=bool(first.logprobs),
                 **sampling,
+                **self._constraint(first.grammar),
             )
         width = inputs["input_ids"].shape[1]
         seconds = time.monotonic() - started
         return [self._completion(r, i, inputs, out, width, seconds) for i, r in enumerate(requests)]
+
+    def _constraint(self, grammar: str | None) -> dict[str, Any]:
+        if grammar is None:
+            return {}
+        from xgrammar.contrib.hf import LogitsProcessor
+
+        # A processor follows one generation and cannot be used again; the compiled grammar can.
+        return {"logits_processor": [LogitsProcessor(self._compile(grammar))]}
+
+    @cached_property
+    def _compiler(self) -> Any:
+        try:
+            import xgrammar
+        except ImportError:
+            return None
+        size = self._model.config.vocab_size
+        ends = _as_list(self._model.generation_config.eos_token_id)
+        known = xgrammar.TokenizerInfo.from_huggingface(
+            self._tokenizer, vocab_size=size, stop_token_ids=ends or None
+        )
+        return xgrammar.GrammarCompiler(known)
+
+    @cached_property
+    def _compile(self) -> Any:
+        return lru_cache(maxsize=16)(self._compiler.compile_grammar)
 
     def _completion(
         self, request: Request, row: int, inputs: Any, out: Any, width: int, seconds: float
@@ -164,6 +198,8 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
         import transformers
     except ImportError:
         raise MissingExtra("the transformers simulator", "transformers") from None
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    transformers.utils.logging.disable_progress_bar()
     path = Path(name)
     options: dict[str, Any] = {}
     if name.endswith(".gguf"):
@@ -174,10 +210,11 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
         source = name
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **options)
-        model = transformers.AutoModelForCausalLM.from_pretrained(source, **options)
+        # Half precision on a GPU, where it is the fast path; on a CPU it is the slow one.
+        dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
+        model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
     except Exception as error:  # the library raises a dozen types for a model it cannot get or read
         raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     return torch, tokenizer, model.to(chosen).eval()
