@@ -30,6 +30,7 @@ from simdx.bank.builder import Limits, build_bank
 from simdx.bank.plan import BuildSettings, Plan
 from simdx.bank.store import AnswerStore
 from simdx.bank.verdicts import Stratum, strata_of
+from simdx.bank.voice import voice_for
 from simdx.classifier import Classifier
 from simdx.datasets.oral import load_oral
 from simdx.embedders import embed_cached, get_embedder
@@ -43,18 +44,21 @@ TEMPERATURES = (0.2, 0.4, 0.6, 0.8, 1.0)
 SHOWN = ("accuracy", "brier", "ece", "nll", "error_auroc")
 
 
-def settings_of(per_label: int) -> Iterator[tuple[str, BuildSettings]]:
+def settings_of(per_label: int, model: str) -> Iterator[tuple[str, BuildSettings]]:
     # The ends of the range first: an unfinished study then says most.
     for temperature in sorted(TEMPERATURES, key=lambda t: -abs(t - 0.6)):
         for facets in (True, False):
             name = f"facets-{'on' if facets else 'off'}-t{temperature:.1f}"
-            yield name, BuildSettings(per_label, temperature=temperature, facets=facets, voice="short")
+            yield (
+                name,
+                BuildSettings(per_label, temperature=temperature, facets=facets, voice=voice_for(model)),
+            )
 
 
 def simulate(work: Path, model: str, per_label: int, max_requests: int) -> None:
     panel = load_panel(PANEL)
     simulator = get_simulator(model)
-    for name, settings in settings_of(per_label):
+    for name, settings in settings_of(per_label, model):
         done = answered(work / name)
         report = build_bank(
             panel, simulator, settings, work / name, Limits(max_requests=max(0, max_requests - done))
@@ -125,7 +129,7 @@ def distinct_bigrams(texts: tuple[str, ...]) -> float:
 def collect(work: Path, model: str, per_label: int) -> list[dict[str, Any]]:
     panel = load_panel(PANEL)
     rows = []
-    for name, settings in settings_of(per_label):
+    for name, settings in settings_of(per_label, model):
         if not answered(work / name):
             continue
         with AnswerStore(work / name) as store:
