@@ -24,6 +24,7 @@ from simdx.cli import (
     models,
     panel,
     policy,
+    report,
     review,
     scale,
     serve,
@@ -52,6 +53,7 @@ app.command("serve")(serve.serve)
 app.add_typer(token.app, name="token")
 app.add_typer(audit.app, name="audit")
 app.add_typer(experiment.app, name="experiment")
+app.command("report")(report.report)
 app.add_typer(scale.app, name="scale")
 
 

@@ -59,6 +59,13 @@ def read_artefact(folder: Path, name: str) -> Record | None:
     return record if isinstance(record, dict) and record.get("format") == FORMAT else None
 
 
+def read_artefacts(folder: Path) -> list[Record]:
+    """Every readable record of a run, in the report's order."""
+    found = [read_artefact(folder, path.stem) for path in (folder / FOLDER).glob("*.json")]
+    records = [record for record in found if record is not None]
+    return sorted(records, key=lambda record: (record["order"], record["artefact"]))
+
+
 def _run(artefact: Artefact, context: Context, identity: str) -> Record:
     began = time.time()
     finding, error, status = None, None, "done"

@@ -60,7 +60,7 @@ def read_panel(panel: str, size: int | None, outside_size: int | None, data: Pat
         folder = None if data is None else data / _FOLDERS[panel]
         if folder is None or not (folder / "cases.jsonl").is_file():
             raise BadInput(
-                f"the cases of {panel} are not at hand and may not be shipped: name their folder in SIMDX_DATA"
+                f"the cases of {panel} are not at hand and may not ship: name their folder in SIMDX_DATA"
             )
         whole = read_cases(folder / "cases.jsonl", labels=names, name=panel)
         apart = folder / "ood.jsonl"
