@@ -27,6 +27,8 @@ class Axes:
         self.y_range = y if y[1] > y[0] else (y[0], y[0] + 1)
         self.width, self.height = size
         self.marks: list[str] = []
+        # Ticks of one's own (position, word), where six even steps would not do: for settings on a log scale.
+        self.x_ticks: Sequence[tuple[float, str]] | None = None
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         (x0, x1), (y0, y1) = self.x_range, self.y_range
@@ -38,6 +40,13 @@ class Axes:
     def line(self, xs: Sequence[float], ys: Sequence[float], kind: str) -> None:
         points = " ".join("{:.1f},{:.1f}".format(*self.at(x, y)) for x, y in zip(xs, ys, strict=True))
         self.marks.append(f'<polyline points="{points}" class="{kind}"/>')
+
+    def whisker(self, x: float, low: float, high: float, kind: str) -> None:
+        """An upright interval with end strokes, cut at the frame."""
+        px, top = self.at(x, min(high, self.y_range[1]))
+        _, bottom = self.at(x, max(low, self.y_range[0]))
+        path = f"M{px - 3:.1f} {top:.1f}h6m-3 0V{bottom:.1f}m-3 0h6"
+        self.marks.append(f'<path d="{path}" class="{kind}"/>')
 
     def bar(self, x0: float, x1: float, y: float, kind: str, note: str = "") -> None:
         left, top = self.at(x0, y)
@@ -59,14 +68,12 @@ class Axes:
         x0, y0 = LEFT, self.height - BOTTOM
         x1, y1 = self.width - RIGHT, TOP
         ticks = []
-        for i in range(6):
-            share = i / 5
-            x = self.x_range[0] + share * (self.x_range[1] - self.x_range[0])
-            y = self.y_range[0] + share * (self.y_range[1] - self.y_range[0])
+        for x, word in self.x_ticks or _even(*self.x_range):
             px, _ = self.at(x, self.y_range[0])
+            ticks.append(f'<text x="{px:.1f}" y="{y0 + 16}" class="tick-x">{escape(word)}</text>')
+        for y, word in _even(*self.y_range):
             _, py = self.at(self.x_range[0], y)
-            ticks.append(f'<text x="{px:.1f}" y="{y0 + 16}" class="tick-x">{x:.2g}</text>')
-            ticks.append(f'<text x="{x0 - 6}" y="{py + 4:.1f}" class="tick-y">{y:.2g}</text>')
+            ticks.append(f'<text x="{x0 - 6}" y="{py + 4:.1f}" class="tick-y">{word}</text>')
             ticks.append(f'<line x1="{x0}" x2="{x1}" y1="{py:.1f}" y2="{py:.1f}" class="grid"/>')
         across, along = (x0 + x1) / 2, -(y0 + y1) / 2
         words = (
@@ -81,3 +88,8 @@ class Axes:
             f'<path d="M{x0} {y1}V{y0}H{x1}" class="frame"/>'
             f"{words}</svg>"
         )
+
+
+def _even(low: float, high: float) -> list[tuple[float, str]]:
+    places = [low + share / 5 * (high - low) for share in range(6)]
+    return [(place, f"{place:.2g}") for place in places]

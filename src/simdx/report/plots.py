@@ -20,6 +20,7 @@ class Series:
     x: Sequence[float]
     y: Sequence[float]
     marks: bool = False  # a dot at every point: for a handful of settings, not for a dense curve
+    intervals: Sequence[Sequence[float] | None] = ()  # one per point, where there are any
 
 
 def line_plot(
@@ -31,13 +32,18 @@ def line_plot(
     x: tuple[float, float] | None = None,
     y: tuple[float, float] | None = None,
     size: tuple[int, int] = (520, 320),
+    x_ticks: Sequence[tuple[float, str]] | None = None,
 ) -> str:
     """Lines on shared axes; the key stands to the right, outside the frame."""
     shown = [s for s in series if len(s.x)]
     across = x or _range([v for s in shown for v in s.x])
     up = y or _range([v for s in shown for v in s.y])
     axes = Axes(title, x_label, y_label, x=across, y=up, size=size)
+    axes.x_ticks = x_ticks
     for i, s in enumerate(shown):
+        for a, interval in zip(s.x, s.intervals, strict=False):
+            if interval is not None:
+                axes.whisker(a, interval[0], interval[1], f"whisker s{i % N_STYLES}")
         axes.line(list(s.x), list(s.y), f"series s{i % N_STYLES}")
         if s.marks:
             for a, b in zip(s.x, s.y, strict=True):
@@ -131,7 +137,8 @@ CSS = """
 .series,.span{fill:none;stroke-width:2}.span{stroke-width:2.5}
 .s0{stroke:#0b62a8}.s1{stroke:#b35900;stroke-dasharray:8 3}.s2{stroke:#007a5a;stroke-dasharray:2 3}
 .s3{stroke:#7a2e8e;stroke-dasharray:9 3 2 3}.s4{stroke:#56a5d8}.s5{stroke:#c79100;stroke-dasharray:5 3}
-.s6{stroke:#57606a;stroke-dasharray:1 3}.s7{stroke:#c05a8a;stroke-dasharray:12 4}.span{stroke-dasharray:none}
+.s6{stroke:#57606a;stroke-dasharray:1 3}.s7{stroke:#c05a8a;stroke-dasharray:12 4}.span,.whisker{stroke-dasharray:none}
+.whisker{fill:none;stroke-width:1}
 .mark{stroke:var(--paper);stroke-width:1}.m0{fill:#0b62a8}.m1{fill:#b35900}.m2{fill:#007a5a}.m3{fill:#7a2e8e}
 .m4{fill:#56a5d8}.m5{fill:#c79100}.m6{fill:#57606a}.m7{fill:#c05a8a}
 .theirs{fill:var(--paper);stroke:var(--ink);stroke-width:1.5}

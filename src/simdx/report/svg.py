@@ -48,6 +48,31 @@ def ternary(points: Float, labels: Sequence[str], mean: Sequence[float]) -> str:
     """Draws from a posterior on the three-label simplex, with its mean."""
     side, left, top = 300, 110, 34
     height = side * math.sqrt(3) / 2
+    out = [_open(side + 2 * left, height + 74, "Posterior draws on the probability simplex")]
+    out.append(_triangle(points, labels, mean, side, left, top))
+    return "".join(out) + "</svg>"
+
+
+def ternary_grid(
+    title: str, triangles: Sequence[tuple[str, Float, Sequence[float]]], labels: Sequence[str]
+) -> str:
+    """Several posteriors side by side, two in a row: (heading, draws, mean) each."""
+    side, left, top = 230, 85, 64
+    width, height = side + 2 * left, side * math.sqrt(3) / 2 + 112
+    rows = math.ceil(len(triangles) / 2)
+    out = [_open(2 * width, rows * height, title)]
+    for i, (heading, points, mean) in enumerate(triangles):
+        x, y = i % 2 * width, i // 2 * height
+        middle = f'x="{width / 2:.0f}" y="20" class="corner"'
+        out.append(f'<g transform="translate({x:.0f} {y:.0f})"><text {middle}>{escape(heading)}</text>')
+        out.append(_triangle(points, labels, mean, side, left, top) + "</g>")
+    return "".join(out) + "</svg>"
+
+
+def _triangle(
+    points: Float, labels: Sequence[str], mean: Sequence[float], side: int, left: int, top: int
+) -> str:
+    height = side * math.sqrt(3) / 2
     corners = ((left, top + height), (left + side, top + height), (left + side / 2, top))
 
     def place(theta: Sequence[float]) -> tuple[float, float]:
@@ -56,8 +81,7 @@ def ternary(points: Float, labels: Sequence[str], mean: Sequence[float]) -> str:
             sum(t * c[1] for t, c in zip(theta, corners, strict=True)),
         )
 
-    out = [_open(side + 2 * left, height + 74, "Posterior draws on the probability simplex")]
-    out.append('<path d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'Z" class="frame"/>')
+    out = ['<path d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in corners) + 'Z" class="frame"/>']
     for theta in points:
         x, y = place(theta)
         out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" class="draw"/>')
@@ -65,7 +89,7 @@ def ternary(points: Float, labels: Sequence[str], mean: Sequence[float]) -> str:
     out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="mean"/>')
     for label, (x, y), dy in zip(labels, corners, (20, 38, -10), strict=True):
         out.append(f'<text x="{x:.1f}" y="{y + dy:.1f}" class="corner">{escape(_fit(label, 34))}</text>')
-    return "".join(out) + "</svg>"
+    return "".join(out)
 
 
 def _open(width: float, height: float, title: str) -> str:
