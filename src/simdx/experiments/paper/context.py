@@ -11,6 +11,7 @@ context.asked(panel)                what language models answered when asked, fr
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,10 @@ class Context:
     def models(self, panel: str) -> tuple[str, ...]:
         """The language models among them."""
         return world.written_by_models(panel, self._banks_folder)
+
+    def variants(self, panel: str) -> dict[str, tuple[str, str]]:
+        """Banks by a model at another temperature or with other weights: name → (model, way)."""
+        return world.written_by_variants(panel, self._banks_folder)
 
     def embedder_name(self, spec: Spec) -> str:
         return spec.embedder or self.cases(spec.panel).source.panel.embedder
@@ -214,6 +219,14 @@ class Context:
 
         return self._once(("asked", panel), make)
 
+    def asked_outside(self, panel: str) -> tuple[Asked, ...]:
+        """What language models answered about the out-of-class cases, from records; `positions` are theirs."""
+        cases = self.cases(panel)
+        if cases.outside is None:
+            return ()
+        beyond = replace(cases, dataset=cases.outside)
+        return self._once(("asked outside", panel), lambda: read_asked(self._asking_folder, panel, beyond))
+
     @cached_property
     def hashes(self) -> dict[str, Any]:
         """Of everything that a record's numbers rest on and that lies outside the code."""
@@ -224,7 +237,8 @@ class Context:
                 "outside": None if cases.outside is None else cases.outside.hash,
                 "panel": cases.source.panel.hash,
                 "banks": {
-                    name: self.bank(Spec(panel, "", name)).hash for name in ("reference", *self.models(panel))
+                    name: self.bank(Spec(panel, "", name)).hash
+                    for name in ("reference", *self.models(panel), *self.variants(panel))
                 },
             }
         return found

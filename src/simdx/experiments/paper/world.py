@@ -8,6 +8,7 @@ The oral benchmark ships. Symptom-to-Diagnosis and the case reports come from th
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +32,8 @@ PAPER_NAMES = {
 }
 _FOLDERS = {"symptom-to-diagnosis": "sd", "case-reports": "pmc"}
 PARTS = ("bank_a", "bank_b")  # the two files of a packaged bank, each alone
+# A decoding temperature (t0.4) or other weights of the same model (q8_0, f16) at the end of a bank's name.
+_VARIANT = re.compile(r"-(t\d+(?:\.\d+)?|q\d\w*|b?f(?:16|32)|awq|int\d)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,23 @@ def asking_folder() -> Path:
 
 
 def written_by_models(panel: str, folder: Path) -> tuple[str, ...]:
-    """Models with a finished bank of that panel."""
+    """Models with a finished bank of that panel, as they run by default."""
+    return tuple(name for name in _finished_banks(panel, folder) if _VARIANT.search(name) is None)
+
+
+def written_by_variants(panel: str, folder: Path) -> dict[str, tuple[str, str]]:
+    """Banks by a model run in another way: name → (model, way), as `smollm2-t0.4` or `smollm2-q8_0`."""
+    found = {}
+    for name in _finished_banks(panel, folder):
+        way = _VARIANT.search(name)
+        if way is not None:
+            found[name] = (name[: way.start()], way.group(1))
+    return found
+
+
+def _finished_banks(panel: str, folder: Path) -> list[str]:
     found = folder.glob(f"{panel}-*/{MANIFEST_FILE}") if folder.is_dir() else ()
-    return tuple(sorted(path.parent.name.removeprefix(f"{panel}-") for path in found))
+    return sorted(path.parent.name.removeprefix(f"{panel}-") for path in found)
 
 
 def open_bank(cases: Cases, name: str, folder: Path) -> Bank:
@@ -136,4 +153,5 @@ __all__ = [
     "pool",
     "read_panel",
     "written_by_models",
+    "written_by_variants",
 ]
