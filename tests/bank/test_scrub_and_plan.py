@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from simdx.bank.conditions import CONDITIONS, outside
+from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
 from simdx.bank.facets import choose, facets_of, generic_facets
 from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
 from simdx.bank.prompts import MAX_TOKENS, features_of
@@ -157,3 +157,18 @@ def test_the_background_leaves_the_panel_out() -> None:
 def test_settings_are_checked(wrong: dict) -> None:
     with pytest.raises(BadInput):
         BuildSettings(**wrong)
+
+
+@pytest.mark.parametrize("voice", ["full", "short"])
+def test_a_panel_that_is_not_about_illness_is_asked_for_in_words_that_are_not_either(voice: str) -> None:
+    late = Label("delivery", description="The parcel is late or lost.")
+    panel = Panel("tickets", (late, Label("billing", description="A charge is wrong.")), register="general")
+    plan = Plan(panel, "model", BuildSettings(per_label=12, background=12, voice=voice))
+    for stratum in ("delivery", BACKGROUND):
+        for index in range(12):
+            planned = plan.planned(stratum, index)
+            asked = f"{planned.request.prompt} {planned.request.opening}".lower()
+            clinical = ("patient", "disease", "condition", "doctor", "year-old", "diagnosis", "complaints")
+            assert not [word for word in clinical if word in asked]
+            if stratum == BACKGROUND:
+                assert planned.topic in SUBJECTS

@@ -1,7 +1,7 @@
-"""Conditions a background bank describes: broad on purpose, so that "none of these" means something.
+"""What a background bank describes: broad on purpose, so that "none of these" means something.
 
-Every branch of medicine a clinician might write about, common before rare. Whatever belongs to the panel
-itself is left out by name.
+Every branch of medicine a clinician might write about, common before rare; everyday subjects for a panel
+that is not about illness. Whatever belongs to the panel itself is left out by name.
 """
 
 from __future__ import annotations
@@ -45,13 +45,29 @@ _LISTED = """
 """
 CONDITIONS: tuple[str, ...] = tuple(re.split(r"\s*;\s*", _LISTED.strip()))
 
+_EVERYDAY = """
+    a birthday party; a football match; a broken washing machine; a late train; a lost umbrella;
+    a new bicycle; a noisy neighbour; a school outing; a holiday by the sea; a wedding; a power cut;
+    a leaking tap; a job interview; a garden in spring; a stray cat; a concert; a recipe for soup;
+    a parking fine; a library book; a haircut; moving house; a flat tyre; a snowstorm; a broken window;
+    a chess game; a hotel room; a museum; a newspaper; a telephone contract; a new computer;
+    a slow internet connection; a software update; a lost key; a burglary; an insurance claim;
+    a bank transfer; a tax form; an election; a language course; an examination at school;
+    a job application; a strike; a restaurant meal; a cancelled flight; a rental car; a dog in the park;
+    a leaking roof; a heating bill; a swimming lesson; a charity run; a theatre ticket; a warranty;
+    a pair of shoes; a faulty lamp; a meeting at work; a complaint about noise; a gift for a child;
+    an apology; an invitation
+"""
+SUBJECTS: tuple[str, ...] = tuple(re.split(r"\s*;\s*", _EVERYDAY.strip()))
+
 
 def outside(panel: Panel) -> tuple[str, ...]:
-    """The conditions that share no telling word with a label or alias of the panel."""
+    """The conditions, or subjects, that share no telling word with a label or alias of the panel."""
+    listed = SUBJECTS if panel.register == "general" else CONDITIONS
     taken = {
         word for label in panel.labels for name in (label.name, *label.aliases) for word in _telling(name)
     }
-    return tuple(condition for condition in CONDITIONS if not taken & _telling(condition))
+    return tuple(condition for condition in listed if not taken & _telling(condition))
 
 
 def _telling(name: str) -> set[str]:

@@ -99,11 +99,29 @@ _STYLE = {
         "matter-of-fact",
     ),
     "plain": ("short sentences", "a flowing paragraph"),
+    "general": ("everyday words", "short, blunt sentences", "polite and detailed", "a hurry, with few words"),
 }
+# Texts that are not about illness have no patient, no severity and no place where one is seen.
+_GENERAL_FOCUS = (
+    "what happened",
+    "how it began",
+    "what was tried",
+    "what is wanted now",
+    "what it led to",
+    "who else is concerned",
+)
+_GENERAL_COURSE = ("typical", "typical", "typical", "unusual, easily taken for something else")
 
 
 def generic_facets(register: str) -> Facets:
     """The built-in list for a register."""
+    if register == "general":
+        return {
+            "duration": _DURATION,
+            "course": _GENERAL_COURSE,
+            "focus": _GENERAL_FOCUS,
+            "style": _STYLE["general"],
+        }
     return {
         "who": _WHO,
         "duration": _DURATION,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from simdx.bank.scrub import name_pattern
 from simdx.types import Label
 
-MAX_TOKENS = {"clinician": 160, "case-report": 420, "patient": 90, "plain": 120}
+MAX_TOKENS = {"clinician": 160, "case-report": 420, "patient": 90, "plain": 120, "general": 120}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,14 @@ _TASK = {
     "case-report": "Write {style}, as in a medical journal, about {who} seen in {setting}.",
     "patient": "You are {who} telling a doctor what is wrong with you. Use {style}.",
     "plain": "Describe the complaints of {who} in {style}.",
+    "general": "Write a message in {style}, as somebody would who has this at heart.",
 }
 _DEFAULTS = {
     "clinician": {"style": "a short clinic note", "who": "a patient", "setting": "a clinic"},
     "case-report": {"style": "a case description", "who": "a patient", "setting": "a hospital"},
     "patient": {"style": "everyday words", "who": "a patient"},
     "plain": {"style": "short sentences", "who": "a patient"},
+    "general": {"style": "everyday words"},
 }
 _LENGTH = {
     "clinician": "Write four or five sentences in one paragraph: complaint, history, examination.",
@@ -49,8 +51,10 @@ _LENGTH = {
     ),
     "patient": "Write two or three sentences in the first person about what you feel and since when.",
     "plain": "Write three or four sentences in one paragraph.",
+    "general": "Write three or four sentences in one paragraph.",
 }
 _SAY_NOT = "Do not name the disease; give no diagnosis, no heading, no list and no advice."
+_SAY_NOT_GENERAL = "Do not name the subject; give no heading, no list and no advice."
 # Facets a sentence below speaks of; a panel's own facets are listed as they are.
 _SPOKEN = ("style", "who", "setting", "duration", "severity", "course", "focus")
 
@@ -58,27 +62,34 @@ _SPOKEN = ("style", "who", "setting", "duration", "severity", "course", "focus")
 def full_wording(register: str, label: Label, facets: Mapping[str, str]) -> Wording:
     """The request for one description of a label, for a model that can follow instructions."""
     features = label.description.strip().rstrip(".")
-    topic = f"The condition behind it, which you must not name, is {label.name}."
+    topic = _topic(register, label.name)
     return _full(register, f"{topic} It means: {features}." if features else topic, facets)
 
 
 def background_wording(register: str, condition: str, facets: Mapping[str, str]) -> Wording:
     """The request for one description of a condition outside the panel."""
-    return _full(register, f"The condition behind it, which you must not name, is {condition}.", facets)
+    return _full(register, _topic(register, condition), facets)
+
+
+def _topic(register: str, name: str) -> str:
+    noun = "The subject" if register == "general" else "The condition behind it"
+    return f"{noun}, which you must not name, is {name}."
 
 
 def _full(register: str, topic: str, facets: Mapping[str, str]) -> Wording:
     sentences = [_TASK[register].format(**{**_DEFAULTS[register], **facets}), topic]
     if "course" in facets:
-        sentences.append(f"The presentation is {facets['course']}.")
+        shown = "example" if register == "general" else "presentation"
+        sentences.append(f"The {shown} is {facets['course']}.")
     if "severity" in facets:
         sentences.append(f"It is {facets['severity']}.")
     if "duration" in facets:
         sentences.append(f"It has been there {facets['duration']}.")
     if "focus" in facets:
         sentences.append(f"Say most about {facets['focus']}.")
-    sentences += [f"If it fits the condition, {k}: {v}." for k, v in facets.items() if k not in _SPOKEN]
-    sentences += [_LENGTH[register], _SAY_NOT]
+    fitting = "subject" if register == "general" else "condition"
+    sentences += [f"If it fits the {fitting}, {k}: {v}." for k, v in facets.items() if k not in _SPOKEN]
+    sentences += [_LENGTH[register], _SAY_NOT_GENERAL if register == "general" else _SAY_NOT]
     opening = _capital(facets["who"]) if register in ("clinician", "case-report") and "who" in facets else ""
     return Wording(" ".join(sentences), opening)
 
@@ -91,12 +102,14 @@ _SHORT = {
     "patient": "Write what a patient tells the doctor, in the first person, in three short sentences. "
     "The patient has: {topic}.",
     "plain": "Describe in four short sentences what a person with this problem feels: {topic}.",
+    "general": "Write a message of three short sentences about this: {topic}.",
 }
 _SHORT_OPENING = {
     "clinician": "{Who} has had {feature} {duration}. The examination shows",
     "case-report": "{Who} presented with {feature}, which had been there {duration}. The examination showed",
     "patient": "{Duration} I have had {feature}",
     "plain": "{Duration} there has been {feature}",
+    "general": "{Duration} {feature}",
 }
 
 
@@ -112,6 +125,8 @@ def short_background_wording(register: str, condition: str, facets: Mapping[str,
 def _short(register: str, topic: str, facets: Mapping[str, str]) -> Wording:
     prompt = _SHORT[register].format(topic=topic[:1].lower() + topic[1:])
     if "feature" not in facets:
+        if register == "general":
+            return Wording(prompt, "")
         opening = "I have" if register == "patient" else "The patient has"
         if "who" in facets and register != "patient":
             opening = f"{_capital(facets['who'])} has"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from simdx.types import Label
 
-SHORTEST = {"patient": 8, "plain": 10, "clinician": 18, "case-report": 40}  # words
+SHORTEST = {"patient": 8, "plain": 10, "general": 10, "clinician": 18, "case-report": 40}  # words
 DUPLICATE_OVERLAP = 0.6  # Jaccard overlap of word triples at which two texts are one
 REPEATED_SHARE = 0.25  # share of word triples that repeat an earlier one at which a text is a loop
 

@@ -15,7 +15,8 @@ def scaffold(name: str, labels: Sequence[str]) -> str:
     lines = [
         f"name: {quoted(name)}",
         'title: ""',
-        "# The words the texts are written in: clinician | patient | case-report | plain",
+        "# The words the texts are written in: clinician | patient | case-report | plain, or",
+        "# general for texts that are not about illness",
         "register: clinician",
         "# wordllama is light and local; wordllama+minilm needs the 'sentence' extra",
         "embedder: wordllama",

@@ -16,7 +16,7 @@ from pydantic import (
 
 from simdx.types import Label, Panel, ReviewRule
 
-Register = Literal["clinician", "patient", "case-report", "plain"]
+Register = Literal["clinician", "patient", "case-report", "plain", "general"]
 Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
 
 
