@@ -220,7 +220,7 @@ class Context:
         return self._once(("asked", panel), make)
 
     def asked_outside(self, panel: str) -> tuple[Asked, ...]:
-        """What language models answered about the out-of-class cases, from records; `positions` are theirs."""
+        """What models answered about the out-of-class cases, from records; `positions` are theirs."""
         cases = self.cases(panel)
         if cases.outside is None:
             return ()
