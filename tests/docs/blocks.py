@@ -1,0 +1,73 @@
+"""Code blocks of a Markdown page, in order, with the remarks and outputs that go with them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<remark>[^>]*?) -->\n)?^```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^```$", re.M | re.S
+)
+_NUMBER = r"([-+]?\d+(?:\.\d+)?)"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block to run; `shown` is the output block that follows it, if one does."""
+
+    language: str
+    body: str
+    remark: str
+    shown: tuple[str, ...]
+    line: int
+
+
+def runnable(page: Path) -> list[Block]:
+    """The bash and python blocks of a page, each with the text block right after it."""
+    text = page.read_text(encoding="utf-8")
+    found = list(_BLOCK.finditer(text))
+    blocks = []
+    for match, after in zip(found, [*found[1:], None], strict=True):
+        if match["language"] not in ("bash", "python"):
+            continue
+        shown: tuple[str, ...] = ()
+        follows = after is not None and after["language"] == "text"
+        if follows and not text[match.end() : after.start()].strip():
+            shown = tuple(line for line in after["body"].splitlines() if line.strip())
+        line = text[: match.start("body")].count("\n") + 1
+        blocks.append(Block(match["language"], match["body"], match["remark"] or "", shown, line))
+    return blocks
+
+
+def missing_lines(shown: tuple[str, ...], output: str, slack: float = 0.02) -> list[str]:
+    """Shown lines that did not come out, in order. `…` stands for anything; numbers may differ a little."""
+    lines = output.splitlines()
+    at, missing = 0, []
+    for wanted in shown:
+        hit = next((i for i in range(at, len(lines)) if _alike(wanted, lines[i], slack)), None)
+        if hit is None:
+            missing.append(wanted)
+        else:
+            at = hit + 1
+    return missing
+
+
+def _alike(wanted: str, line: str, slack: float) -> bool:
+    pattern, numbers = "", []
+    for word in wanted.split():
+        if word == "…":
+            pattern += r"(?:\s+\S+)*?"
+            continue
+        piece = ""
+        for i, part in enumerate(re.split(_NUMBER, word)):
+            if i % 2:
+                numbers.append(float(part))
+                piece += _NUMBER
+            else:
+                piece += ".*?".join(re.escape(p) for p in part.split("…"))
+        pattern += r"\s+" + piece
+    found = re.fullmatch(pattern + r"\s*", " " + line)
+    if found is None:
+        return False
+    return all(abs(float(g) - n) <= slack for g, n in zip(found.groups(), numbers, strict=True))

@@ -1,0 +1,66 @@
+"""The tutorial works as printed: its blocks are run in order and its outputs are compared."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.blocks import Block, missing_lines, runnable
+
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+
+
+def run(block: Block, folder: Path) -> None:
+    environment = {
+        **os.environ,
+        "COLUMNS": "200",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    command = (
+        ["bash", "-e", "-c", block.body] if block.language == "bash" else [sys.executable, "-c", block.body]
+    )
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    where = f"docs/tutorial.md, line {block.line}"
+    assert ended.returncode == 0, f"{where} ended with {ended.returncode}: {ended.stderr[-2000:]}"
+    missing = missing_lines(block.shown, ended.stdout)
+    assert not missing, f"{where} did not print {missing} but:\n{ended.stdout}"
+
+
+def blocks(slow: bool) -> list[Block]:
+    chosen = [b for b in runnable(TUTORIAL) if not b.remark.startswith("not run: ")]
+    return [b for b in chosen if slow or b.remark != "slow"]
+
+
+def test_what_needs_no_language_model(tmp_path: Path) -> None:
+    chosen = blocks(slow=False)
+    assert sum(bool(b.shown) for b in chosen) >= 6, "the tutorial shows hardly any output to compare"
+    for block in chosen:
+        run(block, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_whole_of_it(tmp_path: Path) -> None:
+    chosen = blocks(slow=True)
+    assert any(b.remark == "slow" for b in chosen)
+    for block in chosen:
+        run(block, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("shown", "output", "missing"),
+    [
+        ("a 0.900", "  a   0.91  ", []),
+        ("a 0.900", "  a   0.95  ", ["a 0.900"]),
+        ("a … 0.5", "a ███ 0.5", []),
+        ("a … 0.5", "b ███ 0.5", ["a … 0.5"]),
+        ("review: …", "review: because of 3 things", []),
+        ("12 of 12  x", "11 of 12  x", ["12 of 12  x"]),
+    ],
+)
+def test_outputs_are_compared_so_that_they_can_differ(shown: str, output: str, missing: list[str]) -> None:
+    assert missing_lines((shown,), output) == missing
