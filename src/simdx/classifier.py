@@ -40,7 +40,7 @@ from simdx.methods.simplex_view import SimplexView
 from simdx.methods.smc import BANDWIDTH
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Case, Float, Int, Panel, SecondOrder, Trace, entropy_bits
+from simdx.types import Bank, Case, Float, Int, Panel, SecondOrder, Trace, entropy_bits, is_writable
 
 MAX_TEXT_BYTES = 2_000_000
 
@@ -407,7 +407,9 @@ def check_text(text: object, what: str) -> None:
         raise BadInput(f"{what} is not a string")
     if not text.strip():
         raise BadInput(f"{what} is empty: give the description of a case")
-    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
+    if not is_writable(text):
+        raise BadInput(f"{what} holds half a character (a lone surrogate): give it as UTF-8")
+    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8")) > MAX_TEXT_BYTES:
         raise BadInput(f"{what} is over {MAX_TEXT_BYTES // 1_000_000} MB: give one case, not a collection")
 
 

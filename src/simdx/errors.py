@@ -10,11 +10,17 @@ Every message is one sentence that names the problem and, where there is one, th
 
 from __future__ import annotations
 
+LONGEST = 1_000  # characters of a message
+
 
 class SimdxError(Exception):
     """Base of every error simdx raises on purpose."""
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        # A message may name what a file says, and a file may say a megabyte: one line stays one line.
+        super().__init__(message if len(message) <= LONGEST else message[: LONGEST - 1] + "…")
 
 
 class BadInput(SimdxError):

@@ -217,5 +217,17 @@ def case_key(text: str) -> int:
     return int(content_hash("case", text)[:16], 16)
 
 
+def is_writable(text: str) -> bool:
+    """False for a text with half a character in it (a lone surrogate), which no encoding can write.
+
+    JSON escapes and command-line arguments can carry one; tokenizers, files and answers cannot.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def as_texts(texts: str | Sequence[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)

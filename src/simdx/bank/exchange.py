@@ -15,9 +15,11 @@ from simdx.bank.files import (
     jsonl_rows,
     problems_of,
     read_bank,
+    read_manifest,
     write_bank,
     write_jsonl,
 )
+from simdx.disk import make_folder, refuse_occupied, replacing
 from simdx.errors import BadInput, MissingExtra
 from simdx.types import Bank, Panel
 
@@ -37,9 +39,9 @@ def export_bank(folder: Path, to: Path) -> int:
     if to.exists():
         raise BadInput(f"'{to}' exists: choose a new file, nothing was written")
     rows = [_exported(row) for _, row in jsonl_rows(folder / BANK_FILE)]
-    if (folder / BACKGROUND_FILE).exists():
+    if BACKGROUND_FILE in read_manifest(folder)["files"]:  # a file it does not list is not of this bank
         rows += [_exported(row) for _, row in jsonl_rows(folder / BACKGROUND_FILE)]
-    to.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(to.parent)
     if to.suffix == ".jsonl":
         write_jsonl(to, ({k: v for k, v in row.items() if v is not None} for row in rows))
     else:
@@ -76,7 +78,7 @@ def read_any_bank(path: Path, panel: Panel) -> Bank:
             raise BadInput(f"{path.name} row {number}: a bank row needs a non-empty 'text'")
         if label is None and row.get("condition") is not None:
             background.append(text)
-        elif label in position:
+        elif isinstance(label, str) and label in position:
             texts.append(text)
             index.append(position[label])
         else:
@@ -91,8 +93,7 @@ def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, A
     """Write the union of the banks to a new folder; the manifest, which names what was merged."""
     if len(sources) < 2:
         raise BadInput("merging takes at least two banks")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadInput(f"'{out}' exists and is not empty: choose a new folder, nothing was written")
+    refuse_occupied(out)
     banks = [read_any_bank(source, panel) for source in sources]
     rows = dict.fromkeys(
         (int(i), text) for bank in banks for i, text in zip(bank.label_index, bank.texts, strict=True)
@@ -134,4 +135,5 @@ def _write_parquet(to: Path, rows: list[dict[str, Any]]) -> None:
     except ImportError:
         raise MissingExtra("writing Parquet", "eval") from None
     schema = arrow.schema([(name, arrow.string()) for name in ("label", "condition", "text", "extra")])
-    parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), to)
+    with replacing(to) as file:
+        parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), file)

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from simdx.disk import filling, seal_holds, sealed
+from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Panel
+from simdx.types import Bank, Panel, is_writable
 
 FORMAT = 1
 BANK_FILE = "bank.jsonl"
@@ -95,6 +95,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def problems_of(folder: Path) -> Iterator[str]:
     """What in a bank folder does not match its manifest; nothing when it holds."""
     manifest = read_manifest(folder)
+    if "seal" not in manifest:
+        yield f"its {MANIFEST_FILE} carries no seal: build or import the bank again with this version"
+    elif not seal_holds(manifest) or not _as_written(folder / MANIFEST_FILE, manifest):
+        yield f"its {MANIFEST_FILE} was changed after it was written"
     for name, expected in manifest["files"].items():
         path = folder / name
         if name not in (BANK_FILE, BACKGROUND_FILE):
@@ -130,44 +134,46 @@ def write_bank(
     folder: Path, bank: Bank, panel: Panel, extra: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Write a bank folder, manifest last; `extra` keys join the manifest. Returns the manifest."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = ({"label": bank.labels[i], "text": t} for i, t in zip(bank.label_index, bank.texts, strict=True))
-    files = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
-    if bank.background:
-        files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, ({"text": t} for t in bank.background))
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "panel": panel.name,
-        "panel_hash": panel.hash,
-        "labels": bank.counts,
-        "rejected": dict(bank.rejected),
-        "hash": bank.hash,
-        "files": files,
-        **(extra or {}),
-    }
-    write_atomically(folder / MANIFEST_FILE, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-    return manifest
+    with filling(folder, BANK_FILE, BACKGROUND_FILE, MANIFEST_FILE):
+        files = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
+        if bank.background:
+            others = ({"text": t} for t in bank.background)
+            files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "panel": panel.name,
+            "panel_hash": panel.hash,
+            "labels": bank.counts,
+            "rejected": dict(bank.rejected),
+            "hash": bank.hash,
+            "files": files,
+            **(extra or {}),
+        }
+        return write_manifest(folder, manifest)
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The last file of a bank, sealed: it vouches for the others, and nothing else vouches for it."""
+    whole = sealed(manifest)
+    write_atomically(folder / MANIFEST_FILE, _manifest_text(whole))
+    return whole
+
+
+def _as_written(path: Path, manifest: Mapping[str, Any]) -> bool:
+    """Down to the last blank: a byte that is damaged but says the same is a sign of more to come."""
+    return path.read_bytes() == _manifest_text(manifest).encode("utf-8")
+
+
+def _manifest_text(manifest: Mapping[str, Any]) -> str:
+    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write rows atomically; the SHA-256 of what was written."""
-    write_atomically(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    return _file_hash(path)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """All of it or nothing: a scratch file beside the target, flushed to disk, then renamed over it."""
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(scratch, 0o644)
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    """Write rows atomically; the SHA-256 of what was meant to be written, not of what the disk made of it."""
+    data = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8")
+    write_atomically(path, data)
+    return hashlib.sha256(data).hexdigest()
 
 
 # --------------------------------------------------------------------------- rows
@@ -219,6 +225,8 @@ def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     raise BadInput(f"{path.name} line {number} is not JSON in UTF-8") from None
                 if not isinstance(row, dict):
                     raise BadInput(f"{path.name} line {number} is not a JSON object")
+                if b"\\u" in line and not is_writable(json.dumps(row, ensure_ascii=False)):
+                    raise BadInput(f"{path.name} line {number} holds half a character (a lone surrogate)")
                 yield number, row
     except OSError as error:
         raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
@@ -250,5 +258,8 @@ def _assemble(
 
 
 def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None

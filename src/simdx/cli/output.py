@@ -10,7 +10,13 @@ from typing import Any
 
 def print_json(value: Any) -> None:
     """Exactly one JSON object; a number that is not finite becomes null rather than invalid JSON."""
-    sys.stdout.write(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False) + "\n")
+    plain = _finite(value)
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # a path in no encoding, or a terminal that is not UTF-8: escapes say the same
+        text = json.dumps(plain, allow_nan=False)
+    sys.stdout.write(text + "\n")
 
 
 def note(message: str) -> None:

@@ -17,13 +17,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simdx.datasets.dataset import Benchmark, Dataset
 from simdx.datasets.rows import read_rows
 from simdx.errors import BadInput
 from simdx.types import Case, content_hash
+from simdx.yamlfile import read_mapping
 
 NOTICE = (
     "MultiCaRe (Nievas Offidani and Delrieux, 2023), open-access case reports; "
@@ -99,10 +99,10 @@ def read_rule(path: str | Path | None = None) -> ClassRule:
     if path is not None and not Path(path).is_file():
         raise BadInput(f"there is no class rule at {path}")
     name = "the packaged class rule" if path is None else Path(path).name
-    content = packaged.read_text("utf-8") if path is None else Path(path).read_text("utf-8")
+    data = read_mapping(Path(str(packaged) if path is None else path), "class rule", "it needs labels")
     try:
-        rule = _RuleFile.model_validate(yaml.safe_load(content))
-    except (yaml.YAMLError, ValidationError) as problem:
+        rule = _RuleFile.model_validate(data)
+    except ValidationError as problem:
         detail = str(problem).splitlines()[0]
         raise BadInput(f"{name} is not a class rule ({detail})") from None
     return ClassRule(

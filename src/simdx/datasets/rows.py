@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, MissingExtra
+from simdx.types import is_writable
 
 Row = tuple[int, dict[str, Any]]
 FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
@@ -48,10 +49,12 @@ def _jsonl(path: Path) -> Iterator[Row]:
             continue
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # a number of thousands of digits is a plain ValueError
             raise BadInput(f"{path.name}, line {number}: not valid JSON") from None
         if not isinstance(row, dict):
             raise BadInput(f"{path.name}, line {number}: not a JSON object")
+        if "\\u" in line and not is_writable(json.dumps(row, ensure_ascii=False)):
+            raise BadInput(f"{path.name}, line {number}: half a character (a lone surrogate)")
         yield number, row
 
 

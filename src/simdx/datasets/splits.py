@@ -105,7 +105,7 @@ def load_splits(path: str | Path, dataset: Dataset) -> Splits:
             record["group_field"],
             {str(k): tuple(int(i) for i in v) for k, v in record["parts"].items()},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise BadInput(f"{path.name} is not a readable splits file") from None
     if record.get("format") != FORMAT:
         raise BadInput(f"{path.name} has the splits format {record.get('format')}, not {FORMAT}")

@@ -22,9 +22,9 @@ from pydantic.dataclasses import dataclass
 from simdx.errors import BadInput
 from simdx.panels.schema import ReviewRuleFile
 from simdx.types import Panel, ReviewRule
+from simdx.yamlfile import read_mapping
 
 FORMAT = 1
-MAX_BYTES = 1_000_000
 NONE_OF_THESE = "none of these"
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=True)
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -135,22 +135,7 @@ class Policy:
 def read_policy(path: str | Path, panel: Panel | None = None) -> Policy:
     """A policy file, checked; and checked against the panel's labels where one is given."""
     path = Path(path)
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"policy file {path.name} is over {MAX_BYTES:,} bytes: that is not a policy")
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise BadInput(f"policy file {path.name} is not UTF-8 text") from None
-    except OSError as error:
-        raise BadInput(f"policy file {path} cannot be read: {error.strerror}") from None
-    try:
-        if any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text, Loader=yaml.SafeLoader)):
-            raise BadInput(f"policy file {path.name} uses YAML aliases (*name): write the text out")
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        raise BadInput(f"policy file {path.name} is not valid YAML or JSON") from None
-    if not isinstance(data, dict):
-        raise BadInput(f"policy file {path.name} holds no mapping: start it with 'thresholds:'")
+    data = read_mapping(path, "policy", "start it with 'thresholds:'")
     return check_policy(data, path.name, panel)
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from simdx.errors import BadInput
-
-MAX_BYTES = 1_000_000
+from simdx.yamlfile import read_mapping
 
 Scale = Literal["smoke", "full"]  # how much of a shipped experiment to run
 
@@ -109,16 +107,7 @@ def _each(value: Any, key: str) -> Any:
 
 def read_config(path: Path) -> ExperimentConfig:
     """A YAML file; relative paths in it are meant from the file's own folder."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"experiment file {path.name} is over a megabyte")
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"experiment file {path} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark else ""
-        raise BadInput(f"experiment file {path.name} is not valid YAML{line}") from None
+    data = read_mapping(path, "experiment", "it needs name, panels and methods")
     return parse_config(data, path.name)
 
 

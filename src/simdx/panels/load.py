@@ -7,14 +7,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from simdx.errors import BadInput
 from simdx.panels.schema import PanelFile
 from simdx.types import Panel
+from simdx.yamlfile import read_mapping
 
-MAX_PANEL_BYTES = 1_000_000
 PACKAGED = ("oral-lesions", "symptom-to-diagnosis", "case-reports")
 
 
@@ -103,23 +102,4 @@ def advice_for(panel: Panel) -> list[str]:
 
 
 def _read_yaml(path: Path) -> Any:
-    try:
-        if path.stat().st_size > MAX_PANEL_BYTES:
-            raise BadInput(f"panel file {path.name} is over {MAX_PANEL_BYTES:,} bytes: that is not a panel")
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise BadInput(f"panel file {path.name} is not UTF-8 text") from None
-    except OSError as error:
-        raise BadInput(f"panel file {path} cannot be read: {error.strerror}") from None
-    try:
-        # Panels need no anchors, and refusing aliases closes the door on exponential expansion.
-        if any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text, Loader=yaml.SafeLoader)):
-            raise BadInput(f"panel file {path.name} uses YAML aliases (*name): write the text out")
-        data = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark else ""
-        raise BadInput(f"panel file {path.name} is not valid YAML{line}") from None
-    if not isinstance(data, dict):
-        raise BadInput(f"panel file {path.name} holds no mapping: start it with 'labels:'")
-    return data
+    return read_mapping(path, "panel", "start it with 'labels:'")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+
+# Controls, further line breaks (YAML folds them into a blank), the byte order mark, and no characters at all.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def scaffold(name: str, labels: Sequence[str]) -> str:
-    """The text of a new panel file. JSON strings are valid YAML, so any label is quoted safely."""
+    """The text of a new panel file. JSON strings are valid YAML once what YAML cannot print is escaped."""
 
     def quoted(text: str) -> str:
-        return json.dumps(text, ensure_ascii=False)
+        plain = json.dumps(text, ensure_ascii=False)
+        return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
     lines = [
         f"name: {quoted(name)}",

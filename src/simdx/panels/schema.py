@@ -17,7 +17,12 @@ from pydantic import (
 from simdx.types import Label, Panel, ReviewRule
 
 Register = Literal["clinician", "patient", "case-report", "plain", "general"]
-Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
+# Stripped as Python strips, which is how labels of data files are: pydantic leaves some separators on.
+Phrase = Annotated[
+    str,
+    BeforeValidator(lambda value: value.strip() if isinstance(value, str) else value),
+    StringConstraints(min_length=1, max_length=2000),
+]
 
 
 def _as_text(value: object) -> object:

@@ -82,10 +82,14 @@ def read_scores(path: str | Path) -> list[Score]:
     if not path.is_file():
         return []
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BadInput(f"{path.name} is not a readable UTF-8 file") from None
+    for number, line in enumerate(content.splitlines(), start=1):
         try:
             found.append(Score(**json.loads(line)))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise BadInput(f"{path.name}, line {number}: not a stored score") from None
     return found
 

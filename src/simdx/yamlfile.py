@@ -1,0 +1,57 @@
+"""YAML files of a user's own, read as plain data: the one door for panels, policies, experiments and rules.
+
+A file is refused, in one line, when it is too large or nested too deep, is not UTF-8, is no YAML, uses
+aliases (which nothing here needs, and which can expand without end) or holds half a character that could not
+be written again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simdx.errors import BadInput
+from simdx.types import is_writable
+
+MAX_BYTES = 1_000_000
+# Every token of a deep nest costs the library a look at all levels above it: minutes for 50,000 brackets.
+DEEPEST = 50
+_OPENING = (
+    yaml.BlockMappingStartToken,
+    yaml.BlockSequenceStartToken,
+    yaml.FlowMappingStartToken,
+    yaml.FlowSequenceStartToken,
+)
+_CLOSING = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
+
+
+def read_mapping(path: Path, kind: str, mend: str) -> dict[Any, Any]:
+    """The mapping in a file of that kind; `mend` says what a file that holds none should hold."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadInput(f"{kind} file {path.name} is over {MAX_BYTES:,} bytes: that is no {kind}")
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{kind} file {path.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"{kind} file {path} cannot be read: {error.strerror}") from None
+    try:
+        depth = 0
+        for token in yaml.scan(text, Loader=yaml.SafeLoader):
+            depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
+            if depth > DEEPEST:
+                raise BadInput(f"{kind} file {path.name} is nested more than {DEEPEST} deep")
+            if isinstance(token, yaml.AliasToken):
+                raise BadInput(f"{kind} file {path.name} uses YAML aliases (*name): write the text out")
+            if isinstance(token, yaml.ScalarToken) and not is_writable(token.value):
+                raise BadInput(f"{kind} file {path.name} holds half a character (a lone surrogate)")
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{kind} file {path.name} is not valid YAML{line}") from None
+    if not isinstance(data, dict):
+        raise BadInput(f"{kind} file {path.name} holds no mapping: {mend}")
+    return data

@@ -1,0 +1,109 @@
+"""Metrics: a figure is in its range, or undefined with a reason; what is no distribution is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simdx import metrics
+from simdx.types import entropy_bits
+from tests.properties.strategies import accepted, bounded, few, numbers
+
+UNIT = ("accuracy", "macro_f1", "ece", "auroc", "error_auroc", "aurc", "e_aurc", "risk_at_80")
+UNIT += ("classwise_ece", "adaptive_ece", "smooth_ece")
+
+
+@st.composite
+def distributions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """(N, K) rows and labels: flat, certain, tied, and with more or fewer labels than cases."""
+    n, k = draw(st.integers(0, 12)), draw(st.integers(1, 5))
+    weights = draw(
+        st.lists(
+            st.lists(st.sampled_from([0.0, 1e-12, 0.2, 1.0, 7.0]), min_size=k, max_size=k),
+            min_size=n,
+            max_size=n,
+        )
+    )
+    rows = np.array(weights, dtype=float).reshape(n, k)
+    rows[rows.sum(axis=1) == 0] = 1.0
+    labels = np.array(draw(st.lists(st.integers(0, k - 1), min_size=n, max_size=n)), dtype=np.int64)
+    return rows / rows.sum(axis=1, keepdims=True), labels
+
+
+@few
+@given(distributions())
+def test_every_figure_is_in_its_range(found: tuple[np.ndarray, np.ndarray]) -> None:
+    p, y = found
+    values = metrics.headline_values(p, y)
+    for name, value in values.items():
+        assert (value.value is None) <= (value.reason is not None)
+        if value.value is not None:
+            assert np.isfinite(value.value)
+            assert value.value >= -1e-12
+            assert name not in UNIT or value.value <= 1 + 1e-12
+    if len(y):
+        assert values["brier"].value <= 2 + 1e-9
+        assert values["entropy_bits"].value <= np.log2(p.shape[1]) + 1e-9
+        assert (values["aurc"].value or 0) + 1e-9 >= (values["e_aurc"].value or 0)
+        order = np.random.default_rng(0).permutation(len(y))
+        again = metrics.headline_values(p[order], y[order])
+        for name, value in values.items():
+            if value.value is not None:
+                assert again[name].value == pytest.approx(value.value, abs=1e-9)
+    table = metrics.confusion(p, y)
+    assert table.sum() == len(y)
+
+
+@few
+@given(distributions(), st.integers(0, 3))
+def test_intervals_hold_no_nan(found: tuple[np.ndarray, np.ndarray], seed: int) -> None:
+    p, y = found
+    record = metrics.evaluate_probabilities(p, y, resamples=100, rng=np.random.default_rng(seed))
+    for interval in record["ci"].values():
+        assert interval is None or (np.isfinite(interval).all() and interval[0] <= interval[1])
+
+
+@bounded
+@given(distributions(), st.floats(0.05, 20))
+def test_temperatures_keep_distributions(found: tuple[np.ndarray, np.ndarray], temperature: float) -> None:
+    p, y = found
+    if len(y):
+        warmed = metrics.apply_temperature(p, temperature)
+        np.testing.assert_allclose(warmed.sum(axis=1), 1, atol=1e-9)
+        fitted = accepted(lambda: metrics.fit_temperature(p, y))
+        assert fitted is None or fitted.nll_after <= fitted.nll_before + 1e-9
+
+
+@bounded
+@given(
+    st.lists(st.lists(numbers, min_size=2, max_size=2), min_size=1, max_size=4),
+    st.lists(st.integers(-2, 3), max_size=4),
+)
+def test_anything_else_is_refused(rows: list[list[float]], labels: list[int]) -> None:
+    p = np.array(rows, dtype=float)
+    found = accepted(lambda: metrics.headline_values(p, labels))
+    if found is not None:
+        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-3)
+        assert len(labels) == len(rows)
+
+
+@bounded
+@given(st.lists(st.tuples(numbers, st.sampled_from([0, 1])), max_size=10), st.lists(numbers, max_size=5))
+def test_scores_against_outcomes(pairs: list[tuple[float, int]], outside: list[float]) -> None:
+    score, error = [float(s) for s, _ in pairs], [e for _, e in pairs]
+    for figure in (metrics.aurc, metrics.e_aurc, metrics.error_auroc):
+        value = accepted(lambda figure=figure: figure(score, error))
+        assert value is None or value.value is None or -1e-12 <= value.value <= 1 + 1e-12
+    value = accepted(lambda: metrics.ood_auroc(score, [float(v) for v in outside]))
+    assert value is None or value.value is None or 0 <= value.value <= 1
+    accepted(lambda: metrics.spread(score))
+
+
+@bounded
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_entropy_is_finite_and_never_negative(weights: list[float]) -> None:
+    p = np.array(weights) + 1e-300
+    bits = entropy_bits(p / p.sum())
+    assert -1e-12 <= bits <= np.log2(len(weights)) + 1e-9
