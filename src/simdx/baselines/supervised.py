@@ -31,12 +31,12 @@ def supervised_ceiling(
     for f in range(folds):
         held = fold == f
         penalty = choose_penalty(x[~held], y[~held], n_labels, seed)
-        model, temperature = _calibrated(x[~held], y[~held], n_labels, penalty, seed)
+        model, temperature = calibrated_logistic(x[~held], y[~held], n_labels, penalty, seed)
         out[held] = apply_temperature(model.probabilities(x[held]), temperature)
     return out
 
 
-def _calibrated(x: Float, y: Int, n_labels: int, penalty: float, seed: int) -> tuple[Logistic, float]:
+def calibrated_logistic(x: Float, y: Int, n_labels: int, penalty: float, seed: int) -> tuple[Logistic, float]:
     """A model of all training rows, and the temperature of its own out-of-fold answers."""
     fold = folds_by_label(y, FOLDS, seed + 1)
     inner = np.empty((len(y), n_labels))

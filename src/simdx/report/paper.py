@@ -17,8 +17,8 @@ TITLE = "The paper's tables and figures, ours beside theirs"
 INTRODUCTION = (
     "Every artefact of the paper run again with this software. “Paper” is the figure printed there, measured "
     "with six models of 7–8 billion parameters and a commercial embedding; ours are measured with what is "
-    "named beside them, so agreement is agreement of findings, not of decimals. Intervals are 95 %, bootstrap over "
-    "cases. Diamonds in drawings are the paper's figures."
+    "named beside them, so agreement is agreement of findings, not of decimals. Intervals are 95 %, "
+    "bootstrap over cases. Diamonds in drawings are the paper's figures."
 )
 Record = Mapping[str, Any]
 

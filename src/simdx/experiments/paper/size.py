@@ -19,6 +19,6 @@ class Size:
 
 
 SIZES: dict[Scale, Size] = {
-    "smoke": Size(24, 12, 100, 200, 1_500, 4, 2),
-    "full": Size(None, None, 2_000, 10_000, 40_000, 60, 0),
+    "smoke": Size(40, 12, 100, 200, 1_500, 4, 2),
+    "full": Size(None, None, 2_000, 10_000, 20_000, 40, 0),
 }

@@ -1,0 +1,76 @@
+"""Ours beside theirs: cells, means over simulators, and sentences made from numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from simdx.experiments.paper.artefact import number
+from simdx.experiments.paper.theirs import Quote, data_of_panel, over_models, quote
+
+DOUBTED = "†"
+
+
+def cell(scores: Mapping[str, Any], name: str, digits: int = 3) -> str:
+    """A metric of `Context.scores` with its interval."""
+    return number(scores[name], scores["ci"].get(name), digits)
+
+
+def theirs(artefact: str, quantity: str, panel: str, method: str | None) -> Quote | None:
+    """The paper's figure for that panel's counterpart: its mean over models, else the mean of its models'."""
+    data = data_of_panel(panel)
+    if method is None or data is None:
+        return None
+    found = quote(artefact, quantity, data=data, method=method)
+    return found or over_models(artefact, quantity, data=data, method=method)
+
+
+def quoted(found: Quote | None, digits: int = 3) -> str:
+    """The paper's cell: its figure, the range it prints, and a dagger where the paper contradicts itself."""
+    if found is None:
+        return "–"
+    mark = DOUBTED if found.doubts else ""
+    spread = ""
+    if found.low is not None and found.high is not None:
+        spread = f" ({found.low:.{digits}f}–{found.high:.{digits}f})"
+    return f"{found.value:.{digits}f}{spread}{mark}"
+
+
+def doubts(found: Iterable[Quote | None]) -> str:
+    """What the daggers of a table mean, one sentence each; empty without any."""
+    every = dict.fromkeys(why for one in found if one is not None for why in one.doubts)
+    return " ".join(f"{DOUBTED} {why[0].upper()}{why[1:]}." for why in every)
+
+
+def mean_and_range(values: Sequence[float | None]) -> tuple[float, float, float] | None:
+    known = [v for v in values if v is not None]
+    return (sum(known) / len(known), min(known), max(known)) if known else None
+
+
+def ranged(values: Sequence[float | None], digits: int = 3) -> str:
+    """`mean (least–most)` over simulators."""
+    found = mean_and_range(values)
+    if found is None:
+        return "undefined"
+    mean, low, high = found
+    return f"{mean:.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
+
+
+def placed(value: float | None, interval: Sequence[float] | None, paper: float) -> str:
+    """Where the paper's figure lies: `inside`, `above` or `below` our interval; `unknown` without one."""
+    if value is None or interval is None:
+        return "unknown"
+    if paper > interval[1]:
+        return "above"
+    return "below" if paper < interval[0] else "inside"
+
+
+def agreement(holds: bool) -> str:
+    return "as in the paper" if holds else "unlike the paper"
+
+
+def counted(n: int, of: int, what: str) -> str:
+    """`7 of 12 comparisons`, `all 12 comparisons`, `none of 12 comparisons`."""
+    if of and n == of:
+        return f"all {of} {what}"
+    return f"{n or 'none'} of {of} {what}"
