@@ -57,7 +57,7 @@ def ternary_grid(
     title: str, triangles: Sequence[tuple[str, Float, Sequence[float]]], labels: Sequence[str]
 ) -> str:
     """Several posteriors side by side, two in a row: (heading, draws, mean) each."""
-    side, left, top = 230, 85, 64
+    side, left, top = 230, 115, 64
     width, height = side + 2 * left, side * math.sqrt(3) / 2 + 112
     rows = math.ceil(len(triangles) / 2)
     out = [_open(2 * width, rows * height, title)]
