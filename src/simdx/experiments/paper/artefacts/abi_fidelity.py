@@ -2,8 +2,8 @@
 
 A network for each panel, trained on simulated text alone, is compared with D-SMC (2,000 draws, two seeds:
 what the seeds disagree on, no network can know) and with M-SMC, case by case on cases it has never seen. The
-paper compares on all of its cases, the training ones among them. Two objectives: ours, which keeps D-SMC's mean and
-its epistemic bits, and the paper's, the Dirichlet density at the posterior mean, whose optimum is α₀ → ∞.
+paper compares on all of its cases, the training ones among them. Two objectives: ours, which keeps D-SMC's
+mean and its epistemic bits, and the paper's, the Dirichlet density at the posterior mean, whose optimum is α₀ → ∞.
 """
 
 from __future__ import annotations
@@ -219,8 +219,8 @@ def _figure(rows: list[dict[str, Any]]) -> Figure:
         interval_plot(
             "Concentration of the network over D-SMC's", "log10 of α₀ of the network / α₀ of D-SMC", shown
         ),
-        "How much more concentrated than D-SMC the network is: median and 80 % of the cases, in powers of ten; "
-        "0 is faithful, 2 is a hundredfold.",
+        "How much more concentrated than D-SMC the network is: median and 80 % of the cases, in powers of "
+        "ten; 0 is faithful, 2 is a hundredfold.",
     )
 
 
@@ -240,14 +240,14 @@ def _verdicts(panel: str, rows: list[dict[str, Any]]) -> list[str]:
     if concentrated > 2:
         lines.append(
             f"{panel}: trained on the paper's objective the network is {concentrated:.0f} times as "
-            f"concentrated as D-SMC, whose own α₀ is {target:.0f}: not the targets are near-degenerate, as the "
-            "paper supposes, but the objective drives the network there. With ours the ratio is "
+            f"concentrated as D-SMC, whose own α₀ is {target:.0f}: not the targets are near-degenerate, as "
+            "the paper supposes, but the objective drives the network there. With ours the ratio is "
             f"{own['alpha0_ratio']['median']:.2f}."
         )
     else:
         lines.append(
             f"{panel}: trained on the paper's objective the network is {concentrated:.2f} times as "
-            f"concentrated as D-SMC (α₀ {target:.0f}), with ours {own['alpha0_ratio']['median']:.2f} times: no "
-            "over-concentration at this size of training."
+            f"concentrated as D-SMC (α₀ {target:.0f}), with ours {own['alpha0_ratio']['median']:.2f} times: "
+            "no over-concentration at this size of training."
         )
     return lines
