@@ -14,8 +14,7 @@ so at every moment the folder holds one complete network: the old one, or the ne
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
+from simdx.disk import CannotWrite, make_folder, seal_of, sweep, write_atomically
 from simdx.errors import BadInput, RunFailed
 from simdx.methods.base import Material
 from simdx.models.verify import home
@@ -73,6 +73,11 @@ class Card(BaseModel):
     metrics: dict[str, Any] = Field(default_factory=dict)
     version: str
     weights: str = Field(default="", pattern=r"^$|^[0-9a-f]{64}$")
+    # Over everything above; empty in a card that was made before there were seals.
+    seal: str = Field(default="", pattern=r"^$|^[0-9a-f]{64}$")
+
+    def own_seal(self) -> str:
+        return seal_of(self.model_dump(mode="json", exclude={"seal"}))
 
     @property
     def width(self) -> int:
@@ -203,30 +208,31 @@ def save(network: Network, folder: Path) -> None:
     data = to_bytes(tensors)
     digest = hashlib.sha256(data).hexdigest()
     card = network.card.model_copy(update={"weights": digest})
+    card = card.model_copy(update={"seal": card.own_seal()})
     weights = folder / _weights_name(digest)
     made_folder = not folder.exists()
     had_weights = weights.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(weights, data)
+        make_folder(folder)
+        write_atomically(weights, data)
         try:
-            _write(folder / CARD_FILE, (card.model_dump_json(indent=2) + "\n").encode())
+            write_atomically(folder / CARD_FILE, card.model_dump_json(indent=2) + "\n")
         except BaseException:
             if not had_weights:
                 weights.unlink(missing_ok=True)
             raise
     except BaseException as error:
-        if made_folder and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
-        if isinstance(error, OSError):
-            raise RunFailed(
-                f"the network could not be saved in {folder}: {error.strerror or 'write failed'}; "
-                "what was there before is untouched"
-            ) from None
+        with suppress(OSError):
+            if made_folder and folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+        if isinstance(error, CannotWrite):
+            raise RunFailed(f"the network could not be saved: {error}") from None
         raise
-    for old in folder.glob("weights-*.safetensors"):
-        if old != weights:
-            old.unlink(missing_ok=True)
+    with suppress(OSError):  # the new network stands whether or not the old weights can go
+        for old in folder.glob("weights-*.safetensors"):
+            if old != weights:
+                old.unlink(missing_ok=True)
+        sweep(folder, ".weights-*")  # scratch of a save that was killed
 
 
 def load(folder: str | Path) -> Network:
@@ -239,6 +245,8 @@ def load(folder: str | Path) -> Network:
         if path.stat().st_size > MAX_CARD_BYTES:
             raise ValueError
         card = Card.model_validate_json(path.read_bytes())
+        if card.seal and card.seal != card.own_seal():
+            raise ValueError
     except (ValidationError, ValueError, OSError):
         raise BadInput(
             f"the {CARD_FILE} in '{folder}' is damaged or of another format; train again"
@@ -277,18 +285,3 @@ def _layers(data: bytes, card: Card, folder: Path) -> Layers:
 
 def _weights_name(digest: str) -> str:
     return f"weights-{digest}.safetensors"
-
-
-def _write(path: Path, data: bytes) -> None:
-    """All of it or nothing."""
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(scratch, 0o644)
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise

@@ -8,7 +8,6 @@ under way are repeated. The manifest, written last, says that a bank is complete
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -27,12 +26,13 @@ from simdx.bank.files import (
     FORMAT,
     MANIFEST_FILE,
     read_manifest,
-    write_atomically,
     write_jsonl,
+    write_manifest,
 )
 from simdx.bank.plan import BACKGROUND, BuildSettings, Plan, Planned
 from simdx.bank.store import STORE_FILE, AnswerStore, answer_row
 from simdx.bank.verdicts import Stratum, Verdict, strata_of
+from simdx.disk import cannot_write
 from simdx.errors import BadInput, RunFailed
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
@@ -320,7 +320,10 @@ def _write_complete(
     settings: BuildSettings,
 ) -> dict[str, Any]:
     """Bank files, then the manifest. An older manifest goes first: it must not vouch for new files."""
-    (folder / MANIFEST_FILE).unlink(missing_ok=True)
+    try:
+        (folder / MANIFEST_FILE).unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(folder / MANIFEST_FILE, error) from None
     usable = {name: _chosen(stratum) for name, stratum in strata.items()}
     labelled = [(name, v) for name in plan.panel.names for v in usable[name]]
     files = {
@@ -358,8 +361,7 @@ def _write_complete(
         "settings": asdict(settings),
         "answers": answers,
     }
-    write_atomically(folder / MANIFEST_FILE, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
-    return manifest
+    return write_manifest(folder, manifest)
 
 
 def _chosen(stratum: Stratum) -> list[Verdict]:

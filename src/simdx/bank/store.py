@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
+from simdx.disk import CannotWrite, seal_holds, sealed
 from simdx.errors import BadInput
 from simdx.simulators.base import Completion
 
@@ -72,8 +73,10 @@ class AnswerStore:
             for answer in read_answers(self.path):
                 self._remember(answer)
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        except BaseException:
+        except BaseException as error:
             self._lock.release()
+            if isinstance(error, OSError):
+                raise self._cannot_go_on(error) from None
             raise
         return self
 
@@ -82,22 +85,38 @@ class AnswerStore:
     ) -> None:
         try:
             if self._file is not None:
-                os.fsync(self._file)
-                os.close(self._file)
-                self._file = None
+                try:
+                    os.fsync(self._file)
+                finally:
+                    os.close(self._file)
+                    self._file = None
+        except OSError as problem:
+            if error is None:  # otherwise what went wrong first is the thing to tell
+                raise self._cannot_go_on(problem) from None
         finally:
             self._lock.release()
 
     def append(self, answer: Answer) -> None:
         assert self._file is not None, "the store is not open"
-        line = json.dumps(asdict(answer), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        written = os.write(self._file, line)
-        while written < len(line):  # a full disk or a signal may cut a write short
-            written += os.write(self._file, line[written:])
-        if time.monotonic() - self._synced > SYNC_SECONDS:
-            os.fsync(self._file)
-            self._synced = time.monotonic()
+        # Half a surrogate pair has no place in a file; the seal is over what the file can hold.
+        row = json.loads(json.dumps(asdict(answer), ensure_ascii=False).encode("utf-8", "replace"))
+        line = json.dumps(sealed(row), ensure_ascii=False).encode("utf-8") + b"\n"
+        try:
+            written = os.write(self._file, line)
+            while written < len(line):  # a full disk or a signal may cut a write short
+                written += os.write(self._file, line[written:])
+            if time.monotonic() - self._synced > SYNC_SECONDS:
+                os.fsync(self._file)
+                self._synced = time.monotonic()
+        except OSError as error:
+            raise self._cannot_go_on(error) from None
         self._remember(answer)
+
+    def _cannot_go_on(self, error: OSError) -> CannotWrite:
+        return CannotWrite(
+            f"'{self.path}' cannot be written: {error.strerror}; the answers in it are kept, run the same "
+            "command again when that is mended"
+        )
 
     def _remember(self, answer: Answer) -> None:
         if answer.error is None:
@@ -126,12 +145,15 @@ def read_answers(path: Path) -> Iterator[Answer]:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line.decode("utf-8"))
-                answer = Answer(**row)
+                if "seal" in row and not seal_holds(row):
+                    raise ValueError
+                answer = Answer(**{name: value for name, value in row.items() if name != "seal"})
                 if not isinstance(answer.key, str) or not isinstance(answer.text, str):
                     raise TypeError
             except (ValueError, TypeError, RecursionError):
                 raise BadInput(
-                    f"{path.name} line {number} is not an answer: restore the file or remove that line"
+                    f"{path.name} line {number} is not an answer as it was written: restore the file, or "
+                    "remove that line and it is asked again"
                 ) from None
             yield answer
 

@@ -75,7 +75,7 @@ def train(
     folder = out or default_folder(material)
     save(network, folder)
     if json:
-        card = network.card.model_dump(mode="json", exclude={"weights"})
+        card = network.card.model_dump(mode="json", exclude={"weights", "seal"})
         print_json({"network": str(folder), **card})
         return
     metrics = network.card.metrics

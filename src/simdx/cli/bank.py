@@ -35,14 +35,14 @@ def import_(
 
     from simdx.bank.exchange import read_any_bank
     from simdx.bank.files import background_texts, read_bank, write_bank
+    from simdx.disk import refuse_occupied
     from simdx.panels import load_panel
 
     chosen = load_panel(panel)
     bank = read_any_bank(source, chosen) if source.suffix == ".parquet" else read_bank(source, chosen)
     if background is not None:
         bank = replace(bank, background=background_texts(background))
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadInput(f"{out} exists and is not empty: choose a new folder, nothing was written")
+    refuse_occupied(out)
     manifest = write_bank(out, bank, chosen)
     _report(out, manifest, json)
 
