@@ -130,7 +130,7 @@ def _check_names(labels: Sequence[str], mapping: Mapping[str, float]) -> None:
     known = set(labels)
     for name in mapping:
         if name not in known:
-            raise BadInput(f"'{name}' is not a label of this panel; its labels are {', '.join(labels)}")
+            raise BadInput(f"'{name[:80]}' is not a label of this panel; its labels are {', '.join(labels)}")
 
 
 def _number(name: str, value: float, what: str) -> float:

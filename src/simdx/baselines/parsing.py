@@ -14,6 +14,7 @@ from simdx.simulators.base import Completion
 
 _LETTER = re.compile(r"\(?([A-Z])\b\)?\s*[.:)]?\s*(.*)")
 _GUESS = re.compile(r"\(?([A-Z])\)?\s*:\s*(0?\.\d+|0|1|1\.0+)")
+LARGEST_LOGPROB = 0.01
 
 
 class Unreadable(Exception):
@@ -79,7 +80,8 @@ def read_option_tokens(completion: Completion, n_options: int) -> list[float]:
     """
     if not completion.logprobs or not completion.logprobs[0].top:
         raise Unreadable("no log-probabilities")
-    top = completion.logprobs[0].top
+    # A server may send any number; a log-probability is none above zero (rounding aside), and no NaN.
+    top = [(token, logprob) for token, logprob in completion.logprobs[0].top if logprob <= LARGEST_LOGPROB]
     mass = dict.fromkeys(LETTERS[:n_options], 0.0)
     for token, logprob in top:
         letter = token.strip()

@@ -111,7 +111,10 @@ class Gate:
             "too-large", f"A body is at most {self._limits.body_bytes:,} bytes; send fewer or shorter texts."
         )
         declared = _header(scope, b"content-length")
-        if declared and (not declared.isdigit() or int(declared) > self._limits.body_bytes):
+        # "²" is a digit too, and a number of thousands of digits cannot be read at all.
+        if declared and not (declared.isascii() and declared.isdigit() and len(declared) < 20):
+            raise Problem("bad-request", "The content length is not a number.")
+        if declared and int(declared) > self._limits.body_bytes:
             raise large
         if declared in ("", "0") and not _header(scope, b"transfer-encoding"):
             return b""

@@ -5,12 +5,13 @@ A problem never quotes the request's values: a bad body may be a patient's text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
+
+from simdx.service.wire import dump
 
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:simdx:problem:"
@@ -81,7 +82,7 @@ class Problem(Exception):
 
     def response(self) -> Response:
         return Response(
-            json.dumps(self.body(), ensure_ascii=False),
+            dump(self.body()),  # the detail may name a label of the request's own making
             self.status,
             self.all_headers(),
             media_type=MEDIA_TYPE,
