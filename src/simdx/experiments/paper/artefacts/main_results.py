@@ -17,6 +17,7 @@ from simdx.experiments.paper.compare import (
     counted,
     doubts,
     mean_and_range,
+    placed,
     quoted,
     ranged,
     theirs,
@@ -171,9 +172,24 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
             "the "
             f"paper's from {min(theirs_each):.3f} to {max(theirs_each):.3f} over {len(theirs_each)} models."
         )
+    if not asked:
+        said.append(f"{panel}: no record of asking a model is at hand, so only inference is shown.")
     hard, best = (context.scores(spec_of(name, panel)) for name in (M_SMC, RECIPE))
+    paper = theirs(ARTEFACT, "accuracy", panel, M_SMC)
+    if paper is not None:
+        where = placed(hard["accuracy"], hard["ci"]["accuracy"], paper.value)
+        said.append(
+            f"{panel}: M-SMC on the packaged bank is right in {cell(hard, 'accuracy')} of the cases; the "
+            "paper's "
+            f"mean of {paper.value:.3f} lies {where} that interval, and {_beside(best, paper.value)} the "
+            "recipe's."
+        )
     said.append(
         f"{panel}: on the packaged bank the recipe reaches accuracy {best['accuracy']:.3f} and ECE "
         f"{best['ece']:.3f}, the paper's M-SMC {hard['accuracy']:.3f} and {hard['ece']:.3f}."
     )
     return said
+
+
+def _beside(scores: dict[str, Any], paper: float) -> str:
+    return placed(scores["accuracy"], scores["ci"]["accuracy"], paper)
