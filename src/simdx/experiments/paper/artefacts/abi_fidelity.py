@@ -2,8 +2,9 @@
 
 A network for each panel, trained on simulated text alone, is compared with D-SMC (2,000 draws, two seeds:
 what the seeds disagree on, no network can know) and with M-SMC, case by case on cases it has never seen. The
-paper compares on all of its cases, the training ones among them. Two objectives: ours, which keeps D-SMC's
-mean and its epistemic bits, and the paper's, the Dirichlet density at the posterior mean, whose optimum is α₀ → ∞.
+paper compares on all of its cases, the training ones among them. Two objectives: ours, which keeps
+D-SMC's mean and its epistemic bits, and the paper's, the Dirichlet density at the posterior mean, whose
+optimum is α₀ → ∞.
 """
 
 from __future__ import annotations

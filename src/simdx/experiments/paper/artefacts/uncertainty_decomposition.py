@@ -104,11 +104,11 @@ def _panel(context: Context, panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _tolerance(context: Context, panel: str) -> float:
-    """The distance nine in ten of the panel's own simulations reach, each left out of its class mean."""
+    """The distance half of the panel's own simulations reach, each left out of its class mean in turn."""
     spec = Spec(panel, "d-smc")
     space = Space.fit(context.material(spec).embedded, centre=False)
     found = bank_tolerance(
-        space.bank, space.label_index, space.n_labels, context.prior(spec), seed=context.seed, quantile=0.9
+        space.bank, space.label_index, space.n_labels, context.prior(spec), seed=context.seed
     )
     return round(found, 4)
 
