@@ -6,6 +6,7 @@ script and asks nothing of any host; it prints.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -77,13 +78,19 @@ def _section(record: Record) -> str:
     )
     for one in finding["tables"]:
         note = f"<p class='about'>{escape(one['note'])}</p>" if one["note"] else ""
-        body = table(one["columns"], one["rows"])
+        body = table(one["columns"], [[_unbroken(cell) for cell in row] for row in one["rows"]])
         out.append(f"<h3>{escape(one['title'])}</h3><div class='wide'>{body}</div>{note}")
     for figure in finding["figures"]:
         # The drawing is our own SVG, made of escaped words; it is the one thing put in as it is.
         out.append(f"<figure>{figure['svg']}<figcaption>{escape(figure['caption'])}</figcaption></figure>")
     out += [f"<p class='about'>{escape(note)}</p>" for note in finding["notes"]]
     return "".join(out) + "</section>"
+
+
+def _unbroken(cell: str) -> str:
+    """An interval or a range stays on one line: no break after its comma, none at its dash."""
+    joined = re.sub(r"\[([^\]]*)\]", lambda m: m.group(0).replace(" ", "\u00a0"), cell)
+    return re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", joined)
 
 
 # --------------------------------------------------------------------------- words

@@ -150,7 +150,8 @@ def _verdicts(panel: str, found: dict[str, dict[str, Any]], views: dict[str, dic
             same = agreement((share == 1) == (theirs == 1))
             beside = f"; {same}, where it is {theirs:.0%} of {paper[0].value:g}"
         said.append(
-            f"{panel}: M-SMC makes {m['errors']} errors of {kinds} kinds; the most frequent, '{first['gold']}' "
+            f"{panel}: M-SMC makes {m['errors']} errors of {kinds} kinds; the most frequent, "
+            f"'{first['gold']}' "
             f"answered as '{first['answered']}', is {share:.0%} of them{beside}."
         )
         said.append(

@@ -1,0 +1,43 @@
+"""Plots of several series: well-formed, told apart without colour, escaped."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from simdx.report.plots import Estimate, Series, interval_plot, line_plot
+
+
+def test_lines_have_styles_of_their_own_and_a_key() -> None:
+    drawing = line_plot(
+        "t", "x", "y", [Series("a <b>", [0, 1], [0.1, 0.2]), Series("c", [0, 1], [0.3, 0.1], marks=True)]
+    )
+    root = ElementTree.fromstring(drawing)
+    text = drawing
+    assert root.tag.endswith("svg")
+    assert "series s0" in text
+    assert "series s1" in text
+    assert "a &lt;b&gt;" in text
+    assert text.count("<circle") == 2
+
+
+def test_an_empty_plot_is_still_a_drawing() -> None:
+    ElementTree.fromstring(line_plot("t", "x", "y", []))
+    ElementTree.fromstring(interval_plot("t", "x", []))
+
+
+def test_intervals_show_ours_theirs_and_zero() -> None:
+    rows = [Estimate("one", 0.1, -0.1, 0.3, theirs=0.2), Estimate("two", None), Estimate("three", 0.2)]
+    drawing = interval_plot("t", "x", rows)
+    ElementTree.fromstring(drawing)
+    assert drawing.count("<circle") == 2
+    assert drawing.count('class="theirs"') == 1
+    assert drawing.count('class="span s0"') == 1
+    assert 'class="ideal"' in drawing
+
+
+def test_values_beyond_the_axis_stay_inside_it() -> None:
+    drawing = interval_plot("t", "x", [Estimate("one", 5.0, 4.0, 9.0)], x=(0.0, 1.0))
+    root = ElementTree.fromstring(drawing)
+    width = float(root.attrib["width"])
+    dots = [float(e.attrib["cx"]) for e in root.iter() if e.tag.endswith("circle")]
+    assert all(x <= width for x in dots)
