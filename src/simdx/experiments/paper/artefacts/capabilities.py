@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.classifier import Classifier
 from simdx.errors import BadInput
 from simdx.experiments.paper.artefact import Finding, Table
 from simdx.experiments.paper.context import Context
@@ -119,6 +118,8 @@ def _asker(context: Context, panel: str, name: str) -> tuple[Ask, Observations]:
 
 
 def _front_door(context: Context, panel: str) -> Ask:
+    from simdx.classifier import Classifier  # the front door brings everything: not for a list of titles
+
     spec = spec_of(RECIPE, panel)
     classifier = Classifier(context.cases(panel).source.panel, context.bank(spec))
 

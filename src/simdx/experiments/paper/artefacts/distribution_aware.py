@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from simdx.abc.second_order import concentration_cap
 from simdx.experiments.paper.artefact import Finding, Table
 from simdx.experiments.paper.asked import PAPER_ASKING
 from simdx.experiments.paper.compare import cell, doubts, placed, quoted, ranged, theirs
@@ -115,7 +116,8 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
         said.append(
             f"{panel}: D-SMC's ECE is {d['scores']['ece']:.3f} ({side}confident: mean top probability "
             f"{confident:.2f} at accuracy {d['scores']['accuracy']:.2f}); the paper's {found.value:.3f} lies "
-            f"{where} our interval. A fixed share of prior mass caps what D-SMC can say."
+            f"{where} our interval. Median tolerances over a flat prior cap the top probability at "
+            f"{_cap(context, panel):.2f} here."
         )
     gap = abs(abi["scores"]["accuracy"] - d["scores"]["accuracy"])
     ratio = d["inference_seconds"] / abi["inference_seconds"]
@@ -131,6 +133,11 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
     if not any(row["method"] == "EF" for row in rows):
         said.append(f"{panel}: no record of elicited fidelity is at hand, so its row is missing.")
     return said
+
+
+def _cap(context: Context, panel: str) -> float:
+    """The largest top probability D-SMC can express on this panel."""
+    return concentration_cap(len(context.names(panel)), spec_of(D_SMC, panel).populations)
 
 
 def _time(seconds: float | None) -> str:
