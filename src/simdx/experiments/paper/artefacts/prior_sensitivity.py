@@ -197,9 +197,10 @@ def _sweep_table(found: dict[str, dict[str, list[dict[str, Any]]]]) -> Table:
             "accuracy, informative",
         ),
         tuple(rows),
-        "M-SMC and D-SMC keep a fixed share of the prior predictive (one part in 32), however the prior lies: "
-        "once a wrong label holds nearly all of it, its own simulations fill that share and no evidence is left "
-        "to overrule it. The recipe multiplies prior and likelihood, so evidence keeps its weight.",
+        "M-SMC and D-SMC keep a fixed share of the prior predictive, one part in 32, however the prior "
+        "lies: once a wrong label holds nearly all of it, its own simulations fill that share and no "
+        "evidence is left to overrule it. The recipe multiplies prior and likelihood, so evidence keeps its "
+        "weight.",
     )
 
 
