@@ -81,9 +81,9 @@ def test_every_row_of_the_calibration_table_shares_its_split(context: Context) -
     finding = calibrated_embedding.run(context)
     found = finding.data[PANEL]
     assert found["calibration_cases"] + found["test_cases"] == 60
-    assert found["calibration_cases"] == 12
+    assert abs(found["calibration_cases"] - 12) <= 2  # a fifth, stratified over three labels
     rows = found["rows"]
-    assert {row["scores"]["n"] for row in rows.values()} == {48}
+    assert {row["scores"]["n"] for row in rows.values()} == {found["test_cases"]}
     assert rows["M-SMC + TS"]["scores"]["accuracy"] == rows[M_SMC]["scores"]["accuracy"]
     assert rows[M_SMC]["temperature"] is None
     assert calibrated_embedding.SUPERVISED in rows

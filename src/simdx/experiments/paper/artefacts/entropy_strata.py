@@ -41,7 +41,8 @@ def _strata(p: Float, y: Int) -> dict[str, dict[str, Any]]:
     bits, right = entropy_bits(p), p.argmax(axis=1) == y
     strata = {}
     for name, low, high in BANDS:
-        inside = (bits >= low) & (bits < high)
+        # The entropy of a certain answer may be a rounding error below nought.
+        inside = (bits >= low) & (bits < high) if low else bits < high
         n = int(inside.sum())
         strata[name] = {
             "n": n,
