@@ -76,7 +76,7 @@ class _Table(_Part):
 
 
 class _Doubt(_Part):
-    where: dict[str, str]
+    where: dict[str, str | tuple[str, ...]]
     why: str
 
 
@@ -155,7 +155,11 @@ def _quote(
     value, low, high = (None if part is None else float(part) for part in parts)
     assert value is not None
     about = {"artefact": table.artefact, "data": table.data, "quantity": quantity, **keys}
-    why = tuple(d.why.strip() for d in doubts if all(about.get(k) == v for k, v in d.where.items()))
+    why = tuple(
+        d.why.strip()
+        for d in doubts
+        if all(about.get(k) == v if isinstance(v, str) else about.get(k) in v for k, v in d.where.items())
+    )
     return Quote(
         artefact=table.artefact, quantity=quantity, value=value, place=table.place, models=table.models,
         data=table.data, low=low, high=high, doubts=why, **keys,
