@@ -1,22 +1,19 @@
 """Arrays computed chunk by chunk, kept on disk so that a killed run goes on where it stopped.
 
-A chunk is one safetensors file, written beside its place and renamed into it, so it is either whole or not
-there. The folder's name is a hash of everything that decides the numbers (panel, bank, embedder, settings,
+A chunk is one safetensors file, written whole or not at all and sealed, so that a damaged one is computed
+again. The folder's name is a hash of everything that decides the numbers (panel, bank, embedder, settings,
 prior, cases), so a chunk can never be mistaken for another run's. Only numbers are stored, never a text.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
+from simdx.disk import load_arrays, make_folder, save_arrays
 from simdx.types import Float
 
 Arrays = dict[str, Float]
@@ -38,7 +35,7 @@ def in_chunks(
 ) -> Arrays:
     """`compute` over all texts, `size` at a time; whole chunks found in `folder` are not computed again."""
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     found: list[Arrays] = []
     for start in range(0, len(texts), size):
         part = texts[start : start + size]
@@ -47,7 +44,7 @@ def in_chunks(
         if arrays is None:
             arrays = compute(part)
             if path is not None:
-                _write(path, arrays)
+                save_arrays(path, arrays)
         found.append(arrays)
         if progress is not None:
             progress(start + len(part), len(texts))
@@ -62,16 +59,7 @@ def forget_other_runs(parent: Path, keep: set[str]) -> None:
                 shutil.rmtree(folder)
 
 
-def _write(path: Path, arrays: Arrays) -> None:
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.part")
-    save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, scratch)
-    os.replace(scratch, path)
-
-
 def _read(path: Path, rows: int) -> Arrays | None:
     """The chunk, or None when it is absent, damaged or of another length: it is then computed again."""
-    try:
-        arrays = load_file(path)
-    except (OSError, SafetensorError, ValueError, struct.error):
-        return None
+    arrays = load_arrays(path)
     return arrays if arrays and all(len(a) == rows for a in arrays.values()) else None

@@ -21,6 +21,7 @@ from simdx.chunks import PARTS, Arrays, Progress, forget_other_runs, in_chunks
 from simdx.datasets.dataset import Dataset
 from simdx.decide.alarm import alarm_performance
 from simdx.decide.audit import audit, combined
+from simdx.disk import make_folder, replacing
 from simdx.errors import BadInput, MissingExtra
 from simdx.metrics import (
     apply_temperature,
@@ -349,7 +350,7 @@ def _prepare(folder: Path) -> Path:
         import pyarrow  # noqa: F401  # asked for before the work, not after it
     except ImportError:
         raise MissingExtra("writing per-case rows as Parquet", "eval") from None
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return folder
 
 
@@ -393,11 +394,8 @@ def _columns(data: Dataset, arrays: Arrays, labels: Sequence[str]) -> dict[str, 
 
 
 def _write_parquet(path: Path, table: dict[str, list[Any]]) -> None:
-    import os
-
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    scratch = path.with_name(path.name + ".part")
-    pq.write_table(pa.table(table), scratch)
-    os.replace(scratch, path)
+    with replacing(path) as file:
+        pq.write_table(pa.table(table), file)

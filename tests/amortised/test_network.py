@@ -198,6 +198,9 @@ def test_damage_is_named_in_one_line(plain: Network, tmp_path: Path) -> None:
     folder = fresh("other shape")
     card = folder / files.CARD_FILE
     card.write_text(json.dumps({**json.loads(card.read_text()), "blocks": [128]}))
+    with pytest.raises(BadInput, match="damaged"):  # the seal tells
+        files.load(folder)
+    card.write_text(json.dumps({**json.loads(card.read_text()), "seal": ""}))
     with pytest.raises(BadInput, match="do not fit"):
         files.load(folder)
     folder = fresh("escape")

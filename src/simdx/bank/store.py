@@ -145,7 +145,7 @@ def read_answers(path: Path) -> Iterator[Answer]:
         for number, line in enumerate(file, start=1):
             try:
                 row = json.loads(line.decode("utf-8"))
-                if "seal" in row and not seal_holds(row):
+                if not isinstance(row, dict) or ("seal" in row and not seal_holds(row)):
                     raise ValueError
                 answer = Answer(**{name: value for name, value in row.items() if name != "seal"})
                 if not isinstance(answer.key, str) or not isinstance(answer.text, str):

@@ -12,6 +12,7 @@ import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from simdx.disk import make_folder, seal_holds, sealed
 from simdx.errors import RunFailed
 
 
@@ -33,9 +34,13 @@ class ReplyStore:
         self._path = path
         self._lock = threading.Lock()
         self._known: dict[str, Reply] = {}
+        self._torn = False
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._known = _read(path)
+            make_folder(path.parent)
+            try:
+                self._known = _read(path)
+            except OSError as error:
+                raise RunFailed(f"replies cannot be read from '{path}': {error.strerror}") from None
 
     def get(self, key: str) -> Reply | None:
         return self._known.get(key)
@@ -45,12 +50,16 @@ class ReplyStore:
             self._known[key] = reply
             if self._path is None:
                 return
-            line = json.dumps({"key": key, **asdict(reply)}, allow_nan=False)
+            line = json.dumps(sealed({"key": key, **asdict(reply)}), allow_nan=False) + "\n"
             try:
                 with self._path.open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+                    file.write("\n" + line if self._torn else line)
+                self._torn = False
             except OSError as error:
-                raise RunFailed(f"replies cannot be written to {self._path}: {error.strerror}") from None
+                self._torn = True  # half a line may be there: the next one starts on its own
+                raise RunFailed(
+                    f"replies cannot be written to '{self._path}': {error.strerror}; those in it are kept"
+                ) from None
 
     def __len__(self) -> int:
         return len(self._known)
@@ -68,6 +77,8 @@ def _read(path: Path) -> dict[str, Reply]:
     for line in data.splitlines():
         try:
             row = json.loads(line)
+            if "seal" in row and not seal_holds(row):
+                continue  # damaged: it is asked again
             scores = row["scores"]
             known[str(row["key"])] = Reply(
                 None if scores is None else tuple(float(s) for s in scores),

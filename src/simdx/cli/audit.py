@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,20 +118,15 @@ def _lines(store: AuditStore, with_text: bool) -> Iterator[str]:
 
 def _write(out: Path, lines: Iterator[str]) -> int:
     """For the owner's eyes only, and never half a file under the name that was asked for."""
-    try:
-        handle, scratch = tempfile.mkstemp(dir=out.parent, suffix=".part")
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error.strerror}") from None
-    try:
-        count = 0
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            for line in lines:
-                file.write(line)
-                count += 1
-        os.replace(scratch, out)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    from simdx.disk import replacing
+
+    if not out.parent.is_dir():
+        raise BadInput(f"{out} cannot be written: its folder does not exist")
+    count = 0
+    with replacing(out, 0o600) as file:
+        for line in lines:
+            file.write(line.encode("utf-8"))
+            count += 1
     return count
 
 

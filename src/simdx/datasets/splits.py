@@ -8,7 +8,6 @@ furthest below its share. The file names the data set's hash: a split is never r
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from simdx.datasets.dataset import Dataset
+from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.types import content_hash
 
@@ -51,9 +51,7 @@ class Splits:
             "group_field": self.group_field,
             "parts": {name: list(index) for name, index in self.parts.items()},
         }
-        scratch = path.with_name(path.name + ".part")
-        scratch.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        os.replace(scratch, path)
+        write_atomically(path, json.dumps(record, indent=1))
 
 
 def make_splits(

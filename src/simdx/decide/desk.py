@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from simdx.bank.facets import facets_of
-from simdx.bank.files import read_bank, write_atomically
+from simdx.bank.files import read_bank
 from simdx.decide import alarm, lexical, views
 from simdx.decide.alarm import Alarm, Alarms, Null, fit_alarm
 from simdx.decide.conformal import ConformalThresholds
@@ -29,6 +29,7 @@ from simdx.decide.rule import Facts, decide
 from simdx.decide.sentences import SentenceEffect, parts_of, sentence_effects, without_each
 from simdx.decide.tune import tune_on_simulated
 from simdx.decide.views import Seen, View, build_views
+from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
@@ -118,19 +119,26 @@ class Desk:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
         path = home() / "policies" / (content_hash(*map(str, self.fingerprint.items())) + ".yaml")
         if path.is_file():
-            try:
-                kept = read_policy(path, self._material.panel)
-            except BadInput:  # damaged: it can be made again
-                kept = None
+            kept = self._kept(path)
             if kept is not None and kept.fits(self.fingerprint):
                 return kept
         policy = self.tuned()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, policy_text(policy))
-        except OSError:
+            make_folder(path.parent)
+            text = policy_text(policy)
+            write_atomically(path, f"# {seal_of(text)}\n{text}")
+        except CannotWrite:
             pass  # a cache folder that cannot be written costs time, not the answer
         return policy
+
+    def _kept(self, path: Path) -> Policy | None:
+        """A policy from the cache, or None where it is damaged: a changed threshold would go unnoticed."""
+        try:
+            seal, _, text = path.read_text(encoding="utf-8").partition("\n")
+            whole = seal == f"# {seal_of(text)}"
+            return read_policy(path, self._material.panel) if whole else None
+        except (BadInput, OSError, ValueError):
+            return None
 
     def tuned(self, risk: float = 0.05) -> Policy:
         """A policy from simulated text alone."""

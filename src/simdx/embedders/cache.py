@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
 
+from simdx.disk import CannotWrite, load_arrays, make_folder, save_arrays
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.models.verify import home
 from simdx.types import Float, content_hash
@@ -31,13 +29,8 @@ def embed_cached(embedder: Embedder, texts: Sequence[str]) -> Float:
 
 def _read(path: Path, shape: tuple[int, int]) -> Float | None:
     """A cached matrix, or None when it is absent, damaged or of another shape: it can be made again."""
-    if not path.is_file():
-        return None
-    try:
-        vectors = load_file(path)["vectors"]
-    except Exception:  # safetensors raises its own error types for any damage
-        return None
-    if vectors.shape != shape or not np.isfinite(vectors).all():
+    vectors = (load_arrays(path) or {}).get("vectors")
+    if vectors is None or vectors.shape != shape or not np.isfinite(vectors).all():
         return None
     return vectors
 
@@ -45,14 +38,7 @@ def _read(path: Path, shape: tuple[int, int]) -> Float | None:
 def _write(path: Path, vectors: Float) -> None:
     """Atomic, and best effort: a cache folder that cannot be written costs time, not the answer."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        os.close(handle)
-        try:
-            save_file({"vectors": np.ascontiguousarray(vectors)}, scratch)
-            os.replace(scratch, path)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
-    except OSError:
+        make_folder(path.parent)
+        save_arrays(path, {"vectors": vectors})
+    except CannotWrite:
         pass

@@ -78,13 +78,14 @@ def panel_of(cell: Cell, setting: Setting) -> PanelSource:
 
 def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | None = None) -> Record:
     """The record of a cell that worked; whatever goes wrong is raised."""
-    began = time.time()
+    # Durations by a clock that no one sets; the date of the start by the one people read.
+    date, began = time.time(), time.perf_counter()
     panel, dataset = loaded.source.panel, loaded.dataset
     y = dataset.label_index(panel.names)
     embedder = get_embedder(cell.embedder or panel.embedder)
     material = Material.prepare(panel, loaded.bank, embedder)
     prior = Prior.from_probabilities(panel.names, cell.method.prior or {})
-    ready = time.time()
+    ready = time.perf_counter()
     asked = asking = None
     if cell.method.method == "supervised":
         vectors = material.observe(dataset.texts).vectors
@@ -103,7 +104,7 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
             posterior, _ = infer(observations, prior)
             simulator_id = None if cell.simulator is None else cell.simulator.name
         p, carried = np.asarray(posterior.probabilities, dtype=float), posterior.effective_simulations
-    finished = time.time()
+    finished = time.perf_counter()
     rng = np.random.default_rng([cell.seed, int(dataset.hash[:8], 16)])
     resamples = setting.config.resamples
     return {
@@ -125,7 +126,7 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
         "cost": {
             "prepare_seconds": round(ready - began, 3),
             "infer_seconds": round(finished - ready, 3),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began)),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(date)),
         },
         "labels": list(panel.names),
         "metrics": evaluate_probabilities(p, y, resamples=resamples, rng=rng),

@@ -13,7 +13,7 @@ from simdx.errors import SimdxError
 from simdx.experiments.cells import Loaded, Setting, load, settings_of
 from simdx.experiments.config import SimulatorPart
 from simdx.experiments.grid import Cell
-from simdx.experiments.records import read_record
+from simdx.experiments.records import standing
 from simdx.simulators import identity_of
 from simdx.simulators.base import Capabilities
 from simdx.types import case_key
@@ -40,8 +40,7 @@ def plan_cells(cells: tuple[Cell, ...], setting: Setting) -> list[PlannedCell]:
 
 
 def is_done(cell: Cell, setting: Setting, loaded: Loaded) -> bool:
-    record = read_record(setting.out, cell.slug)
-    return record is not None and record.get("status") == "done" and record.get("identity") == loaded.identity
+    return standing(setting.out, cell.slug, loaded.identity) is not None
 
 
 def _planned(cell: Cell, setting: Setting) -> PlannedCell:

@@ -1,4 +1,8 @@
-"""Records on disk: one JSON file per cell, written whole, and what a summary reads from them."""
+"""Records on disk: one JSON file per cell, written whole and sealed, and what a summary reads from them.
+
+A failure never takes the place of a result: the earlier record goes to a folder of its own, and comes back
+when the cell's inputs are again those it was made from.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from simdx import __version__
-from simdx.bank.files import write_atomically
+from simdx.disk import cannot_write, make_folder, seal_holds, sealed, write_atomically
 
 FORMAT = 1
 CELLS = "cells"
+EARLIER = "earlier"
 _PACKAGES = ("numpy", "scipy", "wordllama", "xllamacpp", "sentence-transformers", "torch", "openai")
 
 Record = dict[str, Any]
@@ -23,17 +28,54 @@ Record = dict[str, Any]
 
 def write_record(folder: Path, slug: str, record: Record) -> None:
     path = folder / CELLS / f"{slug}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, dumps(record))
+    make_folder(path.parent)
+    if record.get("status") != "done":
+        _set_aside(folder, slug)
+    write_atomically(path, dumps(sealed(record)))
 
 
-def read_record(folder: Path, slug: str) -> Record | None:
-    """A cell's record, or None where there is none that can be read."""
+def read_record(folder: Path, slug: str, place: str = CELLS) -> Record | None:
+    """A cell's record, or None where there is none that can be read, or it is not as it was written."""
     try:
-        record = json.loads((folder / CELLS / f"{slug}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record = json.loads((folder / place / f"{slug}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and record.get("format") == FORMAT else None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        return None
+    return record if "seal" not in record or seal_holds(record) else None
+
+
+def is_damaged(folder: Path, slug: str) -> bool:
+    return (folder / CELLS / f"{slug}.json").is_file() and read_record(folder, slug) is None
+
+
+def standing(folder: Path, slug: str, identity: str) -> str | None:
+    """Where a result made from these very inputs lies: among the cells, set aside, or nowhere."""
+    for place in (CELLS, EARLIER):
+        record = read_record(folder, slug, place)
+        if record is not None and record.get("status") == "done" and record.get("identity") == identity:
+            return place
+    return None
+
+
+def bring_back(folder: Path, slug: str) -> None:
+    """The result that was set aside stands again."""
+    _move(folder, slug, EARLIER, CELLS)
+
+
+def _set_aside(folder: Path, slug: str) -> None:
+    record = read_record(folder, slug)
+    if record is not None and record.get("status") == "done":
+        make_folder(folder / EARLIER)
+        _move(folder, slug, CELLS, EARLIER)
+
+
+def _move(folder: Path, slug: str, source: str, target: str) -> None:
+    path = folder / target / f"{slug}.json"
+    try:
+        os.replace(folder / source / f"{slug}.json", path)
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def read_records(folder: Path) -> list[Record]:

@@ -15,20 +15,34 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from simdx.bank.files import MANIFEST_FILE, write_atomically
+from filelock import FileLock, Timeout
+
+from simdx.bank.files import MANIFEST_FILE
 from simdx.baselines.estimate import measure
 from simdx.baselines.interview import AskingMethod, simulator_for
+from simdx.disk import cannot_write, make_folder, write_atomically
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput, RunFailed, SimdxError
 from simdx.experiments.cells import Loaded, Setting, bank_path, load, panel_of, run_cell, settings_of
 from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell, expand
-from simdx.experiments.plan import is_done, plan_cells
-from simdx.experiments.records import FORMAT, Record, read_record, versions, write_record
+from simdx.experiments.plan import plan_cells
+from simdx.experiments.records import (
+    EARLIER,
+    FORMAT,
+    Record,
+    bring_back,
+    is_damaged,
+    read_record,
+    standing,
+    versions,
+    write_record,
+)
 from simdx.experiments.table import markdown, summary_row
 from simdx.methods import Material, fit_method
 from simdx.types import Panel
 
+LOCK_FILE = ".run.lock"
 Say = Callable[[str], None]
 
 
@@ -63,9 +77,18 @@ def run_experiment(
     """Run every cell that has no standing record in `out`; write records as they come, a summary last."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: --out needs a folder")
-    watch = watch or Watch()
-    setting = Setting(config, base or Path.cwd(), out)
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
+    try:
+        with FileLock(out / LOCK_FILE, timeout=0):
+            return _run(Setting(config, base or Path.cwd(), out), workers, watch or Watch())
+    except Timeout:
+        raise BadInput(f"another run is under way in '{out}': wait for it, or choose another --out") from None
+    except OSError as error:  # of the lock
+        raise cannot_write(out / LOCK_FILE, error) from None
+
+
+def _run(setting: Setting, workers: int, watch: Watch) -> Outcome:
+    config, out = setting.config, setting.out
     cells = expand(config)
     _build_missing_banks(cells, setting, watch)
     todo, resumed = _sorted_out(cells, setting, watch)
@@ -96,7 +119,12 @@ def _sorted_out(
         except Exception as problem:
             _fail(cell, setting, problem, watch)
             continue
-        if is_done(cell, setting, loaded):
+        place = standing(setting.out, cell.slug, loaded.identity)
+        if place == EARLIER:
+            bring_back(setting.out, cell.slug)
+        if is_damaged(setting.out, cell.slug):
+            watch.say(f"{cell.slug}: its record is damaged, the cell is run again")
+        if place is not None:
             resumed += 1
         else:
             todo.append((cell, loaded))

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from simdx.bank.files import BANK_FILE, write_atomically
+from simdx.bank.files import BANK_FILE
 from simdx.datasets.dataset import Dataset
 from simdx.datasets.files import Columns, read_cases
 from simdx.datasets.oral import load_oral
+from simdx.disk import filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
 from simdx.review.page import form_page
 from simdx.review.sheet import KEY_FILE, SCALES, ReviewSheet
@@ -44,8 +45,7 @@ def make_review(
     `sample` takes that many cases at random; `only` takes the named ids (a second round on revised cases).
     """
     folder = Path(out)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(f"{folder} exists and is not empty: choose a new folder, nothing was written")
+    refuse_occupied(folder)
     names = list(reviewers)
     for name in names:
         if not _NAME.fullmatch(name):
@@ -68,17 +68,17 @@ def make_review(
         seed=seed,
         label_shown=show_label,
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, shuffled in order.items():
-        items = [
-            {"code": f"{i + 1:03d}", "text": c.text, "label": c.label if show_label else None}
-            for i, c in enumerate(shuffled)
-        ]
-        # with the label hidden, asking for a diagnosis checks the gold label at no extra cost
-        choices = [] if show_label else sorted(dataset.labels)
-        write_atomically(folder / f"form-{name}.html", form_page(identity, name, items, choices))
-        write_atomically(folder / f"form-{name}.csv", _csv(identity, name, items))
-    write_atomically(folder / KEY_FILE, sheet.to_json())
+    with filling(folder, "form-*.html", "form-*.csv", KEY_FILE):
+        for name, shuffled in order.items():
+            items = [
+                {"code": f"{i + 1:03d}", "text": c.text, "label": c.label if show_label else None}
+                for i, c in enumerate(shuffled)
+            ]
+            # with the label hidden, asking for a diagnosis checks the gold label at no extra cost
+            choices = [] if show_label else sorted(dataset.labels)
+            write_atomically(folder / f"form-{name}.html", form_page(identity, name, items, choices))
+            write_atomically(folder / f"form-{name}.csv", _csv(identity, name, items))
+        write_atomically(folder / KEY_FILE, sheet.to_json())
     return sheet
 
 

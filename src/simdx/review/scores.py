@@ -16,7 +16,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from simdx.bank.files import write_atomically
+from filelock import FileLock
+
+from simdx.disk import cannot_write, write_atomically
 from simdx.errors import BadInput
 from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
 
@@ -69,10 +71,16 @@ def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> Importe
     ]
     target = Path(sheet.scores_file)
     fresh = {(s.id, s.text_hash) for s in scores}
-    kept = [s for s in read_scores(target) if s.reviewer != reviewer or (s.id, s.text_hash) not in fresh]
-    rows = sorted([*kept, *scores], key=lambda s: (s.id, s.reviewer, s.text_hash))
-    lines = "".join(json.dumps(asdict(s), ensure_ascii=False) + "\n" for s in rows)
-    write_atomically(target, lines)
+    try:
+        # Two imports at once must not undo each other: read, merge and write as one step.
+        with FileLock(target.with_name(f".{target.name}.lock")):
+            earlier = read_scores(target)
+            kept = [s for s in earlier if s.reviewer != reviewer or (s.id, s.text_hash) not in fresh]
+            rows = sorted([*kept, *scores], key=lambda s: (s.id, s.reviewer, s.text_hash))
+            lines = "".join(json.dumps(asdict(s), ensure_ascii=False) + "\n" for s in rows)
+            write_atomically(target, lines)
+    except OSError as error:  # of the lock
+        raise cannot_write(target, error) from None
     return Imported(reviewer, len(scores), len(sheet.order[reviewer]) - len(scores), target)
 
 
@@ -86,7 +94,9 @@ def read_scores(path: str | Path) -> list[Score]:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise BadInput(f"{path.name} is not a readable UTF-8 file") from None
-    for number, line in enumerate(content.splitlines(), start=1):
+    # By line feeds alone: `splitlines` would also cut at separators a reviewer's words may hold.
+    lines = content.removesuffix("\n").split("\n") if content else []
+    for number, line in enumerate(lines, start=1):
         try:
             found.append(Score(**json.loads(line)))
         except (ValueError, TypeError, RecursionError):

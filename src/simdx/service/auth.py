@@ -9,14 +9,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from filelock import FileLock
+
+from simdx.disk import CannotWrite, make_folder, write_atomically
 from simdx.errors import BadInput
 from simdx.service.problems import Problem
 
@@ -52,7 +55,7 @@ LOCAL = Caller("local", SCOPES)
 class TokenFile:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen: tuple[int, int] | None = None
+        self._seen: tuple[int, int, int] | None = None
         self._tokens: dict[str, Token] = {}
 
     def list(self) -> list[Token]:
@@ -70,28 +73,26 @@ class TokenFile:
             raise BadInput(f"a token's scopes are {' and '.join(SCOPES)}")
         if days is not None and not 0 < days <= 36_500:
             raise BadInput("a token lives for more than 0 days")
-        self._refresh()
-        if any(t.name == name and t.revoked is None for t in self._tokens.values()):
-            raise BadInput(f"there is a token named '{name}': revoke it first, or choose another name")
-        token_id = secrets.token_hex(4)
-        text = f"sdx_{token_id}_{secrets.token_urlsafe(32)}"
-        moment = datetime.now(UTC)
-        token = Token(
-            token_id, name, tuple(scopes), _digest(text), _stamp(moment),
-            None if days is None else _stamp(moment + timedelta(days=days)),
-        )  # fmt: skip
-        self._tokens[token_id] = token
-        self._write()
+        with self._alone():
+            if any(t.name == name and t.revoked is None for t in self._tokens.values()):
+                raise BadInput(f"there is a token named '{name}': revoke it first, or choose another name")
+            token_id = secrets.token_hex(4)
+            text = f"sdx_{token_id}_{secrets.token_urlsafe(32)}"
+            moment = datetime.now(UTC)
+            token = Token(
+                token_id, name, tuple(scopes), _digest(text), _stamp(moment),
+                None if days is None else _stamp(moment + timedelta(days=days)),
+            )  # fmt: skip
+            self._write({**self._tokens, token_id: token})
         return text, token
 
     def revoke(self, name_or_id: str) -> Token:
-        self._refresh()
-        for token in self._tokens.values():
-            if name_or_id in (token.id, token.name) and token.revoked is None:
-                gone = replace(token, revoked=_stamp(datetime.now(UTC)))
-                self._tokens[token.id] = gone
-                self._write()
-                return gone
+        with self._alone():
+            for token in self._tokens.values():
+                if name_or_id in (token.id, token.name) and token.revoked is None:
+                    gone = replace(token, revoked=_stamp(datetime.now(UTC)))
+                    self._write({**self._tokens, token.id: gone})
+                    return gone
         raise BadInput(f"no active token has the name or id '{name_or_id[:64]}': see 'simdx token list'")
 
     def check(self, text: str) -> Caller | None:
@@ -105,13 +106,27 @@ class TokenFile:
             return None
         return Caller(token.name, token.scopes)
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Read, change and write as one step: of two commands at once neither undoes the other's."""
+        try:
+            make_folder(self._path.parent)
+            with FileLock(self._path.with_name(f".{self._path.name}.lock"), timeout=-1, mode=0o600):
+                self._refresh()
+                yield
+        except CannotWrite as error:
+            raise BadInput(f"the token file: {error}") from None
+        except OSError as error:  # of the lock
+            raise BadInput(f"the token file {self._path} cannot be written: {error.strerror}") from None
+
     def _refresh(self) -> None:
         try:
             stat = self._path.stat()
         except OSError:
             self._seen, self._tokens = None, {}
             return
-        stamp = (stat.st_mtime_ns, stat.st_size)
+        # The inode too: a clock that was set back may give two versions the same time.
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         if stamp == self._seen:
             return
         try:
@@ -121,17 +136,10 @@ class TokenFile:
             raise BadInput(f"the token file {self._path} cannot be read: it is damaged or not ours") from None
         self._seen = stamp
 
-    def _write(self) -> None:
-        body = json.dumps({"format": 1, "tokens": [asdict(t) for t in self._tokens.values()]}, indent=1)
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, scratch = tempfile.mkstemp(dir=self._path.parent, suffix=".part")  # mode 0600
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(body + "\n")
-            os.replace(scratch, self._path)
-        except OSError as error:
-            raise BadInput(f"the token file {self._path} cannot be written: {error.strerror}") from None
-        self._seen = None
+    def _write(self, tokens: dict[str, Token]) -> None:
+        body = json.dumps({"format": 1, "tokens": [asdict(t) for t in tokens.values()]}, indent=1)
+        write_atomically(self._path, body + "\n", 0o600)
+        self._tokens, self._seen = tokens, None
 
 
 class Guard:

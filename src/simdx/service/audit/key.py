@@ -13,6 +13,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simdx.disk import CannotWrite, create_once, make_folder, sweep
 from simdx.errors import BadInput, MissingExtra, RunFailed
 
 if TYPE_CHECKING:
@@ -37,14 +38,22 @@ class AuditKey:
         """The key in `path` (hex); with `create`, a new one for the owner's eyes only where there is none."""
         if create and not path.exists():
             _write_new(path)
+        elif create:
+            sweep(path.parent, f".{path.name}-*")  # a second name of the key, from a start that was killed
         try:
-            return cls(bytes.fromhex(path.read_text(encoding="ascii").strip()))
+            secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
+            if len(secret) != KEY_BYTES:
+                raise ValueError
+            return cls(secret)
         except FileNotFoundError:
             raise BadInput(f"no audit key at {path}: give --key, the file the service was run with") from None
         except OSError as error:
             raise BadInput(f"the audit key {path} cannot be read: {error.strerror}") from None
         except ValueError:
-            raise BadInput(f"the audit key {path} is not {2 * KEY_BYTES} hexadecimal digits") from None
+            raise BadInput(
+                f"the audit key {path} is not {2 * KEY_BYTES} hexadecimal digits: restore it from a copy; no "
+                "other key opens its log"
+            ) from None
 
     @property
     def id(self) -> str:
@@ -86,13 +95,9 @@ def _cipher(key: bytes) -> AESGCM:
 
 
 def _write_new(path: Path) -> None:
-    """Exclusive creation: two services that start together agree on the one key that got there first."""
+    """Whole or not there, and once: two services that start together agree on one key."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise BadInput(f"the audit key {path} cannot be written: {error.strerror}") from None
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(KEY_BYTES) + "\n")
+        make_folder(path.parent)
+        create_once(path, secrets.token_hex(KEY_BYTES) + "\n", 0o600)
+    except CannotWrite as error:
+        raise BadInput(f"the audit key cannot be made: {error}") from None

@@ -1,0 +1,43 @@
+"""A small world on disk that every fault is tried on: a panel, a bank beside it, labelled cases."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+PANEL = """\
+name: toy
+register: plain
+embedder: hashing
+labels:
+- {name: apple, aliases: [pome]}
+- name: river
+- {name: engine, must_not_miss: true}
+"""
+WORDS = {
+    "apple": "red sweet fruit tree orchard juice core peel",
+    "river": "water bank current bridge flood boat stream delta",
+    "engine": "piston oil fuel gear heat torque motor valve",
+}
+
+
+def write_world(folder: Path, per_label: int = 5) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "panel.yaml").write_text(PANEL, "utf-8")
+    (folder / "with-bank.yaml").write_text(PANEL + "banks: [rows.jsonl]\n", "utf-8")
+    rows, cases = [], []
+    for label, words in WORDS.items():
+        several = words.split()
+        for i in range(per_label):
+            text = " ".join(several[(i + j * (1 + i % 3)) % len(several)] for j in range(6))
+            rows.append({"label": label, "text": text})
+            told = f"{several[i % 8]} and {several[(i + 3) % 8]}, number {i}"
+            cases.append({"id": f"{label}-{i}", "label": label, "text": told})
+    for name, items in (("rows.jsonl", rows), ("cases.jsonl", cases)):
+        (folder / name).write_text("".join(json.dumps(item) + "\n" for item in items), "utf-8")
+
+
+def use_home(folder: Path) -> None:
+    """Caches of this world, too, lie inside it."""
+    os.environ["SIMDX_HOME"] = str(folder / "home")
