@@ -7,6 +7,7 @@ import pytest
 
 from simdx.experiments.paper.artefact import Finding
 from simdx.experiments.paper.artefacts import (
+    against_itself,
     calibrated_embedding,
     capabilities,
     distribution_aware,
@@ -22,6 +23,7 @@ from simdx.experiments.paper.artefacts import (
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import D_SMC, M_SMC, RECIPE, own_bank, spec_of
 from simdx.metrics import ece, error_auroc, errors, uncertainty
+from simdx.types import entropy_bits
 from tests.experiments.paper.conftest import PANEL
 
 
@@ -160,3 +162,27 @@ def test_fresh_simulations_are_the_sampler_s_proposals(context: Context) -> None
     assert drawn["median"] >= 2 * 100  # at least two populations of a hundred particles
     assert finding.data[PANEL]["budget"]["banks"]["small"]["simulations"] == 30
     assert any("14.0 s and 8 calls" in verdict for verdict in finding.verdicts)
+
+
+def test_no_answers_are_less_certain_than_their_entropy_allows() -> None:
+    rng = np.random.default_rng(5)
+    for k in (2, 3, 7):
+        for concentration in (0.02, 0.3, 3.0):
+            p = rng.dirichlet(np.full(k, concentration), size=400)
+            mean_bits = float(entropy_bits(p).mean())
+            assert p.max(axis=1).mean() >= against_itself.least_confidence(mean_bits) - 1e-9
+    # and the bound is reached: by equal shares, and by mixtures of them
+    assert against_itself.least_confidence(0.0) == 1
+    assert against_itself.least_confidence(1.0) == pytest.approx(0.5)
+    assert against_itself.least_confidence(0.5) == pytest.approx(0.75)
+    assert against_itself.least_confidence(np.log2(3)) == pytest.approx(1 / 3)
+
+
+def test_the_paper_s_impossible_cells_are_found(context: Context) -> None:
+    finding = against_itself.run(context)
+    found = {cell["cell"]: cell for cell in finding.data["ece"]}
+    qwen = found["Symptom-to-Diagnosis, Qwen, M-SMC"]
+    assert qwen["ece_least"] == pytest.approx(0.17, abs=0.005)
+    assert finding.data["parameters"]["counted"] == 854_279
+    assert [round(row["cap"], 2) for row in finding.data["caps"]] == [0.39, 0.52, 0.66]
+    assert not any("MultiCaRe" in cell for cell in found)

@@ -87,7 +87,8 @@ def test_other_records_of_asking_make_it_run_again(small: Context, tmp_path: Pat
     cells = tmp_path / "asking-x" / "cells"
     cells.mkdir(parents=True)
     (cells / "a.json").write_text("{}", encoding="utf-8")
-    run_artefacts([artefact], small)
+    later = Context("smoke", small.out, panels=(PANEL,), size=SMALL, banks=tmp_path, asking=tmp_path)
+    run_artefacts([artefact], later)
     assert len(calls) == 2
 
 

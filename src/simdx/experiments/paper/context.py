@@ -243,11 +243,13 @@ class Context:
             }
         return found
 
-    @property
+    @cached_property
     def asking_hash(self) -> str:
         """Identity of the records of asking that are at hand."""
-        places = sorted(self._asking_folder.glob("asking-*/cells/*.json"))
-        return content_hash(*(f"{p.parent.parent.name}/{p.name} {p.stat().st_size}" for p in places))
+        folder = self._asking_folder
+        places = sorted(folder.glob("asking-*/cells/*.json"))
+        named = ((place.relative_to(folder).as_posix(), place.read_text("utf-8")) for place in places)
+        return content_hash(*(part for pair in named for part in pair))
 
     # ----------------------------------------------------------------------- inside
 
