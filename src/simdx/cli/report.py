@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from simdx.errors import BadInput
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'experiment run paper' wrote.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'simdx experiment run' wrote.")],
     out: Annotated[Path | None, typer.Option(help="The HTML page; default: DIR/report.html.")] = None,
     markdown: Annotated[
         Path | None, typer.Option(help="The Markdown tables; default: DIR/report.md.")
@@ -20,25 +20,48 @@ def report(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """One self-contained HTML page and Markdown tables from the records of a run."""
-    from simdx.bank.files import write_atomically
+    from simdx.disk import write_atomically
+
+    page, tables = out or folder / "report.html", markdown or folder / "report.md"
+    target = "" if markdown is None else f" --markdown {tables.as_posix()}"
+    made = _paper(folder, f"simdx report {folder.as_posix()}{target}") or _grid(folder)
+    if made is None:
+        raise BadInput(
+            f"{folder} holds no records: make some with 'simdx experiment run NAME --out {folder}'"
+        )
+    html, text, rows = made
+    for path, content in ((page, html), (tables, text)):
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder: give the path of a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    note(f"wrote {page} and {tables}")
+    if json:
+        print_json({"html": str(page), "markdown": str(tables), "records": rows})
+
+
+Made = tuple[str, str, list[dict[str, Any]]]  # page, Markdown, a row per record
+
+
+def _paper(folder: Path, command: str) -> Made | None:
     from simdx.experiments.paper.runner import read_artefacts
     from simdx.report.paper import paper_markdown, render_paper
 
     records = read_artefacts(folder)
     if not records:
-        raise BadInput(
-            f"{folder} holds no records: make them with 'simdx experiment run paper --out {folder}'"
-        )
-    page, tables = out or folder / "report.html", markdown or folder / "report.md"
-    for path in (page, tables):
-        if path.is_dir():
-            raise BadInput(f"{path} is a folder: give the path of a file")
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(page, render_paper(records))
-    where = folder.as_posix()
-    target = "" if markdown is None else f" --markdown {tables.as_posix()}"
-    write_atomically(tables, paper_markdown(records, where, f"simdx report {where}{target}"))
-    note(f"wrote {page} and {tables}")
-    if json:
-        rows = [{key: record[key] for key in ("artefact", "title", "status", "error")} for record in records]
-        print_json({"html": str(page), "markdown": str(tables), "artefacts": rows})
+        return None
+    rows = [{key: record[key] for key in ("artefact", "title", "status", "error")} for record in records]
+    return render_paper(records), paper_markdown(records, folder.as_posix(), command), rows
+
+
+def _grid(folder: Path) -> Made | None:
+    from simdx.experiments.records import read_records
+    from simdx.experiments.table import markdown_rows, summary_row
+    from simdx.report.grid import render_grid
+
+    records = read_records(folder)
+    if not records:
+        return None
+    rows = [summary_row(record) for record in records]
+    title = f"Experiment {records[0]['experiment']}"
+    return render_grid(title, rows), markdown_rows(title, rows), rows

@@ -62,6 +62,10 @@ def method_name(part: dict[str, Any]) -> str:
 
 
 def markdown(config: ExperimentConfig, rows: list[dict[str, Any]]) -> str:
+    return markdown_rows(config.title or config.name, rows)
+
+
+def markdown_rows(title: str, rows: list[dict[str, Any]]) -> str:
     head = (
         "panel",
         "method",
@@ -73,7 +77,7 @@ def markdown(config: ExperimentConfig, rows: list[dict[str, Any]]) -> str:
         "unreadable replies",
         "unanswered",
     )
-    lines = [f"# {config.title or config.name}", ""]
+    lines = [f"# {title}", ""]
     lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
         names = [

@@ -44,6 +44,21 @@ def test_a_folder_without_records_is_bad_input(tmp_path: Path, capsys: pytest.Ca
     assert "holds no records" in capsys.readouterr().err
 
 
+def test_a_grid_has_a_page_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The committed baselines: a row per cell, intervals, and nothing asked of any host."""
+    page, tables = tmp_path / "page.html", tmp_path / "tables.md"
+    folder = ROOT / "results" / "baselines" / "embedding"
+    assert _exit("report", str(folder), "--out", str(page), "--markdown", str(tables), "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["records"]
+    assert len(rows) == len(list((folder / "cells").glob("*.json")))
+    text = page.read_text(encoding="utf-8")
+    assert "case-reports" in text
+    assert "<script" not in text
+    shown = rows[0]["accuracy"]
+    assert f"{shown:.3f} [" in text
+    assert f"{shown:.3f} [" in tables.read_text(encoding="utf-8")
+
+
 def test_one_artefact_from_run_to_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

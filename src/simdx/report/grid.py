@@ -1,0 +1,54 @@
+"""The summary of an experiment's grid as one self-contained HTML page: a table and a drawing per panel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from simdx.report.page import render, table
+from simdx.report.plots import CSS, Estimate, interval_plot
+
+Row = Mapping[str, Any]
+NAMES = ("accuracy", "brier", "ece", "nll", "error_auroc", "e_aurc")
+
+
+def render_grid(title: str, rows: Sequence[Row]) -> str:
+    """`rows` are a summary's: one per cell, failures included."""
+    style = CSS + "main{max-width:1080px}.wide{overflow-x:auto}"
+    parts = [f"<style>{style}</style><p>{len(rows)} cells. Intervals are 95 %, bootstrap over cases.</p>"]
+    for panel in dict.fromkeys(row["panel"] for row in rows):
+        own = [row for row in rows if row["panel"] == panel]
+        drawing = interval_plot(
+            f"Accuracy on {panel}", "accuracy", [_estimate(row) for row in own], x=(0.0, 1.0)
+        )
+        parts.append(f"<h2>{escape(panel)}</h2><figure>{drawing}</figure>")
+        body = table(("method", "cases", *NAMES), [_cells(row) for row in own])
+        parts.append(f"<div class='wide'>{body}</div>")
+    return render(title, [], preface="".join(parts))
+
+
+def _name(row: Row) -> str:
+    parts = (row["method"], row["bank"], row["simulator"], row["embedder"])
+    seed = f"seed {row['seed']}" if row["seed"] else None
+    return ", ".join(str(part) for part in (*parts, seed) if part)
+
+
+def _estimate(row: Row) -> Estimate:
+    if row["status"] == "failed":
+        return Estimate(f"{_name(row)} (failed)", None)
+    low, high = row["ci"]["accuracy"] or (None, None)
+    return Estimate(_name(row), row["accuracy"], low, high)
+
+
+def _cells(row: Row) -> list[str]:
+    if row["status"] == "failed":
+        return [_name(row), f"failed: {row['error']}", *[""] * len(NAMES)]
+    size = str(row["n"]) if row["n"] == row["of"] else f"{row['n']} of {row['of']}"
+    return [_name(row), size, *(_figure(row[name], row["ci"][name]) for name in NAMES)]
+
+
+def _figure(value: float | None, interval: Sequence[float] | None) -> str:
+    if value is None:
+        return "undefined"
+    return f"{value:.3f}" + (f" [{interval[0]:.3f},\u00a0{interval[1]:.3f}]" if interval else "")
