@@ -63,6 +63,18 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
         again.answers(replace(spec, seed=1))
 
 
+def test_a_damaged_cache_is_made_again(context: Context, tmp_path: Path) -> None:
+    spec = Spec(PANEL, "m-smc")
+    fresh = Context("smoke", tmp_path, panels=(PANEL,), size=SMALL, banks=tmp_path, asking=tmp_path)
+    first = fresh.probabilities(spec)
+    (path,) = (tmp_path / "cache").glob("*.safetensors")
+    damaged = bytearray(path.read_bytes())
+    damaged[-3] ^= 1
+    path.write_bytes(bytes(damaged))
+    again = Context("smoke", tmp_path, panels=(PANEL,), size=SMALL, banks=tmp_path, asking=tmp_path)
+    assert np.array_equal(again.probabilities(spec), first)
+
+
 def test_banks_by_models_stand_beside_the_packaged_parts(context: Context) -> None:
     assert context.banks(PANEL) == ("bank_a", "bank_b", "small")
     counts = context.bank(Spec(PANEL, "m-smc", "small")).counts

@@ -95,8 +95,10 @@ def test_other_records_of_asking_make_it_run_again(small: Context, tmp_path: Pat
 def test_a_damaged_record_is_no_record(small: Context) -> None:
     run_artefacts([_artefact("good", _finds)], small)
     path = small.out / "artefacts" / "good.json"
-    path.write_text("{", encoding="utf-8")
-    assert read_artefact(small.out, "good") is None
+    whole = path.read_text(encoding="utf-8")
+    for damaged in ("{", whole.replace("so it is", "so it is not")):
+        path.write_text(damaged, encoding="utf-8")
+        assert read_artefact(small.out, "good") is None
     assert run_artefacts([_artefact("good", _finds)], small)[0]["status"] == "done"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from simdx.bank.files import write_atomically
+from simdx.disk import make_folder, seal_holds, sealed, write_atomically
 from simdx.errors import BadInput, SimdxError
 from simdx.experiments.paper.artefact import NotRun
 from simdx.experiments.paper.catalogue import Artefact
@@ -31,7 +31,7 @@ def run_artefacts(
     """Every artefact's record, in order."""
     if context.out.exists() and not context.out.is_dir():
         raise BadInput(f"{context.out} is a file: --out needs a folder")
-    (context.out / FOLDER).mkdir(parents=True, exist_ok=True)
+    make_folder(context.out / FOLDER)
     for reason in context.skipped.values():
         say(reason)
     records = []
@@ -43,7 +43,7 @@ def run_artefacts(
             records.append(standing)
             continue
         record = _run(artefact, context, identity)
-        text = json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
+        text = json.dumps(sealed(record), ensure_ascii=False, indent=1, allow_nan=False)
         write_atomically(context.out / FOLDER / f"{artefact.name}.json", text + "\n")
         reason = f": {record['error']}" if record["error"] else ""
         say(f"{artefact.name}: {record['status']} in {record['seconds']:.1f} s{reason}")
@@ -52,11 +52,14 @@ def run_artefacts(
 
 
 def read_artefact(folder: Path, name: str) -> Record | None:
+    """An artefact's record, or None where there is none, or it is not as it was written."""
     try:
         record = json.loads((folder / FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and record.get("format") == FORMAT else None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        return None
+    return record if seal_holds(record) else None
 
 
 def read_artefacts(folder: Path) -> list[Record]:

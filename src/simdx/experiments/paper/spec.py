@@ -88,7 +88,7 @@ class Answers:
         for name, parts in (("second", self.second), ("second_outside", self.second_outside)):
             found |= {f"{name}.{key}": value for key, value in (parts or {}).items()}
         found["seconds"] = np.array([self.fit_seconds, self.infer_seconds, self.embed_seconds])
-        return {key: np.ascontiguousarray(value) for key, value in found.items()}
+        return {key: np.asarray(value, dtype=np.float64) for key, value in found.items()}
 
     @classmethod
     def from_arrays(cls, found: dict[str, Float]) -> Answers:

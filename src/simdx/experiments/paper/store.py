@@ -5,15 +5,11 @@ Probabilities and counts only: no text, no embedding of a case.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 
-import numpy as np
-from safetensors.numpy import load_file, save_file
-
 import simdx
+from simdx.disk import load_arrays, make_folder, save_arrays
 from simdx.experiments.paper.spec import Answers
 from simdx.types import content_hash
 
@@ -39,32 +35,18 @@ def deciding_code() -> str:
 
 
 class AnswerStore:
-    """One safetensors file per set of answers."""
+    """One sealed file per set of answers; a damaged one counts as absent and is made again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, key: str) -> Answers | None:
-        path = self._path(key)
-        if not path.is_file():
-            return None
-        try:
-            return Answers.from_arrays(dict(load_file(path)))
-        except Exception:  # damaged or of another layout: it can be made again
-            return None
+        arrays = load_arrays(self._path(key))
+        return None if arrays is None else Answers.from_arrays(arrays)
 
     def keep(self, key: str, answers: Answers) -> None:
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        os.close(handle)
-        try:
-            arrays = {name: np.asarray(value, dtype=np.float64) for name, value in answers.arrays().items()}
-            save_file(arrays, scratch)
-            os.replace(scratch, path)
-        except BaseException:
-            Path(scratch).unlink(missing_ok=True)
-            raise
+        make_folder(self._folder)
+        save_arrays(self._path(key), answers.arrays())
 
     def _path(self, key: str) -> Path:
         return self._folder / f"{key[:32]}.safetensors"
