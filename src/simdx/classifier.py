@@ -117,6 +117,16 @@ class Classifier:
         affordable = getattr(self._infer, "typicality", None)
         self._typicality = affordable(self._space) if affordable else Typicality.fit(self._space.bank)
 
+    def with_method(self, method: str) -> Classifier:
+        """This panel, bank and embedder under another method; nothing is read from disk again."""
+        other = copy.copy(self)
+        for name in ("_space", "_simplex", "_bank_name", "_desk"):
+            other.__dict__.pop(name, None)
+        other.settings = replace(self.settings, method=method)
+        other._fit(self.material)
+        self.desk.read_beside(into=other.desk)
+        return other
+
     @property
     def classes_(self) -> Float:
         """Label names in the order of `predict_proba`'s columns."""

@@ -44,6 +44,10 @@ def build(
         int | None, typer.Option(min=0, help="Stop this run after so many requests.")
     ] = None,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="Stop this run after so many tokens.")] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Seconds a server has for one answer; default: SIMDX_TIMEOUT, else 300."),
+    ] = None,
     price_in: Annotated[float | None, typer.Option(min=0, help="Price of a million prompt tokens.")] = None,
     price_out: Annotated[
         float | None, typer.Option(min=0, help="Price of a million generated tokens.")
@@ -80,7 +84,9 @@ def build(
         else:
             print(expected.describe())
         return
-    running = get_simulator(simulator)
+    if timeout is not None and not simulator.startswith("openai:"):
+        raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
+    running = get_simulator(simulator, **({} if timeout is None else {"timeout": timeout}))
     try:
         note(f"{running.id}: {running.capabilities.describe()}")
         with _progress_bar() as watch:

@@ -108,12 +108,22 @@ class Desk:
         """The policy given, else the fitting one beside the panel, else one tuned now on simulated text."""
         if self._given is not None:
             return self._given
-        beside = None if self._source is None else self._source.folder / POLICY_FILE
-        if beside is not None and beside.is_file():
-            packaged = read_policy(beside, self._material.panel)
-            if packaged.fits(self.fingerprint):
-                return packaged
+        if self._beside is not None and self._beside.fits(self.fingerprint):
+            return self._beside
         return self._remembered()
+
+    @cached_property
+    def _beside(self) -> Policy | None:
+        """The policy file beside the panel, for whatever method it was made."""
+        path = None if self._source is None else self._source.folder / POLICY_FILE
+        return read_policy(path, self._material.panel) if path is not None and path.is_file() else None
+
+    def read_beside(self, into: Desk | None = None) -> None:
+        """Read now what lies beside the panel, so that it may change or go later; `into` takes it over."""
+        for name in ("_beside", "_view_banks"):
+            value = getattr(self, name)
+            if into is not None:
+                into.__dict__[name] = value
 
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from simdx.errors import RunFailed
-from simdx.simulators.openai import TIMEOUT, call, is_loopback, make_client, split_name
+from simdx.simulators.openai import PATIENCE, call, is_loopback, make_client, split_name, time_limit
 from simdx.simulators.retry import Lasting, Passing, RetryPolicy
 from simdx.types import Float
 
@@ -33,13 +33,14 @@ class OpenAIEmbedder:
     """`openai:MODEL@URL`. The width is asked of the server once, when it is first needed."""
 
     def __init__(
-        self, model: str, base_url: str, *, timeout: float = TIMEOUT, retry: RetryPolicy | None = None
+        self, model: str, base_url: str, *, timeout: float | None = None, retry: RetryPolicy | None = None
     ) -> None:
+        limit = time_limit(timeout)
         self.id = f"openai:{model}@{base_url}"
         self.model = model
         self.remote = not is_loopback(base_url)
-        self._retry = retry or RetryPolicy()
-        self._client = make_client(base_url, timeout)
+        self._retry = retry or RetryPolicy(give_up_after=PATIENCE * limit)
+        self._client = make_client(base_url, limit)
 
     @classmethod
     def from_name(cls, name: str) -> OpenAIEmbedder:

@@ -19,12 +19,10 @@ class Registry:
         self._config = config
         self._lock = threading.Lock()
         self._fitted: dict[tuple[str, str], Classifier] = {}
-        self._sources: dict[str, str] = {}
         for source, bank in config.panels.items():
             classifier = Classifier(source, bank, method=config.methods[0], embedder=config.embedder)
             _warm(classifier)
             self._fitted[classifier.panel.name, config.methods[0]] = classifier
-            self._sources[classifier.panel.name] = source
         self._default = {panel: c for (panel, _), c in self._fitted.items()}
         self._described = {panel: self._describe(c) for panel, c in self._default.items()}
 
@@ -63,10 +61,9 @@ class Registry:
             return found
         with self._lock:
             if (panel, method) not in self._fitted:
-                source = self._sources[panel]
-                fitted = Classifier(
-                    source, self._config.panels[source], method=method, embedder=base.embedder
-                )
+                # From what is in memory: the files may have changed since, and every method of a panel
+                # must answer for the same labels and the same bank.
+                fitted = base.with_method(method)
                 _warm(fitted)
                 self._fitted[panel, method] = fitted
             return self._fitted[panel, method]
@@ -105,4 +102,5 @@ class Registry:
 
 def _warm(classifier: Classifier) -> None:
     """What a classifier finds on first use (its alarm, its policy) is found before the first caller waits."""
+    classifier.desk.read_beside()
     classifier.infer(classifier.bank.texts[0])

@@ -27,7 +27,8 @@ from simdx.simulators.stream import stream
 
 T = TypeVar("T")
 CONCURRENCY = 8
-TIMEOUT = 300.0
+TIMEOUT = 300.0  # seconds for one answer, unless SIMDX_TIMEOUT or the caller says otherwise
+PATIENCE = 4  # a request is given up after so many time limits, tries and waits together
 EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
 
 
@@ -73,15 +74,16 @@ class OpenAISimulator:
         base_url: str,
         *,
         concurrency: int = CONCURRENCY,
-        timeout: float = TIMEOUT,
+        timeout: float | None = None,
         retry: RetryPolicy | None = None,
     ) -> None:
+        limit = time_limit(timeout)
         self.id = f"openai:{model}@{base_url}"
         self.model = model
         self.concurrency = concurrency
         self.remote = not is_loopback(base_url)
-        self._retry = retry or RetryPolicy()
-        self._client = make_client(base_url, timeout)
+        self._retry = retry or RetryPolicy(give_up_after=PATIENCE * limit)
+        self._client = make_client(base_url, limit)
 
     @classmethod
     def from_name(cls, name: str, **options: Any) -> OpenAISimulator:
@@ -176,6 +178,19 @@ def split_name(name: str) -> tuple[str, str]:
     if not parts.hostname:
         raise BadInput(f"'{url}' has no host")
     return found["model"], url
+
+
+def time_limit(asked: float | None = None) -> float:
+    """Seconds a server has for one answer: what was asked for, else SIMDX_TIMEOUT, else five minutes."""
+    told = os.environ.get("SIMDX_TIMEOUT", "")
+    try:
+        seconds = asked if asked is not None else float(told) if told else TIMEOUT
+    except ValueError:
+        seconds = float("nan")
+    if not 0 < seconds <= 86_400:
+        shown = f"{asked:g}" if asked is not None else f"'{told[:40]}' in SIMDX_TIMEOUT"
+        raise BadInput(f"the time limit of a request is {shown}: give seconds above 0 and up to a day")
+    return seconds
 
 
 def is_loopback(url: str) -> bool:

@@ -10,12 +10,18 @@ _TINY = 8
 
 
 def probe(answer: Callable[[Request], Completion]) -> Capabilities:
-    """A handful of requests of a few tokens each; whatever fails or is ignored counts as lacking."""
+    """A handful of requests of a few tokens each; whatever fails or is ignored counts as lacking.
+
+    A server that does not answer the plainest one is asked nothing further: each would cost a time limit.
+    """
+    bare = answer(Request("Say hello.", max_tokens=1, seed=1))
+    if not bare.ok:
+        return Capabilities(logprobs=False, grammars=False, seeds=False, system_prompts=False)
     return Capabilities(
         logprobs=_gives_logprobs(answer),
         grammars=_obeys_grammars(answer),
         seeds=_repeats_seeds(answer),
-        system_prompts=_reads_system_prompts(answer),
+        system_prompts=_reads_system_prompts(answer, bare),
     )
 
 
@@ -40,8 +46,7 @@ def _repeats_seeds(answer: Callable[[Request], Completion]) -> bool:
     return bool(first) and first == draw(11) and any(draw(seed) != first for seed in (12, 13, 14))
 
 
-def _reads_system_prompts(answer: Callable[[Request], Completion]) -> bool:
-    bare = answer(Request("Say hello.", max_tokens=1, seed=1))
+def _reads_system_prompts(answer: Callable[[Request], Completion], bare: Completion) -> bool:
     # Some templates put a default system prompt in: one that is clearly longer must still count.
     led = answer(Request("Say hello.", system="You are terse and polite. " * 12, max_tokens=1, seed=1))
     return led.ok and led.prompt_tokens > bare.prompt_tokens

@@ -32,16 +32,22 @@ class Lasting(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Bounded: at most `attempts` tries; the longest waits between them add up to about two minutes."""
+    """Bounded: at most `attempts` tries; the longest waits between them add up to about two minutes.
+
+    A server that accepts and never answers costs a whole time limit with every try, so no try begins later
+    than `give_up_after` seconds after the first.
+    """
 
     attempts: int = 8
     first_wait: float = 0.5
     longest_wait: float = 30.0
     longest_asked_wait: float = 300.0  # a server's Retry-After beyond this is treated as a failure
+    give_up_after: float | None = None
 
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
         """The first result of `attempt`; its last `Passing`, or any `Lasting`, is raised."""
         rng = random.Random()
+        started = time.monotonic()
         for number in range(1, self.attempts + 1):
             try:
                 return attempt()
@@ -50,13 +56,18 @@ class RetryPolicy:
                     raise
                 if problem.wait is not None and problem.wait > self.longest_asked_wait:
                     raise
+                if self.give_up_after is not None and time.monotonic() - started >= self.give_up_after:
+                    raise
                 backoff = min(self.longest_wait, self.first_wait * 2 ** (number - 1)) * rng.uniform(0.5, 1.0)
                 sleep(max(backoff, problem.wait or 0.0))
         raise AssertionError("unreachable")
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds a reply's Retry-After asks for, given as a number or as a date."""
+    """Seconds a reply's Retry-After asks for, given as a number or as a date.
+
+    A date is read by the server's own clock where the reply tells it: ours may be set wrong.
+    """
     value = headers.get("retry-after")
     if value is None:
         return None
@@ -65,6 +76,11 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         pass
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+        until = email.utils.parsedate_to_datetime(value).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
+    try:
+        now = email.utils.parsedate_to_datetime(headers.get("date") or "").timestamp()
+    except (ValueError, TypeError, OverflowError):
+        now = time.time()
+    return max(0.0, until - now)
