@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -23,7 +22,7 @@ import notebooks
 import outside
 
 ROOT = Path(__file__).resolve().parents[2]
-_pages: list[tuple[str, str, str, str]] = []
+_navigation: list[Page] = []
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -37,7 +36,6 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    _pages.clear()
     files.append(File.generated(config, "reference/cli.md", content=cli_reference.render()))
     for notebook in sorted((ROOT / "docs/notebooks").glob("*.ipynb")):
         page = notebooks.as_markdown(notebook)
@@ -59,11 +57,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return markdown
 
 
-def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
-    if page.ancestors or page.is_homepage:
-        group = page.ancestors[-1].title if page.ancestors else "Start"
-        _pages.append((group, str(page.title), page.url or "index.html", page.markdown or ""))
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    _navigation[:] = nav.pages
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    Path(config.site_dir, "llms.txt").write_text(llms_txt.render(_pages), encoding="utf-8")
+    rows = []
+    for page in _navigation:
+        section = page.ancestors[-1].title if page.ancestors else "Start"
+        rows.append((section, str(page.title), page.url, page.markdown or ""))
+    Path(config.site_dir, "llms.txt").write_text(llms_txt.render(rows), encoding="utf-8")

@@ -18,13 +18,16 @@ means bad input.
 """
 
 
+_NOT_PROSE = ("#", "|", "```", ">", "-", "* ", "!", "<", ":::", "    ")
+
+
 def first_sentence(markdown: str) -> str:
-    """The first sentence of the first paragraph, without its marks."""
+    """The first sentence of the first paragraph of prose, without its marks."""
+    markdown = re.sub(r"^```.*?^```", "", markdown, flags=re.M | re.S)
     for block in re.split(r"\n\s*\n", markdown):
-        text = " ".join(block.split())
-        if text and not text.startswith(("#", "|", "```", ">", "-", "*", "!", "<", ":::", "    ")):
-            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "").replace("`", "")
-            return re.split(r"(?<=[.:?]) ", plain)[0].rstrip(":")
+        if block.strip("\n") and not block.lstrip("\n").startswith(_NOT_PROSE):
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(block.split()))
+            return re.split(r"(?<=[.?]) ", plain.replace("*", "").replace("`", ""))[0].rstrip(":")
     return ""
 
 

@@ -80,8 +80,20 @@ class Classifier:
         unlabelled: Sequence[str] = (),
         **settings: Any,
     ) -> None:
-        """`real_cases` are labelled cases that count as `real_weight` simulations each; `unlabelled` texts
-        become the centre of the cases' embeddings. Both are off by default (`simdx.methods.real`)."""
+        """Load, embed and fit.
+
+        Args:
+            panel: A packaged panel's name, the path of a panel file, or a `Panel`.
+            bank: A bank folder, a JSONL file, or a `Bank`; the panel's own when left out.
+            method: `auto` (the shipped recipe), `m-smc`, `d-smc`, `abi`, or a baseline.
+            embedder: A name such as `wordllama+minilm`, or an object; the panel's own when left out.
+            allow_remote: Whether case text may leave this machine, for an embedder or model that needs it.
+            policy: The decision policy or its file; else the packaged one, or one tuned on simulated text.
+            real_cases: Labelled cases that count as `real_weight` simulations each (`simdx.methods.real`).
+            real_weight: See `real_cases`; the weight that simulated text preferred when left out.
+            unlabelled: Texts whose mean becomes the centre of the cases' embeddings.
+            settings: The other fields of `simdx.methods.base.Settings`, such as `engine` or `kernel`.
+        """
         if real_cases or unlabelled:
             settings["real"] = real_identity(real_cases, unlabelled, real_weight)
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
