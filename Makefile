@@ -7,7 +7,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 export PYTHONHASHSEED ?= 0
 
-.PHONY: setup demo test test-slow check format bench docs clean help
+.PHONY: setup demo test test-slow check format bench docs clean help fuzz validate lock sbom audit
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/  —/'
@@ -55,6 +55,23 @@ bench: setup ## speed, side by side with pyABC and the bare matrix product
 docs: $(VENV)/.full ## the documentation site in out/site; a link that leads nowhere fails it
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	$(VENV)/bin/python docs/check_links.py
+
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.full ## coverage-guided fuzzing, FUZZ_SECONDS a target; fails on a traceback or a hang
+	$(VENV)/bin/python -m fuzz.run --seconds $(FUZZ_SECONDS) --out out/fuzz
+
+validate: setup ## re-run calibration, agreement and quality; fails when a figure leaves its interval
+	$(VENV)/bin/python -m benchmarks.validate --out out/validate.json
+
+lock: $(VENV)/.full ## write requirements/lock*.txt: every pin with its hashes
+	$(VENV)/bin/python requirements/lock.py
+
+sbom: $(VENV)/.full ## a CycloneDX bill of materials of the environment, in out/sbom.json
+	@mkdir -p out
+	$(VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o out/sbom.json $(VENV)/bin/python
+
+audit: $(VENV)/.full ## known vulnerabilities of the locked packages; says SKIPPED where nobody answered
+	$(VENV)/bin/python requirements/audit.py
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,211 @@
+"""What is fuzzed. A target takes any bytes and returns; raising anything is a finding.
+
+`BadInput` is how a reader refuses, so it is caught here and nowhere else. Whatever is accepted must hold:
+labels are a choice, texts can be written again, probabilities sum to one, HTTP never fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simdx.errors import BadInput
+
+Target = Callable[[bytes], None]
+
+
+def panel_yaml(folder: Path) -> Target:
+    """A panel file: `panel check`, `panel show` and every verb with --panel."""
+    from simdx.panels.load import load_source, problems_of
+
+    path = folder / "panel.yaml"
+
+    def one(data: bytes) -> None:
+        path.write_bytes(data)
+        problems = problems_of(path)
+        try:
+            panel = load_source(path).panel
+        except BadInput:
+            assert problems
+            return
+        assert not problems
+        assert len({name.casefold() for name in panel.names}) == len(panel.names) >= 2
+        "".join(panel.names).encode("utf-8")
+
+    return one
+
+
+def bank_jsonl(folder: Path) -> Target:
+    """A bank file, read both ways, and the answer store of a build."""
+    from simdx.bank.exchange import read_any_bank
+    from simdx.bank.files import background_texts, read_bank
+    from simdx.bank.store import read_answers
+    from simdx.types import Label, Panel
+
+    panel = Panel("toy", (Label("a"), Label("b")))
+    path = folder / "bank.jsonl"
+
+    def one(data: bytes) -> None:
+        path.write_bytes(data)
+        for read in (read_bank, read_any_bank):
+            bank = _taken(lambda read=read: read(path, panel))
+            if bank is not None:
+                assert min(bank.counts.values()) >= 1
+                "".join(bank.texts).encode("utf-8")
+        _taken(lambda: background_texts(path))
+        _taken(lambda: list(read_answers(path)))
+
+    return one
+
+
+def cases(folder: Path) -> Target:
+    """A file of cases; the first byte chooses its format."""
+    from simdx.datasets import make_splits, read_cases
+
+    def one(data: bytes) -> None:
+        suffix = ("jsonl", "csv", "parquet")[data[0] % 3] if data else "jsonl"
+        path = folder / f"cases.{suffix}"
+        path.write_bytes(data[1:])
+        for labelled in (True, False):
+            found = _taken(lambda labelled=labelled: read_cases(path, labelled=labelled))
+            if found is not None:
+                "".join(found.texts).encode("utf-8")
+                parts = make_splits(found, {"x": 0.5, "y": 0.5}).parts
+                assert sum(map(len, parts.values())) == len(found.cases)
+
+    return one
+
+
+def prior(folder: Path) -> Target:
+    """Arguments of --prior, --prior-counts and --odds, one a line, as the system hands them over."""
+    from simdx.cli.main import _spread_repeated
+    from simdx.cli.options import make_prior
+
+    labels = ("apple", "river=bank", "ألم", "engine")
+
+    def one(data: bytes) -> None:
+        arguments = data.decode("utf-8", "surrogateescape").split("\n")
+        _spread_repeated(arguments)
+        middle = len(arguments) // 2
+        for options in (
+            (arguments, None, None),
+            (None, arguments, None),
+            (arguments[:middle], None, arguments[middle:]),
+        ):
+            made = _taken(lambda options=options: make_prior(labels, *options))
+            if made is not None:
+                assert abs(float(made.probabilities.sum()) - 1) < 1e-9
+                assert float(made.probabilities.min()) >= 0
+                assert 0 < made.alpha0 < float("inf")
+
+    return one
+
+
+def policy(folder: Path) -> Target:
+    """A decision policy; the first byte makes it an experiment file instead."""
+    from simdx.decide.policy import policy_text, read_policy
+    from simdx.experiments.config import read_config
+
+    path = folder / "file.yaml"
+
+    def one(data: bytes) -> None:
+        path.write_bytes(data[1:])
+        if data[:1] == b"e":
+            _taken(lambda: read_config(path))
+            return
+        found = _taken(lambda: read_policy(path))
+        if found is not None and _finite(found):
+            path.write_text(policy_text(found), encoding="utf-8")
+            assert read_policy(path) == found
+
+    return one
+
+
+def http(folder: Path) -> Target:
+    """A request to the service in this process; the first byte chooses the address, the rest is the body."""
+    from simdx.service.app import create_app
+    from simdx.service.config import ServiceConfig
+
+    app = create_app(
+        ServiceConfig(
+            panels={"oral-lesions": None},
+            audit_url=f"sqlite:///{folder / 'audit.sqlite3'}",
+            audit_key=folder / "audit.key",
+            token_file=folder / "tokens.json",
+        )
+    )
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(app.router.lifespan_context(app).__aenter__())
+    paths = (
+        "/v1/classify", "/v1/explore", "/v1/explore/" + "0" * 32, "/v1/feedback", "/v1/fhir/RiskAssessment",
+        "/cds-services/oral-lesions-patient-view", "/cds-services/oral-lesions-patient-view/feedback",
+    )  # fmt: skip
+
+    def one(data: bytes) -> None:
+        path = paths[data[0] % len(paths)] if data else paths[0]
+        status, body = loop.run_until_complete(_request(app, path, data[1:]))
+        assert status < 500, f"{path} answered {status}"
+        answer = json.loads(body)
+        if path == "/v1/classify" and status == 200:
+            for found in answer.get("results", [answer]):
+                assert abs(sum(found["posterior"].values()) - 1) < 1e-6
+
+    return one
+
+
+TARGETS: dict[str, Callable[[Path], Target]] = {
+    made.__name__: made for made in (panel_yaml, bank_jsonl, prior, http, cases, policy)
+}
+
+
+def ready(make: Callable[[Path], Target]) -> Target:
+    """A target in a scratch folder of its own, which lives as long as the process."""
+    return make(Path(tempfile.mkdtemp(prefix="simdx-fuzz-")))
+
+
+def _taken(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except BadInput:
+        return None
+
+
+def _finite(policy: Any) -> bool:
+    """A policy with a NaN in it is equal to nothing, itself included."""
+    return policy == policy
+
+
+async def _request(app: Any, path: str, body: bytes) -> tuple[int, bytes]:
+    """One POST through the whole application, gate and all."""
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
+        "headers": [
+            (b"host", b"127.0.0.1"),
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    status, parts, sent = 0, [], False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        if sent:
+            await asyncio.sleep(3600)
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        else:
+            parts.append(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return status, b"".join(parts)

@@ -1,0 +1,68 @@
+"""The fuzz targets hold on their seeds, and the driver reports a planted fault as the failure it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz import run
+from fuzz.targets import TARGETS
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_seed_is_taken(name: str, tmp_path: Path) -> None:
+    target = TARGETS[name](tmp_path)
+    seeds = sorted((ROOT / "fuzz" / "corpus" / name).iterdir())
+    assert len(seeds) >= 4
+    for seed in seeds:
+        data = seed.read_bytes()
+        assert len(data) <= run.LONGEST_INPUT
+        target(data)
+        target(data[: len(data) // 2])
+    target(b"")
+
+
+@pytest.mark.slow
+def test_a_planted_fault_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "HANG_SECONDS", 2)
+    sound = run.run_target("tests.fuzz.planted:sound", 2, tmp_path)
+    assert sound["finding"] is None
+    assert sound["inputs"] > 100
+    found = run.run_target("tests.fuzz.planted:traceback", 20, tmp_path)
+    assert found["finding"]["kind"] == "traceback"
+    assert any("planted" in line for line in found["finding"]["said"])
+    found = run.run_target("tests.fuzz.planted:hang", 20, tmp_path)
+    assert found["finding"]["kind"] == "hang"
+    assert {path.name.split("-")[-2] for path in (tmp_path / "findings").iterdir()} == {"crash", "timeout"}
+
+
+@pytest.mark.slow
+def test_the_driver_counts_and_exits(tmp_path: Path) -> None:
+    def drive(*targets: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "fuzz.run", "--seconds", "2", "--out", str(tmp_path), *targets]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+
+    done = drive("prior", "bank_jsonl")
+    assert done.returncode == 0, done.stdout[-2000:]
+    record = json.loads(done.stdout)
+    assert record == json.loads((tmp_path / "fuzz.json").read_text())
+    assert [run["target"] for run in record["targets"]] == ["prior", "bank_jsonl"]
+    assert record["inputs"] == sum(run["inputs"] for run in record["targets"]) > 200
+    assert record["findings"] == 0
+    failed = drive("tests.fuzz.planted:traceback")
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout)["findings"] == 1
+
+
+def test_the_committed_record_is_enough_and_clean() -> None:
+    record = json.loads((ROOT / "results" / "fuzz.json").read_text())
+    assert {run["target"] for run in record["targets"]} == set(TARGETS)
+    assert record["inputs"] >= 100_000
+    assert record["findings"] == 0

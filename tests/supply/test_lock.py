@@ -1,0 +1,116 @@
+"""The lock names every package the project installs, at its pin and with hashes; skipped is not passed."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from importlib.metadata import PackageNotFoundError, distribution
+from types import ModuleType
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "requirements"
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LOCK = script("lock")
+AUDIT = script("audit")
+
+
+def locked(name: str) -> dict[str, tuple[str, list[str]]]:
+    """Package → (version, hashes)."""
+    joined = (FOLDER / name).read_text("utf-8").replace("\\\n", " ")
+    out = {}
+    for line in joined.splitlines():
+        if line and not line.startswith("#"):
+            pin, *options = line.split()
+            package, _, version = pin.partition("==")
+            out[package] = (version, [o.removeprefix("--hash=sha256:") for o in options])
+    return out
+
+
+def needed(package: str, extras: frozenset[str], seen: set[tuple[str, frozenset[str]]]) -> set[str]:
+    """Every package that installing this one, with these extras, brings along on this machine."""
+    if (package, extras) in seen:
+        return set()
+    seen.add((package, extras))
+    try:
+        requirements = distribution(package).requires or []
+    except PackageNotFoundError:
+        return {package}
+    found = {package}
+    for requirement in map(Requirement, requirements):
+        marked = requirement.marker
+        if marked is None or any(marked.evaluate({"extra": extra}) for extra in (extras or {""})):
+            found |= needed(LOCK.normal(requirement.name), frozenset(requirement.extras), seen)
+    return found
+
+
+def test_every_pin_is_locked_with_hashes() -> None:
+    lock = locked("lock.txt")
+    assert {name: version for name, (version, _) in lock.items()} == LOCK.read_pins(
+        FOLDER / "constraints.txt"
+    ), "constraints.txt has changed: run 'make lock'"
+    for name, (_, hashes) in {**lock, **locked("lock-cuda.txt")}.items():
+        assert hashes, name
+        assert all(re.fullmatch("[0-9a-f]{64}", sha) for sha in hashes), name
+
+
+def test_every_package_the_project_installs_is_locked() -> None:
+    brought = needed("simdx", frozenset({"dev"}), set()) - {"simdx"}
+    assert len(brought) > 100
+    assert brought <= set(locked("lock.txt")), "not in requirements/constraints.txt"
+
+
+def test_both_builds_of_torch_are_allowed_and_cuda_stands_apart() -> None:
+    _, hashes = locked("lock.txt")["torch"]
+    assert set(LOCK.ELSEWHERE["torch"].values()) <= set(hashes)
+    assert len(hashes) > 10
+    cuda = locked("lock-cuda.txt")
+    assert "triton" in cuda
+    assert any(name.startswith("nvidia-") for name in cuda)
+    assert not set(cuda) & set(locked("lock.txt"))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "version"),
+    [
+        ("numpy-2.4.6-cp311-cp311-manylinux_2_28_x86_64.whl", "numpy", "2.4.6"),
+        ("scikit_learn-1.8.0.tar.gz", "scikit-learn", "1.8.0"),
+        ("charset-normalizer-3.5.2.tar.gz", "charset-normalizer", "3.5.2"),
+        ("fhir.resources-8.3.0.zip", "fhir-resources", "8.3.0"),
+        ("torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", "torch", "2.13.0+cpu"),
+        ("numpy-1.0.1.dev3460.win32-py2.4.exe", "numpy", ""),
+    ],
+)
+def test_versions_are_read_from_file_names(file: str, name: str, version: str) -> None:
+    assert LOCK.version_of(file, name) == version
+
+
+def test_skipped_is_not_passed() -> None:
+    sound = {"name": "a", "version": "1", "vulns": []}
+    skipped = {"name": "b", "skip_reason": "nobody answered"}
+    bad = {"name": "c", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
+    assert AUDIT.verdict({"dependencies": [sound]}) == (0, ["passed: 1 packages, no known vulnerability"])
+    code, lines = AUDIT.verdict({"dependencies": [sound, skipped]})
+    assert code == 0
+    assert lines == ["SKIPPED: 1 of 2 packages could not be audited (b)"]
+    code, lines = AUDIT.verdict({"dependencies": [sound, skipped, bad]})
+    assert code == 1
+    assert lines[0] == "failed: c 2 PYSEC-1 (fixed in 3)"
+    assert lines[1].startswith("SKIPPED")
+    for nothing in (None, {"dependencies": []}):
+        code, lines = AUDIT.verdict(nothing)
+        assert code == 0
+        assert lines[0].startswith("SKIPPED")
