@@ -156,7 +156,8 @@ def _table(panel: str, method: str, one: dict[str, Any]) -> Table:
         cells = [
             str(t), number(step["epsilon"]), number(step["acceptance"]), f"{step['simulations']:.0f}",
             f"{step['ess']:.0f}", number(step["entropy_bits"], digits=2),
-            number(step["p_true"], step["p_true_ci"], 2), number(step["cap"], digits=2) if step["cap"] else "–",
+            number(step["p_true"], step["p_true_ci"], 2),
+            number(step["cap"], digits=2) if step["cap"] else "–",
         ]  # fmt: skip
         if paper:
             shown = ("epsilon", "acceptance", "simulations", "entropy_bits", "p_true")
