@@ -118,8 +118,8 @@ def _table(panel: str, rows: list[dict[str, Any]]) -> Table:
             "paper", "AUROC", "paper", "Brier", "paper", "ECE", "paper", "entropy", "paper",
         ),
         tuple(out),
-        "Means over pools with the range of accuracy; one pool, with its 95 % bootstrap, where the pool is the "
-        "whole bank. Rows that ask for more than the bank has all hold the same texts. " + doubts(quoted),
+        "Means over pools with the range of accuracy; one pool, with its 95 % bootstrap, where the pool is "
+        "the whole bank. Rows that ask for more than the bank has all hold the same texts. " + doubts(quoted),
     )  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def _verdicts(rows: list[dict[str, Any]]) -> list[str]:
     if short:
         words = several([str(size) for size in short])
         said.append(
-            f"{panel}: pools of {words} per label could not be made: the largest bank has {most} distinct texts "
-            "of a label, and what these rows show is that bank."
+            f"{panel}: pools of {words} per label could not be made: the largest bank has {most} distinct "
+            "texts of a label, and what these rows show is that bank."
         )
     return said

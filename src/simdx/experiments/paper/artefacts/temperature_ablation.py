@@ -32,8 +32,8 @@ def run(context: Context) -> Finding:
         series, source = from_study(STUDY), str(STUDY)
     if not series:
         raise NotRun(
-            "no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on), and there "
-            f"is no record of the diversity study ({STUDY})"
+            "no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on), and "
+            f"there is no record of the diversity study ({STUDY})"
         )
     return Finding(
         tables=(*(_table(one) for one in series), _asked_table()),
@@ -113,20 +113,6 @@ def _table(one: dict[str, Any]) -> Table:
         cells = [c for m in METRICS for c in (number(point[m]["value"], point[m]["ci"]), theirs(about[m]))]
         texts = f"{point['texts']}" + ("" if point["complete"] else ", a label short of its number")
         rows.append((setting, texts, *cells))
-    for other in ("ML", "EP"):
-        for q in quotes(NAME, data=data, method=other, quantity="ece"):
-            brier = quote(NAME, "brier", data=data, method=other, setting=q.setting)
-            row = (
-                f"{q.setting}, {other}",
-                "–",
-                "not run",
-                "–",
-                "not run",
-                theirs(brier),
-                "not run",
-                theirs(q),
-            )
-            rows.append(row)
     return Table(
         f"{one['panel']}: {one['what']}, simulations by {one['model']}",
         ("temperature", "usable texts", "accuracy", "paper", "Brier", "paper", "ECE", "paper"),
@@ -168,7 +154,13 @@ def _figure(one: dict[str, Any]) -> Figure:
         there = [float(q.setting or 0) for q in paper]
         shown.append(Series("ECE, the paper", there, [q.value for q in paper], marks=True))
     plot = line_plot(
-        f"Calibration by temperature, {one['panel']}", "sampling temperature", "", shown, x=(0.0, 1.2)
+        f"Calibration by temperature, {one['panel']}",
+        "sampling temperature",
+        "ECE, Brier",
+        shown,
+        x=(0.0, 1.2),
+        y=(0.0, 1.0),
+        x_ticks=[(t / 5, f"{t / 5:.1f}") for t in range(1, 6)],
     )
     return Figure(
         "temperature-" + re.sub(r"\W+", "-", f"{one['panel']} {one['model']} {one['what']}".lower()),
