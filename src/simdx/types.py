@@ -52,7 +52,7 @@ class Panel:
     labels: tuple[Label, ...]
     title: str = ""
     description: str = ""
-    register: str = "clinician"  # clinician | patient | case-report | plain
+    register: str = "clinician"  # clinician | patient | case-report | plain | general
     embedder: str = "wordllama"
     facets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notice: str = ""
