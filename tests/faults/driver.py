@@ -1,10 +1,10 @@
-"""Runs under the preloaded shim: every fault at every point of one workload, each in a fork.
+"""Runs under the preloaded shim: faults at the points of several workloads, each in a fork.
 
-    python -m tests.faults.driver WORKLOAD FOLDER KIND EVERY
+    python -m tests.faults.driver FOLDER WORKLOAD:KIND:EVERY …
 
-The workload runs once undisturbed, so that every module is loaded and its end state is known. Then for
+A workload runs once undisturbed, so that every module is loaded and its end state is known. Then for
 each point a fork runs it into the fault, and another fork looks at what is left, runs it again without a
-fault, and compares. Nothing is timed. One JSON object on stdout says what was found.
+fault, and compares. Nothing is timed. A JSON object on stdout says what was found.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -47,27 +48,37 @@ KINDS = {
 }
 
 
-def main(name: str, folder: str, kind_name: str, every: str) -> None:
+def main(folder: str, *wanted: str) -> None:
+    found = {}
+    for item in wanted:
+        name, kind, every = item.split(":")
+        here = Path(folder) / f"{name}-{kind}"
+        here.mkdir()
+        found[f"{name}:{kind}"] = explore(name, here, kind, int(every))
+        shutil.rmtree(here)
+    print(json.dumps(found))
+
+
+def explore(name: str, root: Path, kind_name: str, every: int) -> dict[str, Any]:
+    """One kind of fault at each `every`-th point of one workload."""
     workload, kind, shim = WORKLOADS[name], KINDS[kind_name], Shim.loaded()
-    root = Path(folder)
     whole = root / "undisturbed"
     whole.mkdir()
     quietly(lambda: workload.prepare(whole))
     code, said = attempt(workload, whole)  # in this very process: its imports serve every fork
     if code != 0:
-        print(json.dumps({"points": 0, "problems": [f"undisturbed: exit {code}: {said}"]}))
-        return
+        return {"points": 0, "tried": 0, "reached": 0, "problems": [f"undisturbed: exit {code}: {said}"]}
     expected = workload.state(whole)
     points = in_fork(lambda: _count(workload, shim, root / "counted", kind))
     problems, reached = [], 0
     # A disk that is read-only is so from the first call on: there is one such point.
-    chosen = [1] if kind_name == "read-only" else _every(points, int(every))
+    chosen = [1] if kind_name == "read-only" else _every(points, every)
     for point in chosen:
         here = root / f"point-{point}"
         found = _one(workload, shim, here, kind, point, expected)
         reached += found.reached
         problems += [f"{kind_name} at {point} of {points}: {problem}" for problem in found.problems]
-    print(json.dumps({"points": points, "tried": len(chosen), "reached": reached, "problems": problems}))
+    return {"points": points, "tried": len(chosen), "reached": reached, "problems": problems}
 
 
 def _every(points: int, step: int) -> list[int]:
@@ -108,11 +119,14 @@ def _one(workload: Workload, shim: Shim, here: Path, kind: Kind, point: int, exp
         if result is not None and result[0] != 0:
             problems.append(f"exit {result[0]}: {result[1]}")
 
+    ended_well = result is not None and result[0] == 0
+
     def afterwards() -> list[str]:
         found = workload.look(here, before)
-        code, said = attempt(workload, here)
-        if code != 0:
-            return [*found, f"run again: exit {code}: {said}"]
+        if not ended_well:  # a run that got over the fault is not repeated
+            code, said = attempt(workload, here)
+            if code != 0:
+                return [*found, f"run again: exit {code}: {said}"]
         state = workload.state(here)
         if state != expected:
             found.append(f"run again: {_difference(state, expected)}")

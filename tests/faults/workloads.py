@@ -291,7 +291,7 @@ EXPERIMENT = """\
 name: toy
 panels: [{panel: with-bank.yaml, data: cases.jsonl}]
 methods: [m-smc, centroid]
-resamples: 20
+resamples: 100
 """
 
 
