@@ -1,19 +1,10 @@
-"""Ours beside theirs: cells, means over simulators, and sentences made from numbers."""
+"""Ours beside theirs: the figure to compare with, means over simulators, and clauses made from numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from simdx.experiments.paper.artefact import number
 from simdx.experiments.paper.theirs import Quote, data_of_panel, over_models, quote
-
-DOUBTED = "†"
-
-
-def cell(scores: Mapping[str, Any], name: str, digits: int = 3) -> str:
-    """A metric of `Context.scores` with its interval."""
-    return number(scores[name], scores["ci"].get(name), digits)
 
 
 def theirs(artefact: str, quantity: str, panel: str, method: str | None) -> Quote | None:
@@ -23,23 +14,6 @@ def theirs(artefact: str, quantity: str, panel: str, method: str | None) -> Quot
         return None
     found = quote(artefact, quantity, data=data, method=method)
     return found or over_models(artefact, quantity, data=data, method=method)
-
-
-def quoted(found: Quote | None, digits: int = 3) -> str:
-    """The paper's cell: its figure, the range it prints, and a dagger where the paper contradicts itself."""
-    if found is None:
-        return "–"
-    mark = DOUBTED if found.doubts else ""
-    spread = ""
-    if found.low is not None and found.high is not None:
-        spread = f" ({found.low:.{digits}f}–{found.high:.{digits}f})"
-    return f"{found.value:.{digits}f}{spread}{mark}"
-
-
-def doubts(found: Iterable[Quote | None]) -> str:
-    """What the daggers of a table mean, one sentence each; empty without any."""
-    every = dict.fromkeys(why for one in found if one is not None for why in one.doubts)
-    return " ".join(f"{DOUBTED} {why[0].upper()}{why[1:]}." for why in every)
 
 
 def mean_and_range(values: Sequence[float | None]) -> tuple[float, float, float] | None:

@@ -19,7 +19,7 @@ METHODS = {
     "zero-shot": "label text alone",
     "bank-logistic": "logistic on the bank",
 }
-DOUBT = "*"
+DOUBT = "†"
 
 
 def ours(scores: Mapping[str, Any], metric: str, digits: int = 3) -> str:
@@ -28,7 +28,7 @@ def ours(scores: Mapping[str, Any], metric: str, digits: int = 3) -> str:
 
 
 def theirs(quote: Quote | None, digits: int = 3) -> str:
-    """The paper's figure, a dash where it has none, a star where it contradicts itself about it."""
+    """The paper's figure, a dash where it has none, a dagger where it contradicts itself about it."""
     if quote is None:
         return "–"
     around = None if quote.low is None or quote.high is None else (quote.low, quote.high)
@@ -36,7 +36,7 @@ def theirs(quote: Quote | None, digits: int = 3) -> str:
 
 
 def doubts(quotes: Iterable[Quote | None]) -> str:
-    """What the stars mean, once each."""
+    """What the daggers mean, once each."""
     said = dict.fromkeys(doubt for quote in quotes if quote is not None for doubt in quote.doubts)
     return " ".join(f"{DOUBT} {_sentence(doubt)}" for doubt in said)
 

@@ -21,7 +21,7 @@ from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.intervals import interval, mean_interval
 from simdx.experiments.paper.spec import Spec
 from simdx.experiments.paper.theirs import data_of_panel, quote
-from simdx.experiments.paper.words import doubts, theirs
+from simdx.experiments.paper.words import DOUBT, doubts, theirs
 from simdx.report.plots import Estimate, interval_plot
 from simdx.types import Float
 
@@ -176,7 +176,7 @@ def _alpha0(found: Any) -> str:
         return "–"
     if found.high is None:
         return f"{found.value:.0f}"
-    return f"{found.low:.0f} to {found.high:.0f}" + ("*" if found.doubts else "")
+    return f"{found.low:.0f} to {found.high:.0f}" + (DOUBT if found.doubts else "")
 
 
 def _cost_table(rows: list[dict[str, Any]]) -> Table:
@@ -194,7 +194,7 @@ def _cost_table(rows: list[dict[str, Any]]) -> Table:
     spent = quote(NAME, "training_s", data="multicare", method="ABI")
     if size and spent:
         span = f"{spent.low:.0f} to {spent.high:.0f}"
-        out.append(("MultiCaRe", "paper", f"{size.value:,.0f}*", "not given", span))
+        out.append(("MultiCaRe", "paper", f"{size.value:,.0f}{DOUBT}", "not given", span))
     return Table(
         "What a network costs to train",
         ("panel", "whose", "parameters", "training observations", "seconds"),

@@ -19,11 +19,13 @@ from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling
 from simdx.datasets.splits import make_splits
 from simdx.errors import BadInput
 from simdx.experiments.paper.artefact import Finding, Table
-from simdx.experiments.paper.compare import agreement, cell, quoted
+from simdx.experiments.paper.compare import agreement
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import ABI, D_SMC, M_SMC, RECIPE, models_used, spec_of
 from simdx.experiments.paper.spec import Spec
 from simdx.experiments.paper.theirs import data_of_panel, quote
+from simdx.experiments.paper.words import ours as cell
+from simdx.experiments.paper.words import theirs as quoted
 from simdx.experiments.paper.world import PAPER_NAMES
 from simdx.metrics.calibration import apply_temperature, fit_temperature
 from simdx.types import Float, Int

@@ -24,7 +24,7 @@ from simdx.experiments.paper.theirs import quote
 from simdx.methods import Observations
 from simdx.types import Float, SecondOrder
 
-ORDER = 240
+ORDER = 370
 ARTEFACT = "capabilities"
 ABI_PRIOR = "ABI (prior-conditioned)"
 VARIANTS = (M_SMC, M_PARTICLES, D_SMC, D_PARTICLES, ABI, ABI_PRIOR, RECIPE)

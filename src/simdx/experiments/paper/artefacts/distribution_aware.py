@@ -13,7 +13,7 @@ from typing import Any
 from simdx.abc.second_order import concentration_cap
 from simdx.experiments.paper.artefact import Finding, Table
 from simdx.experiments.paper.asked import PAPER_ASKING
-from simdx.experiments.paper.compare import cell, doubts, placed, quoted, ranged, theirs
+from simdx.experiments.paper.compare import placed, ranged, theirs
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import (
     ABI,
@@ -26,6 +26,9 @@ from simdx.experiments.paper.lineup import (
     theirs_name,
 )
 from simdx.experiments.paper.theirs import Quote
+from simdx.experiments.paper.words import DOUBT, doubts
+from simdx.experiments.paper.words import ours as cell
+from simdx.experiments.paper.words import theirs as quoted
 from simdx.experiments.paper.world import PAPER_NAMES
 
 ORDER = 20
@@ -149,4 +152,4 @@ def _time(seconds: float | None) -> str:
 
 
 def _quoted_time(found: Quote | None) -> str:
-    return "–" if found is None else _time(found.value) + ("†" if found.doubts else "")
+    return "–" if found is None else _time(found.value) + (DOUBT if found.doubts else "")

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 from simdx.experiments.paper.artefact import Finding, Table
 from simdx.experiments.paper.asked import PAPER_ASKING
@@ -17,7 +18,7 @@ from simdx.experiments.paper.lineup import D_SMC, M_SMC, RECIPE, models_used, sp
 from simdx.experiments.paper.theirs import data_of_panel, quote
 from simdx.types import Float, Int, entropy_bits
 
-ORDER = 110
+ORDER = 330
 ARTEFACT = "entropy-strata"
 BANDS = (("high", 0.0, 0.5), ("medium", 0.5, 1.5), ("low", 1.5, np.inf))
 METHODS = (M_SMC, D_SMC, RECIPE)
@@ -58,10 +59,8 @@ def _wilson(hits: int, n: int) -> list[float] | None:
     """Wilson's 95 % interval of a share: bands may hold a handful of cases, too few to resample."""
     if not n:
         return None
-    z, share = 1.959964, hits / n
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
-    return [max(0.0, float(middle - half)), min(1.0, float(middle + half))]
+    found = binomtest(hits, n).proportion_ci(method="wilson")
+    return [float(found.low), float(found.high)]
 
 
 def _table(panel: str, found: list[tuple[str, str, dict[str, dict[str, Any]]]]) -> Table:

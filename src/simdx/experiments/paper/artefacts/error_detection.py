@@ -10,7 +10,7 @@ from typing import Any
 
 from simdx.experiments.paper.artefact import Figure, Finding, Table, number
 from simdx.experiments.paper.asked import PAPER_ASKING
-from simdx.experiments.paper.compare import cell, counted, doubts, placed, quoted, ranged, theirs
+from simdx.experiments.paper.compare import counted, placed, ranged, theirs
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import (
     ABI,
@@ -23,6 +23,9 @@ from simdx.experiments.paper.lineup import (
     spec_of,
     theirs_name,
 )
+from simdx.experiments.paper.words import doubts
+from simdx.experiments.paper.words import ours as cell
+from simdx.experiments.paper.words import theirs as quoted
 from simdx.experiments.paper.world import PAPER_NAMES
 from simdx.report.plots import Estimate, interval_plot
 

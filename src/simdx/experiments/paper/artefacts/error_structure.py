@@ -22,7 +22,7 @@ from simdx.metrics.scores import confusion
 from simdx.metrics.selective import kept_at
 from simdx.types import Float, Int, entropy_bits
 
-ORDER = 150
+ORDER = 390
 ARTEFACT = "error-structure"
 METHODS = (M_SMC, D_SMC, RECIPE)
 ONE_HOT, CONFIDENT = 0.99, 0.8

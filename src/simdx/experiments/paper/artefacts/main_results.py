@@ -11,17 +11,7 @@ from typing import Any
 
 from simdx.experiments.paper.artefact import Figure, Finding, Table
 from simdx.experiments.paper.asked import PAPER_ASKING, Asked
-from simdx.experiments.paper.compare import (
-    agreement,
-    cell,
-    counted,
-    doubts,
-    mean_and_range,
-    placed,
-    quoted,
-    ranged,
-    theirs,
-)
+from simdx.experiments.paper.compare import agreement, counted, mean_and_range, placed, ranged, theirs
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import (
     M_PARTICLES,
@@ -34,6 +24,9 @@ from simdx.experiments.paper.lineup import (
 )
 from simdx.experiments.paper.spec import REFERENCE
 from simdx.experiments.paper.theirs import Quote, data_of_panel, quotes
+from simdx.experiments.paper.words import doubts
+from simdx.experiments.paper.words import ours as cell
+from simdx.experiments.paper.words import theirs as quoted
 from simdx.experiments.paper.world import PAPER_NAMES
 from simdx.report.plots import Estimate, interval_plot
 

@@ -142,13 +142,13 @@ def _asked(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
 def _ask(context: Context, panel: str, way: str) -> tuple[Float, int, str]:
     """The small model's readable answers on a random subset, of how many, and why there are none."""
     nothing = np.zeros((0, len(context.names(panel))))
-    if context.smoke and panel != context.panels[0]:
-        return nothing, 0, "a smoke run asks about one panel alone"
+    if context.smoke and (panel != context.panels[0] or not context.size.asked_cases):
+        return nothing, 0, "a smoke run asks a model about one panel at most"
     try:
         locate(SMALL_MODEL, download=False)
     except SimdxError:
         return nothing, 0, f"no record holds a model's answers, and {SMALL_MODEL} is not installed"
-    count = context.size.asked_cases or ASKED_CASES.get(panel, 10)
+    count = context.size.asked_cases if context.smoke else ASKED_CASES.get(panel, 10)
     outside = context.cases(panel).outside
     assert outside is not None
     chosen = subset(outside, count, context.seed)

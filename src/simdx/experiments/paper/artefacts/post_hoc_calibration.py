@@ -13,13 +13,15 @@ import numpy as np
 from simdx.baselines.posthoc import temperature_scaled
 from simdx.experiments.paper.artefact import Finding, Table
 from simdx.experiments.paper.asked import PAPER_ASKING
-from simdx.experiments.paper.compare import cell, doubts, quoted
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import M_SMC, RECIPE, models_used, own_bank, spec_of
 from simdx.experiments.paper.theirs import data_of_panel, quote
+from simdx.experiments.paper.words import doubts
+from simdx.experiments.paper.words import ours as cell
+from simdx.experiments.paper.words import theirs as quoted
 from simdx.types import Float, Int
 
-ORDER = 230
+ORDER = 460
 ARTEFACT = "post-hoc-calibration"
 METRICS = ("accuracy", "auroc", "brier", "ece")
 HEADINGS = ("accuracy", "class AUROC", "Brier", "ECE")

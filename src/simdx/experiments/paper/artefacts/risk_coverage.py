@@ -12,9 +12,10 @@ import numpy as np
 
 from simdx.experiments.paper.artefact import Figure, Finding, Table
 from simdx.experiments.paper.asked import PAPER_ASKING
-from simdx.experiments.paper.compare import quoted, theirs
+from simdx.experiments.paper.compare import theirs
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import ABI, D_SMC, M_SMC, RECIPE, models_used, spec_of, theirs_name
+from simdx.experiments.paper.words import theirs as quoted
 from simdx.metrics.selective import errors, risk_coverage, uncertainty
 from simdx.report.plots import Series, line_plot
 from simdx.types import Float, Int

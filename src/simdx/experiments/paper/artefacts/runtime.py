@@ -30,7 +30,7 @@ from simdx.experiments.paper.spec import REFERENCE, Spec
 from simdx.experiments.paper.theirs import data_of_panel, quote
 from simdx.metrics.second_order import spread
 
-ORDER = 170
+ORDER = 410
 ARTEFACT = "runtime"
 METHODS = (M_SMC, M_SOFT, M_PARTICLES, D_SMC, D_PARTICLES, ABI, RECIPE)
 

@@ -12,17 +12,18 @@ from typing import Any
 
 from simdx.experiments.paper.artefact import Figure, Finding, Table, number
 from simdx.experiments.paper.asked import PAPER_ASKING
-from simdx.experiments.paper.compare import counted, quoted
+from simdx.experiments.paper.compare import counted
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import ABI, ASKING, D_SMC, M_SMC, RECIPE, models_used, own_bank, spec_of
 from simdx.experiments.paper.spec import REFERENCE, Spec
 from simdx.experiments.paper.theirs import data_of_panel, over_models, quote
+from simdx.experiments.paper.words import theirs as quoted
 from simdx.metrics.mixed import MixedFit, mixed_effects
 from simdx.metrics.significance import Difference, paired_bootstrap
 from simdx.report.plots import Estimate, interval_plot
 from simdx.types import Float, Int
 
-ORDER = 90
+ORDER = 315
 ARTEFACT = "significance"
 METRICS = ("ece", "error_auroc", "e_aurc", "accuracy")
 HEADINGS = ("Δ ECE", "Δ error AUROC", "Δ E-AURC", "Δ accuracy")
