@@ -1,4 +1,4 @@
-"""Is it only the embedding? A calibrated embedding classifier and a supervised one beside the Bayesian layer
+"""Is it only the embedding? Calibrated and supervised classifiers beside the Bayesian layer (table 4)
 
 The paper's Table 4: a fifth of the cases, the same for every method, is for calibration; the rest is scored
 once. Beside its centroid classifier stand the one that uses those labels fully (logistic regression with

@@ -1,4 +1,4 @@
-"""What each variant can do, asked of the code itself
+"""What each variant can do, asked of the code itself (table S9)
 
 The paper's Table S9 says that no variant has every capability. Here the table is generated: each variant is
 fitted to a packaged bank and asked. What counts: a posterior over labels (rows that sum to one), one over

@@ -1,4 +1,4 @@
-"""Distribution-aware methods, with their latency
+"""Distribution-aware methods, with their latency (table 2)
 
 The paper's Table 2 and Table S5: elicited fidelity, D-SMC and ABI. Latency is per case in one batch on this
 machine's CPU, embedding included and apart; the paper's D-SMC calls its model inside the run, ours reads a

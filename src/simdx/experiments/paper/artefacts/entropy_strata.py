@@ -1,4 +1,4 @@
-"""Accuracy by band of entropy
+"""Accuracy by band of entropy (table S6)
 
 The paper's Table S6 (its SD, one model): cases below .5 bits, from .5 to 1.5, and above, here on every panel.
 """

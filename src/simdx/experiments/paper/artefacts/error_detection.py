@@ -1,4 +1,4 @@
-"""Does the uncertainty identify the errors?
+"""Does the uncertainty identify the errors? (table 3)
 
 The paper's Table 3: predictive entropy as the score, misclassification as the positive class, on its hardest
 data set; here on every panel. E-AURC takes the accuracy out of the area under the risk–coverage curve.

@@ -1,4 +1,4 @@
-"""The structure of the errors, and the confident ones
+"""The structure of the errors, and the confident ones (appendix F)
 
 The paper's appendix F: all of M-SMC's errors on its oral benchmark are one confusion, and they are
 confident, so entropy cannot catch them. Here on every panel: which confusions, with what mass, how many

@@ -1,4 +1,4 @@
-"""Main results: asking a model against inference over simulations
+"""Main results: asking a model against inference over simulations (table 1)
 
 The paper's Table 1 and Table S4. Theirs are means over six models; the part of the models is played here by
 the banks that different simulators wrote, and by the models that were asked. The packaged bank (both of its

@@ -1,4 +1,4 @@
-"""Post-hoc calibration of a model's own confidence against inference
+"""Post-hoc calibration of a model's own confidence against inference (table S19)
 
 The paper's Table S19: temperature scaling mends the confidence of a fixed predictor and cannot mend its
 answers. A fifth of the cases fits the temperature, the rest is scored; rows of one block share their cases.

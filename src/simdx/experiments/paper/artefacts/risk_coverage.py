@@ -1,4 +1,4 @@
-"""Risk–coverage curves
+"""Risk–coverage curves (figure 2b)
 
 The paper's Figure 2b (its SD, one model), here on every panel: the error rate among the most certain cases,
 by predictive entropy. A score that ranks well gives a curve that only rises.

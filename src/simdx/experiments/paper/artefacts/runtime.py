@@ -1,4 +1,4 @@
-"""Run time and the budget of LLM calls
+"""Run time and the budget of LLM calls (table S14)
 
 The paper's Table S14: its D-SMC made 2,400 calls for 300 cases and took 14 s a case. Here a bank is written
 once and every later case costs no call. Shown: what a case costs in time, how many fresh simulations the

@@ -1,4 +1,4 @@
-"""Significance: paired bootstrap and mixed effects
+"""Significance: paired bootstrap and mixed effects (table S2)
 
 The paper's Table S2: the baseline's ECE minus M-SMC's on the same cases, 10,000 paired resamples, and a
 regression with the model as random intercept. Beside the ways of asking stand the embedding baselines,
