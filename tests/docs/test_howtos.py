@@ -34,6 +34,7 @@ def run(block: Block, folder: Path, **environment: str) -> None:
     assert not missing_lines(block.shown, ended.stdout), ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "block"), python_blocks(""), ids=lambda v: v if isinstance(v, str) else "")
 def test_python(page: str, block: Block, tmp_path: Path) -> None:
     run(block, tmp_path)
