@@ -20,6 +20,7 @@ from simdx.simulators.base import Capabilities, Completion, Request, TokenLogpro
 from simdx.simulators.probe import probe
 
 BATCH = 8
+PADDED_CHARACTERS = 600_000  # of prompts in one batch, some 150,000 tokens
 BATCH_ON_GPU = 192  # decoding reads the weights once per token whatever the batch: a GPU wants it large
 
 
@@ -73,7 +74,8 @@ class TransformersSimulator:
             groups.setdefault(settings, []).append(i)
         answers: dict[int, Completion] = {}
         for members in groups.values():
-            answers.update(zip(members, self._batch([requests[i] for i in members]), strict=True))
+            for together in _of_like_length(members, [len(r.prompt) for r in requests]):
+                answers.update(zip(together, self._batch([requests[i] for i in together]), strict=True))
         return answers
 
     def _batch(self, requests: list[Request]) -> list[Completion]:
@@ -176,6 +178,18 @@ class TransformersSimulator:
         else:
             prompt = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         return prompt + request.opening
+
+
+def _of_like_length(members: list[int], lengths: list[int]) -> Iterator[list[int]]:
+    """Batches whose padded size stays bounded: one long case would make hundreds of short ones as long."""
+    batch: list[int] = []
+    for i in sorted(members, key=lambda i: lengths[i]):
+        if batch and lengths[i] * (len(batch) + 1) > PADDED_CHARACTERS:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
 
 
 def _until_none(source: Iterator[Request | None]) -> Iterator[Request]:
