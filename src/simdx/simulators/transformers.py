@@ -111,8 +111,8 @@ class TransformersSimulator:
                 **self._constraint(first.grammar),
             )
         width = inputs["input_ids"].shape[1]
-        seconds = time.monotonic() - started
-        return [self._completion(r, i, inputs, out, width, seconds) for i, r in enumerate(requests)]
+        share = (time.monotonic() - started) / len(requests)  # so that the shares of a batch add up
+        return [self._completion(r, i, inputs, out, width, share) for i, r in enumerate(requests)]
 
     def _constraint(self, grammar: str | None) -> dict[str, Any]:
         if grammar is None:
