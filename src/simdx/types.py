@@ -60,6 +60,7 @@ class Panel:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The labels' names, in the order of every array over labels."""
         return tuple(label.name for label in self.labels)
 
     @property
@@ -99,6 +100,7 @@ class Bank:
 
     @property
     def counts(self) -> dict[str, int]:
+        """How many simulations each label has."""
         n = np.bincount(self.label_index, minlength=len(self.labels))
         return {label: int(c) for label, c in zip(self.labels, n, strict=True)}
 

@@ -43,6 +43,7 @@ class Prior:
 
     @property
     def n_labels(self) -> int:
+        """K, impossible labels included."""
         return int(self.probabilities.size)
 
     @classmethod

@@ -23,6 +23,7 @@ class Dataset:
 
     @property
     def texts(self) -> list[str]:
+        """The cases' texts, in order."""
         return [case.text for case in self.cases]
 
     @property
@@ -34,6 +35,7 @@ class Dataset:
         )
 
     def counts(self) -> dict[str, int]:
+        """How many cases each label has; out-of-class cases count for none."""
         found = Counter(case.label for case in self.cases if case.label is not None)
         return {label: found.get(label, 0) for label in self.labels}
 
@@ -56,6 +58,7 @@ class Dataset:
         return [case.fields.get(name) for case in self.cases]
 
     def subset(self, indices: Iterable[int], name: str | None = None) -> Dataset:
+        """The cases at these positions, in the order given."""
         return Dataset(name or self.name, tuple(self.cases[i] for i in indices), self.labels, self.notice)
 
 

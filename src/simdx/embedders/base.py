@@ -25,10 +25,14 @@ class Embedder(Protocol):
     """`id` names the weights, not only the model: it is part of every cache key."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Weights and settings, as exactly as is known."""
+        ...
 
     @property
-    def blocks(self) -> tuple[int, ...]: ...
+    def blocks(self) -> tuple[int, ...]:
+        """The width of each part; a plain embedder has one, a joint one several."""
+        ...
 
     def embed_batch(self, texts: Sequence[str]) -> Float:
         """(n, sum(blocks)) vectors of any scale for n short texts."""

@@ -82,6 +82,7 @@ class Material:
 
     @classmethod
     def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder) -> Material:
+        """Embed a bank and its background, or take their vectors from the cache."""
         vectors = embed_cached(embedder, bank.texts)
         background = embed_cached(embedder, bank.background) if bank.background else None
         embedded = EmbeddedBank(vectors, bank.label_index, len(panel.names), embedder.blocks, background)
@@ -93,6 +94,7 @@ class Material:
         return Lexicon([*self.bank.texts, *self.bank.background])
 
     def observe(self, texts: Sequence[str]) -> Observations:
+        """Embed cases; nothing of them is cached."""
         keys = [case_key(text) for text in texts]
         return Observations(tuple(texts), embed_texts(self.embedder, texts), tuple(keys))
 

@@ -29,6 +29,7 @@ class PanelSource:
 
 
 def load_panel(name_or_path: str | Path) -> Panel:
+    """The panel alone: packaged, by its name, or from a file or the folder that holds `panel.yaml`."""
     return load_source(name_or_path).panel
 
 
@@ -48,6 +49,7 @@ def load_source(name_or_path: str | Path) -> PanelSource:
 
 
 def read_panel_file(path: Path) -> PanelSource:
+    """A panel file, checked, with the bank files it lists; each must lie beside it."""
     checked = parse_panel(_read_yaml(path), where=path.name)
     stem = path.parent.name if path.stem == "panel" else path.stem
     banks = tuple(path.parent / b for b in checked.banks)

@@ -62,6 +62,7 @@ class Completion:
 
     @property
     def ok(self) -> bool:
+        """Is there a text?"""
         return self.error is None
 
 
@@ -90,7 +91,9 @@ class Simulator(Protocol):
     remote: bool  # True where prompts leave this machine
 
     @property
-    def capabilities(self) -> Capabilities: ...
+    def capabilities(self) -> Capabilities:
+        """What it can do, found by asking it once."""
+        ...
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         """(position, answer) in the order answers come; one for every request that was pulled.
@@ -100,7 +103,9 @@ class Simulator(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give back memory and connections; nothing is asked afterwards."""
+        ...
 
 
 def failed(error: str, seconds: float = 0.0) -> Completion:
