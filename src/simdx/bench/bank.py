@@ -1,14 +1,17 @@
 """Does building a bank keep the simulator busy? Tokens per second against a plain load generator.
 
-One embedded server, the same requests for both, in turns so that a machine whose speed drifts treats them
-alike. The load generator is a thread pool that throws the answers away; the build stores, fsyncs, judges
-and re-plans. The prompt cache is off, so that going second is no advantage. Tokens are generated ones.
+One embedded server, the same requests for both, in turns whose order alternates, so that a machine whose
+speed drifts treats them alike. The load generator is a thread pool that throws the answers away; the build
+stores, fsyncs, judges and re-plans. The prompt cache is off, so that going second is no advantage. Tokens
+are generated ones.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,19 +25,22 @@ from simdx.simulators.base import Request, Simulator, ask
 from simdx.types import Panel
 
 PANEL = "oral-lesions"
-ROUNDS = 3
+ROUNDS = 4
 
 
 def run(
-    model: str = "smollm2", requests: int = 24, max_tokens: int = 48, rounds: int = ROUNDS
+    model: str = "smollm2",
+    requests: int = 24,
+    max_tokens: int = 48,
+    rounds: int = ROUNDS,
+    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
 ) -> dict[str, Any]:
     """`raw_tok_s`, `build_tok_s` and their `ratio`, with what was run beside them."""
     panel = load_panel(PANEL)
     simulator = get_simulator(model)
     try:
         ask(simulator, Request("Say hello.", max_tokens=8))  # the first request pays for warming up
-        raw_tokens = build_tokens = 0
-        raw_seconds = build_seconds = 0.0
+        totals = {False: [0.0, 0.0], True: [0.0, 0.0]}  # builds?: tokens, seconds
         for round_ in range(rounds):
             settings = BuildSettings(
                 per_label=requests,  # more than can be reached: the request limit ends the build
@@ -43,12 +49,17 @@ def run(
                 voice="short",
                 options={"cache_prompt": False},
             )
-            tokens, seconds = _raw(simulator, panel, settings, requests)
-            raw_tokens, raw_seconds = raw_tokens + tokens, raw_seconds + seconds
-            tokens, seconds = _build(simulator, panel, settings, requests)
-            build_tokens, build_seconds = build_tokens + tokens, build_seconds + seconds
+            for builds in (False, True) if round_ % 2 == 0 else (True, False):
+                measured = _build if builds else _raw
+                tokens, seconds = measured(simulator, panel, settings, requests)
+                totals[builds][0] += tokens
+                totals[builds][1] += seconds
+                say(
+                    f"round {round_ + 1} of {rounds}, {'build' if builds else 'raw'}: {tokens / seconds:.1f} tok/s"
+                )
     finally:
         simulator.close()
+    (raw_tokens, raw_seconds), (build_tokens, build_seconds) = totals[False], totals[True]
     if not raw_tokens or not build_tokens:
         raise RunFailed(f"simulator '{simulator.id}' generated nothing: the bench has nothing to compare")
     raw, built = raw_tokens / raw_seconds, build_tokens / build_seconds

@@ -14,12 +14,14 @@ from queue import SimpleQueue
 from simdx.simulators.base import Completion, Request, failed
 
 Answer = Callable[[Request], Completion]
+AHEAD = 1  # requests that wait ready, so that no worker idles while the caller deals with an answer
 
 
 def stream(
     requests: Iterable[Request | None], answer: Answer, concurrency: int
 ) -> Iterator[tuple[int, Completion]]:
     """Answer `requests` with at most `concurrency` calls of `answer` at a time, each in a worker."""
+    most = concurrency + AHEAD if concurrency > 1 else 1
     todo: SimpleQueue[tuple[int, Request] | None] = SimpleQueue()
     done: SimpleQueue[tuple[int, Completion]] = SimpleQueue()
     workers: list[threading.Thread] = []
@@ -38,7 +40,7 @@ def stream(
     more = True
     try:
         while True:
-            while more and under_way < concurrency:
+            while more and under_way < most:
                 try:
                     request = next(source)
                 except StopIteration:
@@ -51,7 +53,7 @@ def stream(
                 todo.put((position, request))
                 position += 1
                 under_way += 1
-                if len(workers) < under_way:
+                if len(workers) < min(under_way, concurrency):
                     # Daemons: a worker stuck in a dead server must not keep the process alive.
                     workers.append(threading.Thread(target=work, daemon=True, name="simdx-simulator"))
                     workers[-1].start()
