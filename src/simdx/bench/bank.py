@@ -54,9 +54,8 @@ def run(
                 tokens, seconds = measured(simulator, panel, settings, requests)
                 totals[builds][0] += tokens
                 totals[builds][1] += seconds
-                say(
-                    f"round {round_ + 1} of {rounds}, {'build' if builds else 'raw'}: {tokens / seconds:.1f} tok/s"
-                )
+                what = "build" if builds else "raw"
+                say(f"round {round_ + 1} of {rounds}, {what}: {tokens / seconds:.1f} tokens/s")
     finally:
         simulator.close()
     (raw_tokens, raw_seconds), (build_tokens, build_seconds) = totals[False], totals[True]
