@@ -72,13 +72,15 @@ def verify(
                 seen.add(record.hash)
             yield record
 
+    damage = None
     if source is not None:
         verdict = walk(watched(_exported(source)), _key(key))
     else:
         store, secret = _open(url, key)
         end = store.head()
         verdict = walk(watched(store.records()), secret, end)
-    problem = verdict.problem
+        damage = store.damage()
+    problem = verdict.problem or damage
     if problem is None and head is not None and not seen:
         problem = "the head noted earlier is not in the chain: records were cut off or rewritten"
     if json:

@@ -42,6 +42,7 @@ def migrate(database: Database, connection: Any, upto: int | None = None) -> int
 def version_of(database: Database, connection: Any, lock: bool = False) -> int:
     if lock and database.name == "postgresql":
         database.execute(connection, "LOCK TABLE schema_version IN EXCLUSIVE MODE")
-    return int(
-        database.execute(connection, "SELECT coalesce(max(version), 0) FROM schema_version").fetchone()[0]
-    )
+    found = database.execute(connection, "SELECT coalesce(max(version), 0) FROM schema_version").fetchone()[0]
+    if not isinstance(found, int):
+        raise BadInput(f"the audit log {database.place} is damaged: its schema has no version")
+    return found

@@ -13,6 +13,7 @@ CONNECT_SECONDS = 5
 
 class PostgresDatabase:
     name = "postgresql"
+    place = "in PostgreSQL"  # not the URL: it may hold a password
     lock_head = "SELECT seq, hash FROM chain_head FOR UPDATE"
 
     def __init__(self, url: str) -> None:
@@ -39,6 +40,10 @@ class PostgresDatabase:
         with connection.transaction(), connection.cursor(name="records") as cursor:
             cursor.execute(sql)
             yield from cursor
+
+    def damage(self, connection: Any) -> str | None:
+        """The server looks after its own files."""
+        return None
 
     def is_failure(self, error: Exception) -> bool:
         return isinstance(error, self._psycopg.Error)

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from simdx.errors import BadInput
+from simdx.errors import BadInput, RunFailed
+
+_HEADER = b"SQLite format 3\0"
 
 
 class SqliteDatabase:
@@ -18,14 +20,38 @@ class SqliteDatabase:
 
     def __init__(self, path: str, must_exist: bool = False) -> None:
         self._path = Path(path)
+        self.place = str(self._path)
         if must_exist and not self._path.is_file():
             raise BadInput(f"no audit log at {self._path}: give --url, the one the service was run with")
+        self._refuse_cut(must_exist)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if not self._path.exists():  # the owner's eyes only, before the first byte is in it
                 os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
         except OSError as error:
             raise BadInput(f"the audit log {self._path} cannot be written: {error.strerror}") from None
+
+    def _refuse_cut(self, must_exist: bool) -> None:
+        """SQLite takes the first bytes of a database that was cut off for a new, empty one."""
+        try:
+            with self._path.open("rb") as file:
+                start = file.read(100)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise BadInput(f"the audit log {self._path} cannot be read: {error.strerror}") from None
+        if not start and must_exist:
+            raise BadInput(f"the audit log {self._path} is empty: restore it from a copy")
+        if start and (len(start) < 100 or not start.startswith(_HEADER)):
+            raise RunFailed(
+                f"the audit log {self._path} cannot be used now: it is damaged or cut off; restore it from "
+                "a copy"
+            )
+
+    def damage(self, connection: sqlite3.Connection) -> str | None:
+        """What the database finds wrong with its own file, tables and indices."""
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        return None if found and found[0] == "ok" else "the database file is damaged"
 
     def connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -53,4 +79,5 @@ class SqliteDatabase:
         yield from connection.execute(sql)
 
     def is_failure(self, error: Exception) -> bool:
-        return isinstance(error, sqlite3.Error)
+        # A damaged page may hold names and values that are no text at all.
+        return isinstance(error, sqlite3.Error | UnicodeDecodeError)

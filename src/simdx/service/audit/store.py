@@ -31,6 +31,7 @@ class Database(Protocol):
     """What differs between SQLite and PostgreSQL."""
 
     name: str
+    place: str  # for messages
     lock_head: str  # reads the head and keeps other writers out until the transaction ends
 
     def connect(self) -> Any: ...
@@ -40,6 +41,7 @@ class Database(Protocol):
 
     def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any: ...
     def stream(self, connection: Any, sql: str) -> Iterator[tuple[Any, ...]]: ...
+    def damage(self, connection: Any) -> str | None: ...
     def is_failure(self, error: Exception) -> bool: ...
 
 
@@ -153,7 +155,17 @@ class AuditStore:
 
     def head(self) -> tuple[int, str]:
         rows = self._read("SELECT seq, hash FROM chain_head")
-        return (int(rows[0][0]), str(rows[0][1])) if rows else (0, GENESIS)
+        try:
+            return (int(rows[0][0]), str(rows[0][1])) if rows else (0, GENESIS)
+        except (TypeError, ValueError):
+            raise AuditUnavailable(
+                f"the audit log {self._db.place} is damaged: its head is no head"
+            ) from None
+
+    def damage(self) -> str | None:
+        """What is wrong with the database as a file, beyond the chain; None where nothing is."""
+        with self._guard(), closing(self._db.connect()) as connection:
+            return self._db.damage(connection)
 
     def verify(self) -> Verdict:
         """Walk the whole chain to the head as it was when the walk began."""
@@ -214,7 +226,7 @@ class _Guard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and self._db.is_failure(error):
             raise AuditUnavailable(
-                f"the audit log cannot be used now ({self._db.name}: {type(error).__name__})"
+                f"the audit log {self._db.place} cannot be used now ({self._db.name}: {type(error).__name__})"
             ) from None
 
 
