@@ -40,6 +40,11 @@ class Asked:
     direct: bool = False  # asked in this run, no committed record
 
     @property
+    def model(self) -> str:
+        """The model without the engine it ran on: its own bank may have been written through another."""
+        return self.simulator.removeprefix("hf:")
+
+    @property
     def name(self) -> str:
         return f"{PAPER_ASKING.get(self.method, self.method)} ({self.simulator})"
 

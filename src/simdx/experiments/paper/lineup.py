@@ -40,7 +40,7 @@ def theirs_name(name: str) -> str | None:
 
 def own_bank(context: Context, panel: str, asked: Asked) -> str:
     """The bank the asked model wrote itself, else the packaged one."""
-    return asked.simulator if asked.simulator in context.models(panel) else REFERENCE
+    return asked.model if asked.model in context.models(panel) else REFERENCE
 
 
 def models_used(context: Context) -> tuple[str, ...]:
