@@ -66,11 +66,15 @@ validate: setup ## re-run calibration, agreement and quality; fails when a figur
 lock: $(VENV)/.full ## write requirements/lock*.txt: every pin with its hashes
 	$(VENV)/bin/python requirements/lock.py
 
-sbom: $(VENV)/.full ## a CycloneDX bill of materials of the environment, in out/sbom.json
+$(VENV)/.supply: $(VENV)/.core
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e '.[supply]'
+	@touch $@
+
+sbom: $(VENV)/.full $(VENV)/.supply ## a CycloneDX bill of materials of the environment, in out/sbom.json
 	@mkdir -p out
 	$(VENV)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o out/sbom.json $(VENV)/bin/python
 
-audit: $(VENV)/.full ## known vulnerabilities of the locked packages; says SKIPPED where nobody answered
+audit: $(VENV)/.supply ## known vulnerabilities of the locked packages; says SKIPPED where nobody answered
 	$(VENV)/bin/python requirements/audit.py
 
 clean:

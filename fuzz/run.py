@@ -66,6 +66,7 @@ def run_target(name: str, seconds: int, out: Path) -> dict[str, Any]:
         command = [
             sys.executable, "-m", "fuzz.one", name, f"-max_total_time={seconds}", f"-timeout={HANG_SECONDS}",
             f"-rss_limit_mb={MEMORY_MB}", f"-max_len={LONGEST_INPUT}", "-print_final_stats=1",
+            f"-dict={ROOT / 'fuzz' / 'words.dict'}",
             f"-artifact_prefix={findings}/{re.sub(r'[^a-z_]', '-', name)}-", grown,
             *([str(seeds)] if seeds.is_dir() else []),
         ]  # fmt: skip

@@ -1,12 +1,14 @@
 """Write `lock.txt` and `lock-cuda.txt`: every pinned package with the SHA-256 of every file it may be.
 
     python requirements/lock.py            writes both locks from constraints.txt      (make lock)
-    pip install --require-hashes -r requirements/lock.txt
 
 Versions are those of `constraints.txt`; hashes are the package index's own, for all platforms. torch needs
-two more words. On Linux the index serves a build for CUDA, and PyTorch's own index one for the CPU
-(`2.13.0+cpu`); both satisfy `torch==2.13.0`, so both are listed. The CUDA build brings packages of its own:
-they stand in `lock-cuda.txt`, to be given as a second `-r` on a machine with a GPU, and nowhere else.
+more words. On Linux the index serves a build for CUDA, which brings packages of its own; PyTorch's index
+has one for the CPU (`2.13.0+cpu`). Both satisfy `torch==2.13.0`, so the hashes of both are listed, and what
+the CUDA build brings stands in `lock-cuda.txt`:
+
+    pip install --require-hashes -r requirements/lock.txt -r requirements/lock-cuda.txt
+    pip install --require-hashes -r requirements/lock.txt --extra-index-url https://download.pytorch.org/whl/cpu
 """
 
 from __future__ import annotations
