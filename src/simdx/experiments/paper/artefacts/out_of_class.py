@@ -24,7 +24,7 @@ from simdx.experiments.paper.intervals import interval, mean_interval
 from simdx.experiments.paper.spec import Spec
 from simdx.experiments.paper.theirs import Quote, data_of_panel, over_models
 from simdx.experiments.paper.words import METHODS, doubts, theirs
-from simdx.methods import Settings, fit_method
+from simdx.methods import Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
 from simdx.metrics.ood import ood_auroc
 from simdx.models import locate
@@ -48,6 +48,7 @@ class Bits:
     paper: str | None  # the paper's name of it
     inside: Float
     outside: Float
+    asked: int | None = None  # of how many out-of-class cases these are the readable answers
 
 
 def run(context: Context) -> Finding:
@@ -95,11 +96,13 @@ def _with_background(context: Context, panel: str) -> Bits:
     assert share_of is not None
     assert apart is not None
     assert answers.outside is not None
-    bits = []
-    for p, seen in ((answers.probabilities, context.observations(panel)), (answers.outside, apart)):
+
+    def bits(p: Float, seen: Observations) -> Float:
         share = share_of(seen, prior)[:, None]
-        bits.append(entropy_bits((1 - share) * p + share * prior.probabilities))
-    return Bits(f"{METHODS['auto']}, none of these included", None, *bits)
+        return entropy_bits((1 - share) * p + share * prior.probabilities)
+
+    inside = bits(answers.probabilities, context.observations(panel))
+    return Bits("recipe with “none of these”", None, inside, bits(answers.outside, apart))
 
 
 # --------------------------------------------------------------------------- asking
@@ -108,7 +111,7 @@ def _with_background(context: Context, panel: str) -> Bits:
 def _asked(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
     """Models asked about out-of-class cases: from records, else the small one; and what is missing.
 
-    An answer that cannot be read says nothing about the model's entropy and is left out, counted in the name.
+    An answer that cannot be read says nothing about the model's entropy and is left out and counted.
     """
     inside = {
         (one.simulator, one.method): one.probabilities[one.readable > 0] for one in context.asked(panel)
@@ -118,9 +121,9 @@ def _asked(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
         within = inside.get((one.simulator, one.method))
         bits = np.zeros(0) if within is None else entropy_bits(within)
         read = one.probabilities[one.readable > 0]
-        name = f"{one.name}, {len(read)} of {len(one.positions)} readable"
         if len(read):
-            found.append(Bits(name, PAPER_ASKING.get(one.method), bits, entropy_bits(read)))
+            paper = PAPER_ASKING.get(one.method)
+            found.append(Bits(one.name, paper, bits, entropy_bits(read), len(one.positions)))
         else:
             missing.append(f"{panel}: no answer of {one.name} on an out-of-class case could be read.")
     recorded = {one.method for one in context.asked_outside(panel)}
@@ -134,8 +137,7 @@ def _asked(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
             continue
         within = inside.get((SMALL_MODEL, way))
         bits = np.zeros(0) if within is None else entropy_bits(within)
-        name = f"{short} ({SMALL_MODEL}), {len(p)} of {count} readable"
-        found.append(Bits(name, short, bits, entropy_bits(p)))
+        found.append(Bits(f"{short} ({SMALL_MODEL})", short, bits, entropy_bits(p), count))
     return found, missing
 
 
@@ -176,6 +178,7 @@ def _measure(context: Context, panel: str, bits: Bits) -> dict[str, Any]:
         "method": bits.name,
         "paper": bits.paper,
         "n_outside": len(bits.outside),
+        "asked": bits.asked,
         "outside": float(bits.outside.mean()),
         "outside_ci": mean_interval(bits.outside, rng, resamples),
         "inside": float(bits.inside.mean()) if separable else None,
@@ -195,7 +198,7 @@ def _table(context: Context, panel: str, rows: list[dict[str, Any]]) -> Table:
         quotes.append(quoted)
         shown.append(
             (
-                row["method"], str(row["n_outside"]), number(row["outside"], row["outside_ci"], 2),
+                row["method"], _count(row), number(row["outside"], row["outside_ci"], 2),
                 theirs(quoted, 2), number(row["inside"], row["inside_ci"], 2),
                 number(row["auroc"], row["auroc_ci"], 2),
             )
@@ -204,7 +207,7 @@ def _table(context: Context, panel: str, rows: list[dict[str, Any]]) -> Table:
         f"{panel}: mean predictive entropy in bits, at most {most:.2f}",
         (
             "method",
-            "N out of class",
+            "N out of class (readable of asked)",
             "entropy out of class",
             "paper: mean of 4 models [range]",
             "entropy of the panel's own cases",
@@ -213,6 +216,10 @@ def _table(context: Context, panel: str, rows: list[dict[str, Any]]) -> Table:
         tuple(shown),
         "95 % bootstrap. " + doubts(quotes),
     )
+
+
+def _count(row: dict[str, Any]) -> str:
+    return str(row["n_outside"]) + ("" if row["asked"] is None else f" of {row['asked']}")
 
 
 def _quoted(panel: str, row: dict[str, Any]) -> Quote | None:
@@ -255,7 +262,7 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
             "it is maximal here too" if near else "it is not the maximum the paper speaks of"
         )
     said.append(line + ".")
-    best = max((r for r in rows if r["paper"] not in ("ML", "EP")), key=lambda r: r["auroc"] or 0.0)
+    best = max((r for r in rows if r["asked"] is None), key=lambda r: r["auroc"] or 0.0)
     said.append(
         f"{panel}: entropy tells out-of-class cases from the panel's own with AUROC "
         f"{number(m['auroc'], m['auroc_ci'], 2)} for M-SMC and "
@@ -268,8 +275,15 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
     if asked:
         words = ", ".join(f"{row['method']} {row['outside']:.2f}" for row in asked)
         above = all(m["outside"] > row["outside"] for row in asked)
-        said.append(
-            f"{panel}: asked directly, {words} bits; M-SMC is "
-            + ("above all of them, as in the paper." if above else "not above all of them, unlike the paper.")
-        )
+        line = f"{panel}: asked directly, {words} bits; M-SMC is "
+        line += "above all of them, as in the paper" if above else "not above all of them, unlike the paper"
+        known = [row for row in asked if row["auroc"] is not None]
+        if known:
+            top = max(known, key=lambda row: row["auroc"])
+            line += (
+                f". Entropy of a model asked tells out-of-class cases from the others with AUROC "
+                f"{number(top['auroc'], top['auroc_ci'], 2)} at best ({top['method']}): a model unsure of "
+                "everything is unsure of these too"
+            )
+        said.append(line + ".")
     return said
