@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
-from simdx.disk import CannotWrite, make_folder, seal_of, sweep, write_atomically
+from simdx.disk import CannotWrite, alone_in, make_folder, seal_of, sweep, write_atomically
 from simdx.errors import BadInput, RunFailed
 from simdx.methods.base import Material
 from simdx.models.verify import home
@@ -211,22 +211,27 @@ def save(network: Network, folder: Path) -> None:
     card = card.model_copy(update={"seal": card.own_seal()})
     weights = folder / _weights_name(digest)
     made_folder = not folder.exists()
-    had_weights = weights.exists()
     try:
         make_folder(folder)
-        write_atomically(weights, data)
-        try:
-            write_atomically(folder / CARD_FILE, card.model_dump_json(indent=2) + "\n")
-        except BaseException:
-            if not had_weights:
-                weights.unlink(missing_ok=True)
-            raise
+        with alone_in(folder):  # of two savers the later one's card must not lose its weights
+            _replace_in(folder, weights, data, card)
     except BaseException as error:
         with suppress(OSError):
             if made_folder and folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
         if isinstance(error, CannotWrite):
             raise RunFailed(f"the network could not be saved: {error}") from None
+        raise
+
+
+def _replace_in(folder: Path, weights: Path, data: bytes, card: Card) -> None:
+    had_weights = weights.exists()
+    write_atomically(weights, data)
+    try:
+        write_atomically(folder / CARD_FILE, card.model_dump_json(indent=2) + "\n")
+    except BaseException:
+        if not had_weights:
+            weights.unlink(missing_ok=True)
         raise
     with suppress(OSError):  # the new network stands whether or not the old weights can go
         for old in folder.glob("weights-*.safetensors"):
@@ -238,6 +243,19 @@ def save(network: Network, folder: Path) -> None:
 def load(folder: str | Path) -> Network:
     """A network from its folder, checked against its card."""
     folder = Path(folder)
+    card = _read_card(folder)
+    while True:
+        try:
+            return Network(_layers(_read_weights(folder, card), card, folder), card)
+        except FileNotFoundError:
+            # Saved anew while we read: its weights go by another name. The same card again: they are gone.
+            newer = _read_card(folder)
+            if newer == card:
+                raise BadInput(f"the weights of the network in '{folder}' are missing; train again") from None
+            card = newer
+
+
+def _read_card(folder: Path) -> Card:
     path = folder / CARD_FILE
     if not path.is_file():
         raise BadInput(f"no network at '{folder}': train one with 'simdx abi train'")
@@ -251,16 +269,22 @@ def load(folder: str | Path) -> Network:
         raise BadInput(
             f"the {CARD_FILE} in '{folder}' is damaged or of another format; train again"
         ) from None
+    return card
+
+
+def _read_weights(folder: Path, card: Card) -> bytes:
     weights = folder / _weights_name(card.weights)
     try:
         if weights.stat().st_size > MAX_WEIGHT_BYTES:
             raise BadInput(f"the weights in '{folder}' are over {MAX_WEIGHT_BYTES:,} bytes: not a network")
         data = weights.read_bytes()
-    except OSError:
-        raise BadInput(f"the weights of the network in '{folder}' are missing; train again") from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadInput(f"the weights of the network in '{folder}' cannot be read: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != card.weights:
         raise BadInput(f"the weights of the network in '{folder}' were changed or damaged; train again")
-    return Network(_layers(data, card, folder), card)
+    return data
 
 
 def _layers(data: bytes, card: Card, folder: Path) -> Layers:

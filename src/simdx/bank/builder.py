@@ -72,6 +72,7 @@ class Progress:
     completion_tokens: int = 0
     cost: float | None = None
     stopped: str | None = None
+    last_error: str | None = None
 
     @property
     def seconds(self) -> float:
@@ -171,6 +172,7 @@ def _one_round(
         store.append(row)
         verdict = strata[planned.stratum].take(planned, row)
         failures_in_a_row = failures_in_a_row + 1 if row.error else 0
+        progress.last_error = row.error or progress.last_error
         _count(progress, verdict, completion.prompt_tokens, completion.completion_tokens, limits)
         progress.usable = sum(s.usable for s in strata.values())
         if failures_in_a_row >= HOPELESS:
@@ -288,7 +290,7 @@ def _why_incomplete(strata: Mapping[str, Stratum], progress: Progress) -> str:
                 f"'{_shown(stratum.name)}' has {stratum.usable} usable of {stratum.target} after "
                 f"{stratum.horizon} requests: try another simulator or temperature"
             )
-    return f"{progress.failed} requests failed"
+    return f"{progress.failed} requests failed, the last with: {progress.last_error}"
 
 
 def _shown(stratum: str) -> str:

@@ -1,0 +1,139 @@
+"""The wall clock jumps, back to 1970 and forward to 2099: order, chains and limits do not depend on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.disk import write_atomically
+from simdx.experiments.config import read_config
+from simdx.experiments.records import read_records
+from simdx.experiments.runner import run_experiment
+from simdx.service import auth
+from simdx.service.audit import AuditKey, Entry, open_store, record, store
+from simdx.service.auth import TokenFile
+from simdx.simulators.retry import Passing, RetryPolicy, asked_wait
+from tests.faults.workloads import EXPERIMENT
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+
+NOW = datetime.now(UTC)
+PAST, FUTURE = datetime(1970, 1, 2, tzinfo=UTC), datetime(2099, 6, 1, tzinfo=UTC)
+Set = Callable[[datetime], None]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
+    """Set what every module of ours takes for the wall clock."""
+    told = [NOW]
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return told[0].astimezone(tz)
+
+    for module in (auth, record, store):
+        monkeypatch.setattr(module, "datetime", Clock)
+    monkeypatch.setattr(time, "time", lambda: told[0].timestamp())
+
+    def set_to(moment: datetime) -> None:
+        told[0] = moment
+
+    return set_to
+
+
+def test_the_chain_is_ordered_by_its_links_not_by_its_dates(tmp_path: Path, clock: Set) -> None:
+    log = open_store(f"sqlite:///{tmp_path}/a.sqlite3", AuditKey(bytes(32)), keep_text=True)
+    for i, moment in enumerate((NOW, PAST, NOW - timedelta(days=1), NOW)):
+        clock(moment)
+        log.append([Entry(f"{i}.0", "answer", "me", "toy", text=f"text {i}")])
+    assert log.verify().ok
+    assert [r.id for r in log.records()] == ["0.0", "1.0", "2.0", "3.0"]
+    assert [r.id for r in log.page(limit=2)] == ["3.0", "2.0"]
+    assert next(r.at for r in log.records() if r.id == "1.0").startswith("1970")
+    assert log.text_of("0.0") == "text 0"
+    clock(FUTURE)
+    assert log.text_of("0.0") is None  # its time is over by the clock that counts
+    log.append([Entry("4.0", "answer", "me", "toy", text="text 4")])
+    clock(NOW)
+    verdict = log.verify()
+    assert (verdict.ok, verdict.records) == (True, 5)
+    assert log.text_of("4.0") == "text 4"
+    log.close()
+
+
+def test_tokens_expire_by_the_clock_and_come_back_with_it(tmp_path: Path, clock: Set) -> None:
+    tokens = TokenFile(tmp_path / "tokens.json")
+    lasting, _ = tokens.new("lasting", ("classify",))
+    short, _ = tokens.new("short", ("classify",), days=1)
+    for moment, valid in ((NOW, True), (FUTURE, False), (PAST, True), (NOW, True)):
+        clock(moment)
+        assert tokens.check(lasting) is not None
+        assert (tokens.check(short) is not None) is valid
+    clock(PAST)
+    tokens.revoke("lasting")  # revoked is revoked, whatever the date beside it
+    clock(NOW)
+    assert tokens.check(lasting) is None
+
+
+def test_a_changed_token_file_is_read_again_though_size_and_time_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    writer, reader = TokenFile(path), TokenFile(path)
+    first, second = (writer.new(name, ("classify",))[0] for name in ("aaaa", "bbbb"))
+    writer.revoke("aaaa")
+    assert (reader.check(first), reader.check(second) is None) == (None, False)
+    before = path.stat()
+    rows = json.loads(path.read_text())
+    rows["tokens"][0]["revoked"], rows["tokens"][1]["revoked"] = None, rows["tokens"][0]["revoked"]
+    write_atomically(path, json.dumps(rows, indent=1) + "\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert (reader.check(first) is None, reader.check(second)) == (False, None)
+
+
+def test_a_server_with_another_clock_is_waited_for_by_its_own() -> None:
+    headers = {"date": "Fri, 02 Jan 1970 00:00:00 GMT", "retry-after": "Fri, 02 Jan 1970 00:00:07 GMT"}
+    assert asked_wait(headers) == 7.0
+    assert asked_wait({**headers, "date": "nonsense"}) == 0.0
+
+
+def test_retries_are_bounded_whatever_the_clock_says(clock: Set) -> None:
+    tries = []
+
+    def attempt() -> None:
+        tries.append(1)
+        clock(PAST if len(tries) % 2 else FUTURE)
+        raise Passing("no")
+
+    with pytest.raises(Passing):
+        RetryPolicy(attempts=5).run(attempt, lambda _: None)
+    assert len(tries) == 5
+
+
+def test_the_service_answers_and_records_through_a_jump(tmp_path: Path, clock: Set) -> None:
+    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+        for moment in (NOW, FUTURE, PAST, NOW):
+            clock(moment)
+            reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
+            assert reply.status_code == 200, reply.text
+        log = client.get("/v1/audit").json()
+    assert len(log["records"]) == 4
+    key = AuditKey.from_file(tmp_path / "audit.key")
+    assert open_store(f"sqlite:///{tmp_path}/audit.sqlite3", key).verify().ok
+
+
+def test_durations_of_an_experiment_are_never_negative(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter(range(10**9, 0, -86_400))
+    monkeypatch.setattr(time, "time", lambda: float(next(ticks)))  # each look is a day before the last
+    (world / "experiment.yaml").write_text(EXPERIMENT)
+    run_experiment(read_config(world / "experiment.yaml"), world / "out", base=world)
+    for found in read_records(world / "out"):
+        assert found["cost"]["prepare_seconds"] >= 0
+        assert found["cost"]["infer_seconds"] >= 0

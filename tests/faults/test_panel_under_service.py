@@ -1,0 +1,75 @@
+"""A panel, its bank or its policy is edited, damaged or removed while a service runs on it.
+
+The service keeps answering for what it loaded, with every method: never for the new labels with one method
+and for the old ones with another, and never with a failure.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.errors import BadInput
+from simdx.service.app import create_app
+from simdx.service.config import ServiceConfig
+from tests.faults.world import WORDS
+
+
+def edit_labels(world: Path) -> None:
+    path = world / "with-bank.yaml"
+    path.write_text(path.read_text().replace("name: river", "name: brook"))
+    rows = world / "rows.jsonl"
+    rows.write_text(rows.read_text().replace('"river"', '"brook"'))
+
+
+def damage_bank(world: Path) -> None:
+    (world / "rows.jsonl").write_bytes(b'{"label": "apple", "te')
+
+
+def break_panel(world: Path) -> None:
+    (world / "with-bank.yaml").write_text("labels: [")
+
+
+def add_wrong_policy(world: Path) -> None:
+    (world / "policy.yaml").write_text("thresholds: {confident: 7}")
+
+
+def remove_all(world: Path) -> None:
+    shutil.rmtree(world)
+
+
+@pytest.mark.parametrize("change", [edit_labels, damage_bank, break_panel, add_wrong_policy, remove_all])
+def test_the_service_keeps_what_it_loaded(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+) -> None:
+    monkeypatch.setenv("SIMDX_HOME", str(tmp_path / "home"))
+    service = tmp_path / "service"
+    config = ServiceConfig(
+        panels={str(world / "with-bank.yaml"): None}, audit_url=f"sqlite:///{service}/audit.sqlite3",
+        audit_key=service / "audit.key",
+    )  # fmt: skip
+    with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
+
+        def ask(method: str) -> dict[str, object]:
+            body = {"panel": "toy", "text": "red sweet fruit", "method": method}
+            reply = client.post("/v1/classify", json=body)
+            assert reply.status_code == 200, reply.text
+            return dict(reply.json())
+
+        before = ask("auto")
+        change(world)
+        after = ask("auto")
+        assert after["posterior"] == before["posterior"]
+        for method in ("m-smc", "d-smc"):  # fitted now, for the first time
+            answer = ask(method)
+            assert list(answer["posterior"]) == list(WORDS)  # type: ignore[call-overload]
+            assert answer["provenance"]["bank"] == before["provenance"]["bank"]  # type: ignore[index]
+        assert client.get("/v1/panels").json()
+    if change in (damage_bank, break_panel, remove_all):
+        with pytest.raises(BadInput) as refused:  # a new start says what is wrong, in one line
+            create_app(config)
+        assert "\n" not in str(refused.value)

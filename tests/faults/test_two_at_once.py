@@ -1,0 +1,156 @@
+"""Two processes on one store at the same moment: neither loses what the other wrote, or one is refused.
+
+Both wait at a gate until the other is there too, so that they meet in every run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simdx.amortised.network import load
+from simdx.bank.files import problems_of
+from simdx.disk import write_atomically
+from simdx.errors import BadInput
+from simdx.experiments.runner import LOCK_FILE
+from simdx.review import read_scores
+from simdx.service.audit import AuditKey, open_store
+from simdx.service.auth import TokenFile
+from tests.faults.shim import ROOT
+from tests.faults.workloads import EXPERIMENT, WORKLOADS, Import
+from tests.faults.world import write_world
+
+# Each of two processes: load everything, wait for the other, work, and tell how it ended in one JSON line.
+SCRIPT = """
+import json, os, sys, time
+from pathlib import Path
+me, folder = int(sys.argv[1]), Path(sys.argv[2])
+os.environ["SIMDX_HOME"] = str(folder / "home")
+from simdx.errors import SimdxError
+{imports}
+(folder / f"ready-{{me}}").touch()
+while not (folder / f"ready-{{1 - me}}").exists():
+    time.sleep(0.001)
+told = []
+try:
+{work}
+except SimdxError as error:
+    told.append("refused: " + str(error))
+print(json.dumps(told))
+"""
+
+
+def both(folder: Path, imports: str, work: str) -> list[list[str]]:
+    script = SCRIPT.format(imports=imports, work="\n".join(f"    {line}" for line in work.splitlines()))
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(me), str(folder)], cwd=ROOT, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )
+        for me in (0, 1)
+    ]  # fmt: skip
+    out = []
+    for process in started:
+        said, problems = process.communicate()
+        assert process.returncode == 0, problems[-2000:]
+        out.append(json.loads(said.splitlines()[-1]))
+    return out
+
+
+def test_tokens_and_the_audit_log(tmp_path: Path) -> None:
+    """Both start on nothing: one key, one chain, every record and every token."""
+    work = """\
+key = AuditKey.from_file(folder / "audit.key", create=True)
+store = open_store(f"sqlite:///{folder}/audit.sqlite3", key)
+tokens = TokenFile(folder / "tokens.json")
+for i in range(15):
+    store.append([Entry(f"{me}.{i}", "answer", "me", "toy", answer={"label": "apple"})])
+    tokens.new(f"of {me} number {i}", ("classify",))
+    if i % 3 == 0:
+        tokens.revoke(f"of {me} number {i}")
+told.append(key.id)"""
+    imports = """\
+from simdx.service.audit import AuditKey, Entry, open_store
+from simdx.service.auth import TokenFile"""
+    first, second = both(tmp_path, imports, work)
+    assert first == second
+    store = open_store(f"sqlite:///{tmp_path}/audit.sqlite3", AuditKey.from_file(tmp_path / "audit.key"))
+    verdict = store.verify()
+    assert (verdict.ok, verdict.records) == (True, 30)
+    assert {record.id for record in store.records()} == {f"{me}.{i}" for me in (0, 1) for i in range(15)}
+    tokens = TokenFile(tmp_path / "tokens.json").list()
+    assert len(tokens) == 30
+    assert sum(token.revoked is not None for token in tokens) == 10
+
+
+def test_a_bank_an_experiment_a_review_a_network_and_a_cache(tmp_path: Path) -> None:
+    """A second builder or runner is refused or comes too late to matter; the rest is whole."""
+    write_world(tmp_path)
+    (tmp_path / "experiment.yaml").write_text(EXPERIMENT)
+    Import().prepare(tmp_path / "reviewed")
+    (tmp_path / "reviewed" / "cases.jsonl.review.jsonl").unlink()
+    work = """\
+save(toy_network(me), folder / "network")
+for part in ("anna", "ben")[me : me + 1]:
+    Import()._import(folder / "reviewed", part)
+for i in range(20):
+    save_arrays(folder / "cache.safetensors", {"vectors": np.full((40, 40), float(me))})
+    told += [] if load_arrays(folder / "cache.safetensors") else ["a cache that is not whole"]
+for name in ("bank", "experiment"):
+    try:
+        WORKLOADS[name].run(folder / name)
+    except SimdxError as error:
+        told.append("refused: " + str(error))"""
+    imports = """\
+import numpy as np
+import simdx.experiments.runner, simdx.bank.builder
+from simdx.amortised.network import save
+from simdx.disk import load_arrays, save_arrays
+from tests.faults.networks import toy_network
+from tests.faults.workloads import WORKLOADS, Import"""
+    for name in ("bank", "experiment"):
+        WORKLOADS[name].prepare(tmp_path / name)
+    told = [line for lines in both(tmp_path, imports, work) for line in lines]
+    assert all(line.startswith("refused: another ") for line in told), told
+    assert load(tmp_path / "network").card.settings["seed"] in (0, 1)
+    scores = read_scores(tmp_path / "reviewed" / "cases.jsonl.review.jsonl")
+    assert {score.reviewer for score in scores} == {"anna", "ben"}
+    assert list(problems_of(tmp_path / "bank" / "out")) == []
+    rows = json.loads((tmp_path / "experiment" / "out" / "summary.json").read_text())["rows"]
+    assert [row["status"] for row in rows] == ["done", "done"]
+    left = [p for p in tmp_path.rglob(".*-????????") if p.is_file()]
+    assert left == []
+
+
+def test_a_second_run_of_an_experiment_is_refused(world: Path) -> None:
+    from filelock import FileLock
+
+    from simdx.experiments.config import read_config
+    from simdx.experiments.runner import run_experiment
+
+    (world / "experiment.yaml").write_text(EXPERIMENT)
+    (world / "out").mkdir()
+    with FileLock(world / "out" / LOCK_FILE), pytest.raises(BadInput, match="another run is under way"):
+        run_experiment(read_config(world / "experiment.yaml"), world / "out", base=world)
+
+
+def test_a_living_writers_scratch_file_is_left_alone(tmp_path: Path) -> None:
+    """A second writer removes what a dead one left, and nothing that is held."""
+    import fcntl
+
+    target = tmp_path / "file.json"
+    dead, living = tmp_path / ".file.json-aaaaaaaa", tmp_path / ".file.json-bbbbbbbb"
+    other = tmp_path / ".file.json-not-ours-at-all"
+    for path in (dead, living, other):
+        path.write_text("half")
+    with living.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        write_atomically(target, "whole")
+    assert target.read_text() == "whole"
+    assert not dead.exists()
+    assert living.exists()
+    assert other.exists()
