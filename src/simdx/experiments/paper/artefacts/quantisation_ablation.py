@@ -71,7 +71,7 @@ def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any
     label = context.labels(panel)
     asked = {}
     for one in context.asked(panel):
-        if one.simulator in (plain, other):
+        if one.model in (plain, other):
             asked[one.name] = context.evaluate(one.probabilities, label[one.positions], _key(one))
     return {
         "panel": panel,
