@@ -352,6 +352,46 @@ class Replies(Workload):
         return [store.get(f"key {i}").prompt_tokens for i in range(4)]  # type: ignore[union-attr]
 
 
+class Pull(Workload):
+    """Fetching weights into the cache folder over damaged ones, from a mirror that is a file on this disk."""
+
+    CONTENT = b"weights" * 4_000
+
+    def prepare(self, folder: Path) -> None:
+        super().prepare(folder)
+        (folder / "models" / "toy").mkdir(parents=True)
+        (folder / "models" / "toy" / "toy.bin").write_bytes(b"damaged")
+
+    def run(self, folder: Path) -> Any:
+        from unittest.mock import patch
+
+        from simdx.models import fetch
+
+        def copied(weights: Any, staged: Path, *_: Any) -> None:
+            (staged / "toy.bin").write_bytes(self.CONTENT)
+
+        with (
+            patch.object(fetch, "describe", lambda name: self._weights()),
+            patch.object(fetch, "folder_of", lambda weights: folder / "models" / "toy"),
+            patch.object(fetch, "_from_hub", copied),
+        ):
+            fetch.pull("toy")
+
+    def _weights(self) -> Any:
+        from simdx.models.registry import Weights
+
+        digest = hashlib.sha256(self.CONTENT).hexdigest()
+        return Weights("toy", "generator", "a file", "none", 1, {"toy.bin": digest})
+
+    def look(self, folder: Path, before: Any) -> list[str]:
+        path = folder / "models" / "toy" / "toy.bin"
+        whole = not path.exists() or path.read_bytes() in (b"damaged", self.CONTENT)
+        return [] if whole else ["half of the weights are visible"]
+
+    def state(self, folder: Path) -> Any:
+        return sorted(p.name for p in (folder / "models").rglob("*") if p.suffix != ".lock")
+
+
 # --------------------------------------------------------------------------- reviews, policies, caches
 
 
@@ -440,6 +480,7 @@ WORKLOADS: dict[str, Workload] = {
     "evaluate": Evaluate("evaluate", "--panel", "@/with-bank.yaml", "--data", "@/cases.jsonl", "--out",
                          "@/out"),
     "replies": Replies(),
+    "models": Pull(),
     "review-make": Workload("review", "make", "--data", "@/cases.jsonl", "--out", "@/out"),
     "review-import": Import(shows=("cases.jsonl.review.jsonl",)),
     "policy": Workload("policy", "tune", "--panel", "@/with-bank.yaml", "--out", "@/policy.yaml",

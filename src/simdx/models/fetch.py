@@ -17,11 +17,13 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from simdx.disk import CannotWrite, make_folder
 from simdx.errors import RunFailed
 from simdx.models.registry import Weights, describe
 from simdx.models.verify import folder_of, verify, verify_or_explain
 
 Report = Callable[[str], None]
+_RANDOM = 8  # characters `tempfile` adds to a prefix
 
 
 def locate(name: str, *, download: bool = True, report: Report = lambda _: None) -> Path:
@@ -40,17 +42,30 @@ def pull(name: str, *, report: Report = lambda _: None) -> Path:
     folder = folder_of(weights)
     if weights.package is not None:
         return verify(weights, folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(str(folder) + ".lock"):
-        if folder.exists() and verify_or_explain(weights, folder) is None:
-            report(f"{name}: already there and verified")
-            return folder
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as scratch:
-            staged = _from_first_source(weights, Path(scratch), report)
-            if folder.exists():
-                shutil.rmtree(folder)
-            staged.rename(folder)
-    report(f"{name}: verified")
+    make_folder(folder.parent)
+    try:
+        with FileLock(str(folder) + ".lock"):
+            return _pull_alone(weights, folder, report)
+    except OSError as error:
+        raise CannotWrite(
+            f"'{folder}' cannot be written: {error.strerror or type(error).__name__}; mend that and run "
+            f"'simdx models pull {name}' again"
+        ) from None
+
+
+def _pull_alone(weights: Weights, folder: Path, report: Report) -> Path:
+    prefix = f".{weights.name}-"
+    for left in folder.parent.glob(prefix + "?" * _RANDOM):  # of a pull that was killed; ours is the lock
+        shutil.rmtree(left, ignore_errors=True)
+    if folder.exists() and verify_or_explain(weights, folder) is None:
+        report(f"{weights.name}: already there and verified")
+        return folder
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as scratch:
+        staged = _from_first_source(weights, Path(scratch), report)
+        if folder.exists():
+            shutil.rmtree(folder)
+        staged.rename(folder)
+    report(f"{weights.name}: verified")
     return folder
 
 

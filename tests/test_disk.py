@@ -1,0 +1,96 @@
+"""Files that are whole or not there, folders made in one go, and seals."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.disk import (
+    UNFINISHED,
+    CannotWrite,
+    create_once,
+    filling,
+    load_arrays,
+    refuse_occupied,
+    replacing,
+    save_arrays,
+    seal_holds,
+    sealed,
+    write_atomically,
+)
+from simdx.errors import BadInput
+
+
+def test_a_file_is_replaced_whole_with_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    write_atomically(path, "nëw", 0o600)
+    assert path.read_text("utf-8") == "nëw"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    with pytest.raises(ZeroDivisionError), replacing(path) as file:
+        assert file.write(b"half") // 0
+    with pytest.raises(CannotWrite, match=r"file' cannot be written: No space"), replacing(path) as file:
+        raise OSError(28, os.strerror(28))
+    with pytest.raises(CannotWrite, match="No such file"):
+        write_atomically(tmp_path / "absent" / "file", "x")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_only_the_first_creates(tmp_path: Path) -> None:
+    assert create_once(tmp_path / "key", "first")
+    assert not create_once(tmp_path / "key", "second")
+    assert (tmp_path / "key").read_text() == "first"
+    assert os.listdir(tmp_path) == ["key"]
+
+
+def test_a_folder_of_someone_else_is_refused_and_an_unfinished_one_of_ours_is_not(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "bank.jsonl").write_text("mine")
+    with pytest.raises(BadInput, match="not empty"):
+        refuse_occupied(theirs)
+    ours = tmp_path / "ours"
+    with pytest.raises(ZeroDivisionError), filling(ours, "bank.jsonl"):
+        assert (ours / "bank.jsonl").write_text("half") // 0
+    assert (ours / UNFINISHED).exists()
+    refuse_occupied(ours)
+    with filling(ours, "bank.jsonl"):
+        assert not (ours / "bank.jsonl").exists()  # what the first attempt left is gone
+        (ours / "bank.jsonl").write_text("whole")
+    assert os.listdir(ours) == ["bank.jsonl"]
+    with pytest.raises(BadInput, match="not empty"):
+        refuse_occupied(ours)
+
+
+def test_seals_are_over_all_but_themselves() -> None:
+    record = sealed({"a": 1, "b": [0.1, None], "ü": "ß"})
+    assert seal_holds(record)
+    assert seal_holds(dict(reversed(record.items())))
+    assert sealed(record) == record
+    assert not seal_holds({**record, "a": 2})
+    assert not seal_holds({**record, "c": 0})
+
+
+def test_arrays_come_back_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "arrays.safetensors"
+    arrays = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "y": np.zeros(0)}
+    save_arrays(path, arrays)
+    back = load_arrays(path)
+    assert back is not None
+    assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
+    assert load_arrays(tmp_path / "absent") is None
+    from safetensors.numpy import save_file
+
+    save_file(arrays, path)  # whole, but nobody vouches for it
+    assert load_arrays(path) is None
