@@ -15,7 +15,7 @@ from simdx.datasets import Dataset, load_oral
 from simdx.errors import BadInput
 from simdx.evaluate import evaluate
 from simdx.metrics import HEADLINE, headline_values
-from simdx.types import Case
+from simdx.types import Case, entropy_bits
 
 CONTRACT = {
     "n", "k", "method", "engine", "embedder", "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits",
@@ -45,6 +45,11 @@ def test_the_record_has_every_key_of_the_contract(result):
     assert set(record) >= CONTRACT
     assert set(record["ci"]) == set(HEADLINE)
     assert set(record["ood"]) >= {"n", "score", "auroc", "entropy_bits", "by"}
+    found, arrays = record["ood"], result.arrays
+    assert found["entropy_share"] == pytest.approx(found["entropy_bits"] / np.log2(record["k"]))
+    rise = entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])
+    assert found["in_class_rise_bits"] == pytest.approx(rise.mean())
+    assert rise.mean() > 0
     assert set(record["ood"]["by"]) == {"near", "far"}
     assert record["ood"]["by"]["near"].keys() >= {"n", "auroc"}
     female = record["groups"]["sex"]["female"]

@@ -274,11 +274,17 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays) -> dict[str, Any]:
     kind = next((name for name in ("distance", "topic") if name in known), None)
     kinds = None if kind is None else _group_names(ood.field(kind))
     found = out_of_class(*usable[score], kinds)
+    k = outside["posterior"].shape[1]
     return {
         "n": found.n,
         "score": score,
         "auroc": found.auroc.value,
         "entropy_bits": float(entropy_bits(outside["posterior"]).mean()),
+        # What answering "none of these" is meant to do, and what it costs the cases that are of the panel.
+        "entropy_share": float(entropy_bits(outside["posterior"]).mean() / np.log2(k)) if k > 1 else None,
+        "in_class_rise_bits": float(
+            (entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])).mean()
+        ),
         "by": {value: {"n": n, "auroc": v.value} for value, (n, v) in found.by.items()},
         "scores": {name: out_of_class(a, b).auroc.value for name, (a, b) in usable.items()},
     }

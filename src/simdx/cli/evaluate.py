@@ -142,6 +142,12 @@ def _print(record: dict[str, Any]) -> None:
         found = record["ood"]
         shown = "undefined" if found["auroc"] is None else f"{found['auroc']:.3f}"
         console.print(f"out of class: {found['n']} cases, AUROC {shown} by {found['score']}")
+        share = found["entropy_share"]
+        console.print(
+            f"their answers: mean entropy {found['entropy_bits']:.2f} bits"
+            + ("" if share is None else f", {100 * share:.0f} % of the most")
+            + f"; saying so costs in-class answers {found['in_class_rise_bits']:.2f} bits"
+        )
     for field, groups in record["groups"].items():
         parts = Table(field, "n", "accuracy", "ece", "", box=None)
         for value, g in groups.items():

@@ -194,7 +194,8 @@ def _ood(found: Mapping[str, Any] | None) -> str:
     kinds = [(kind, str(v["n"]), _number(v["auroc"])) for kind, v in found["by"].items()]
     return (
         f"<h2>Out of class</h2><p>{found['n']} cases of no label of the panel, mean entropy "
-        f"{found['entropy_bits']:.2f} bits; detected by {escape(found['score'])}.</p>"
+        f"{found['entropy_bits']:.2f} bits; detected by {escape(found['score'])}. Being drawn towards the "
+        f"prior adds {found['in_class_rise_bits']:.2f} bits to the answers of the panel's own cases.</p>"
         + table(("score", "AUROC"), rows)
         + (table(("kind", "cases", "AUROC"), kinds) if kinds else "")
     )
