@@ -123,7 +123,7 @@ class AskingMethod:
         stored = sum(reply is not None for row in replies for reply in row)
         missing = [[j for j, reply in enumerate(row) if reply is None] for row in replies]
         todo = [[asked[i][j].request for j in row] for i, row in enumerate(missing)]
-        done, total, in_a_row = stored, stored + sum(map(len, todo)), 0
+        done, total, in_a_row, answered = stored, stored + sum(map(len, todo)), 0, 0
         if progress is not None:
             progress(done, total)
         for case, turn, completion in in_turns(self.simulator, todo):
@@ -133,11 +133,15 @@ class AskingMethod:
             if completion.ok:
                 self.store.keep(keys[case][j], reply)
             in_a_row = 0 if completion.ok else in_a_row + 1
+            answered += completion.ok
             if in_a_row >= GIVE_UP_AFTER:
                 raise RunFailed(f"{in_a_row} requests in a row failed, the last with: {completion.error}")
             done += 1
             if progress is not None:
                 progress(done, total)
+        if in_a_row and not answered and not stored:
+            # Nobody said anything: the prior would pass for an answer.
+            raise RunFailed(f"none of {in_a_row} requests was answered, the last with: {completion.error}")
         whole = tuple(tuple(reply or _UNASKED for reply in row) for row in replies)
         return Interview(whole, len(self.panel.names), stored)
 
