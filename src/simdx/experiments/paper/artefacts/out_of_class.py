@@ -282,8 +282,9 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
             top = max(known, key=lambda row: row["auroc"])
             line += (
                 f". Entropy of a model asked tells out-of-class cases from the others with AUROC "
-                f"{number(top['auroc'], top['auroc_ci'], 2)} at best ({top['method']}): a model unsure of "
-                "everything is unsure of these too"
+                f"{number(top['auroc'], top['auroc_ci'], 2)} at best ({top['method']}), "
+                + ("above" if top["auroc"] > (m["auroc"] or 0) else "not above")
+                + " M-SMC's"
             )
         said.append(line + ".")
     return said
