@@ -13,7 +13,7 @@ from typing import Any
 from simdx.abc.second_order import concentration_cap
 from simdx.experiments.paper.artefact import Finding, Table
 from simdx.experiments.paper.asked import PAPER_ASKING
-from simdx.experiments.paper.compare import placed, ranged, theirs
+from simdx.experiments.paper.compare import agreement, placed, ranged, theirs
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.lineup import (
     ABI,
@@ -133,6 +133,18 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
         "M-SMC "
         f"{_time(m['inference_seconds'])}: D-SMC costs {ratio:.0f} times ABI (the paper's two: {beside})."
     )
+    for one in context.asked(panel):
+        if one.method != "fidelity":
+            continue
+        y = context.labels(panel)[one.positions]
+        same = context.probabilities(spec_of(D_SMC, panel))[one.positions]
+        ours, asked = (float((p.argmax(axis=1) == y).mean()) for p in (same, one.probabilities))
+        paper = [theirs(ARTEFACT, "accuracy", panel, name) for name in (D_SMC, "EF")]
+        beside = " and ".join(f"{q.value:.3f}" for q in paper if q is not None)
+        said.append(
+            f"{panel}: D-SMC is right in {ours:.3f}, {one.name} in {asked:.3f} of the same {len(y)} cases, "
+            f"{agreement(ours >= asked)} ({beside})."
+        )
     if not any(row["method"] == "EF" for row in rows):
         said.append(f"{panel}: no record of elicited fidelity is at hand, so its row is missing.")
     return said

@@ -126,11 +126,13 @@ def _verdicts(panel: str, blocks: list[dict[str, Any]]) -> list[str]:
                 )
         if "ML" in rows:
             ml, m = rows["ML + TS"]["scores"], rows[M_SMC]["scores"]
-            paper = [quote(ARTEFACT, "accuracy", data="oral", method=name) for name in (M_SMC, "ML + TS")]
-            beside = " against ".join(f"{q.value:.3f}" for q in paper if q is not None)
+            data = data_of_panel(panel)
+            paper = [quote(ARTEFACT, "accuracy", data=data, method=name) for name in (M_SMC, "ML + TS")]
+            figures = [f"{q.value:.3f}" for q in paper if q is not None]
+            beside = f"; the paper: {' against '.join(figures)}" if figures else ""
             better = "more" if m["accuracy"] > ml["accuracy"] else "not more"
             said.append(
                 f"{panel}, {block['title']}: M-SMC without labels is {better} accurate than scaled logits "
-                f"({m['accuracy']:.3f} against {ml['accuracy']:.3f}; the paper on OLB-300: {beside})."
+                f"({m['accuracy']:.3f} against {ml['accuracy']:.3f}{beside})."
             )
     return said

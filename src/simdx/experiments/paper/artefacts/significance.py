@@ -173,15 +173,16 @@ def _verdicts(panel: str, found: list[Row], fits: dict[str, MixedFit]) -> list[s
             said.append(f"{panel}: no record of {title} is at hand.")
             continue
         better = sum((r[2]["ece"].low or 0) > 0 for r in chosen)
-        worse = [r[0] for r in chosen if r[2]["ece"].high is not None and r[2]["ece"].high < 0]
+        # A low ECE is cheap for whoever answers at chance with even odds: the accuracy stands beside it.
+        worse = [
+            f"{name.split(' − ')[0]} (accuracy {row['accuracy'].difference or 0:+.2f})"
+            for name, _, row in chosen
+            if row["ece"].high is not None and row["ece"].high < 0
+        ]
         said.append(
             f"{panel}: M-SMC's ECE is lower than that of {title} beyond doubt in "
             f"{counted(better, len(chosen), 'comparisons')}"
-            + (
-                f", and higher beyond doubt against {', '.join(name.split(' − ')[0] for name in worse)}"
-                if worse
-                else ""
-            )
+            + (f", and higher beyond doubt against {', '.join(worse)}" if worse else "")
             + (" (the paper: 24 of 24 on MultiCaRe)." if title == "asking" else ".")
         )
     for name, fit in fits.items():
