@@ -18,11 +18,12 @@ from simdx.experiments.config import read_config
 from simdx.experiments.records import read_records
 from simdx.experiments.runner import run_experiment
 from simdx.service import auth
+from simdx.service.app import create_app
 from simdx.service.audit import AuditKey, Entry, open_store, record, store
 from simdx.service.auth import TokenFile
+from simdx.service.config import ServiceConfig
 from simdx.simulators.retry import Passing, RetryPolicy, asked_wait
 from tests.faults.workloads import EXPERIMENT
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
 
 NOW = datetime.now(UTC)
 PAST, FUTURE = datetime(1970, 1, 2, tzinfo=UTC), datetime(2099, 6, 1, tzinfo=UTC)
@@ -117,11 +118,15 @@ def test_retries_are_bounded_whatever_the_clock_says(clock: Set) -> None:
     assert len(tries) == 5
 
 
-def test_the_service_answers_and_records_through_a_jump(tmp_path: Path, clock: Set) -> None:
-    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+def test_the_service_answers_and_records_through_a_jump(world: Path, tmp_path: Path, clock: Set) -> None:
+    config = ServiceConfig(
+        panels={str(world / "with-bank.yaml"): None}, audit_url=f"sqlite:///{tmp_path}/audit.sqlite3",
+        audit_key=tmp_path / "audit.key",
+    )  # fmt: skip
+    with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
         for moment in (NOW, FUTURE, PAST, NOW):
             clock(moment)
-            reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
+            reply = client.post("/v1/classify", json={"panel": "toy", "text": "red sweet fruit"})
             assert reply.status_code == 200, reply.text
         log = client.get("/v1/audit").json()
     assert len(log["records"]) == 4

@@ -42,7 +42,10 @@ def remove_all(world: Path) -> None:
     shutil.rmtree(world)
 
 
-@pytest.mark.parametrize("change", [edit_labels, damage_bank, break_panel, add_wrong_policy, remove_all])
+SLOW = [pytest.param(c, marks=pytest.mark.slow) for c in (damage_bank, break_panel, add_wrong_policy)]
+
+
+@pytest.mark.parametrize("change", [edit_labels, remove_all, *SLOW])
 def test_the_service_keeps_what_it_loaded(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
 ) -> None:

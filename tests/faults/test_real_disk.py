@@ -68,6 +68,7 @@ cp {tmp_path}/disk/bank/answers.jsonl {tmp_path}/all.jsonl
     assert (tmp_path / "all.jsonl").read_bytes().startswith(whole)  # nothing that was paid for is asked again
 
 
+@pytest.mark.slow
 def test_a_read_only_disk_is_one_line_and_no_change(tmp_path: Path) -> None:
     write_world(tmp_path)
     jobs = (
