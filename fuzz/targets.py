@@ -126,8 +126,11 @@ def policy(folder: Path) -> Target:
     return one
 
 
-def http(folder: Path) -> Target:
-    """A request to the service in this process; the first byte chooses the address, the rest is the body."""
+def http(folder: Path, registry: Any = None) -> Target:
+    """A request to the service in this process; the first byte chooses the address, the rest is the body.
+
+    A registry of panels loaded before can be given.
+    """
     from simdx.service.app import create_app
     from simdx.service.config import Limits, ServiceConfig
 
@@ -139,7 +142,8 @@ def http(folder: Path) -> Target:
             token_file=folder / "tokens.json",
             # An instrumented answer is slow, and "try again later" would hide what the body leads to.
             limits=Limits(seconds=600.0),
-        )
+        ),
+        registry,
     )
     loop = asyncio.new_event_loop()
     logging.getLogger("simdx").setLevel(logging.ERROR)

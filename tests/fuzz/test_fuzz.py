@@ -13,11 +13,13 @@ import pytest
 from fuzz import run
 from fuzz.targets import TARGETS
 from tests.conftest import ROOT
+from tests.service.conftest import _registry
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_seed_is_taken(name: str, tmp_path: Path) -> None:
-    target = TARGETS[name](tmp_path)
+    loaded = {"registry": _registry()} if name == "http" else {}
+    target = TARGETS[name](tmp_path, **loaded)
     seeds = sorted((ROOT / "fuzz" / "corpus" / name).iterdir())
     assert len(seeds) >= 4
     for seed in seeds:
