@@ -230,7 +230,8 @@ def background(classifier: Classifier, out: Path) -> None:
     for (label, values), colour in zip(groups.items(), ("#0072b2", "#e69f00", "#d55e00"), strict=True):
         share = np.arange(1, len(values) + 1) / len(values)
         ax.step(np.sort(values), share, where="post", c=colour, label=f"{label} ({len(values)})")
-    ax.set(xlabel="probability of none of these", ylabel="share of cases at or below", ylim=(0, 1.02))
+    ax.set(xlabel="probability of none of these", ylabel="share of cases at or below")
+    ax.set(xlim=(-0.02, 1.02), ylim=(0, 1.02))
     ax.legend(frameon=False, fontsize=8, loc="lower right")
     _save(figure, out / "background.svg", "The background hypothesis takes the cases that belong to no label")
 
