@@ -6,6 +6,7 @@ A reader may accept or refuse such input. It may not do anything else: the one e
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,15 @@ from hypothesis import strategies as st
 from simdx.errors import BadInput
 
 # Files under a fixture's folder are overwritten by every example, which is what we want.
+EXAMPLES = int(os.environ.get("SIMDX_EXAMPLES", "25"))  # raise it to look longer
 bounded = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=max(EXAMPLES // 3, 1),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 SAMPLES = (
     "قرحة على جانب اللسان منذ ثلاثة أشهر",  # Arabic, right to left

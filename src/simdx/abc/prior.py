@@ -15,6 +15,7 @@ import numpy as np
 from simdx.errors import BadInput
 from simdx.types import Float
 
+LARGEST = 1e100  # of any one number: a sum of thousands of them must not overflow
 SUM_SLACK = 1e-3  # how far fully named probabilities may be from one: two or three decimals, typed by hand
 
 
@@ -27,7 +28,7 @@ class Prior:
 
     def __post_init__(self) -> None:
         p = np.asarray(self.probabilities, dtype=float)
-        if p.ndim != 1 or p.size == 0 or not np.all(np.isfinite(p)) or np.any(p < 0) or p.sum() <= 0:
+        if p.ndim != 1 or p.size == 0 or not _usable(p) or p.sum() <= 0:
             raise BadInput("a prior must be a list of finite, non-negative numbers, not all of them zero")
         if abs(p.sum() - 1) > SUM_SLACK:
             raise BadInput(f"prior probabilities sum to {p.sum():g}; make them sum to 1")
@@ -116,15 +117,18 @@ def prior_rows(prior: Prior | Float, n_labels: int, n_cases: int) -> Float:
         rows = prior.probabilities[None, :]
     else:
         rows = np.atleast_2d(np.asarray(prior, dtype=float))
-        sums = rows.sum(axis=1, keepdims=True)
-        if rows.ndim != 2 or not np.all(np.isfinite(rows)) or np.any(rows < 0) or np.any(sums <= 0):
+        if rows.ndim != 2 or not _usable(rows) or np.any(rows.sum(axis=1) <= 0):
             raise BadInput("a prior must be finite, non-negative numbers, not all of them zero")
-        rows = rows / sums
+        rows = rows / rows.sum(axis=1, keepdims=True)
     if rows.shape[1] != n_labels:
         raise BadInput(f"the prior has {rows.shape[1]} labels and the bank has {n_labels}; they must match")
     if rows.shape[0] not in (1, n_cases):
         raise BadInput(f"there are {rows.shape[0]} priors for {n_cases} cases; give one, or one per case")
     return rows
+
+
+def _usable(values: Float) -> bool:
+    return bool(np.all((values >= 0) & (values <= LARGEST)))  # a NaN is neither
 
 
 def _check_names(labels: Sequence[str], mapping: Mapping[str, float]) -> None:
@@ -139,6 +143,6 @@ def _number(name: str, value: float, what: str) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not math.isfinite(number) or number < 0:
-        raise BadInput(f"the {what} of '{name}' is {value}; give a finite number of at least 0")
+    if not 0 <= number <= LARGEST:  # a NaN is not
+        raise BadInput(f"the {what} of '{name}' is {str(value)[:40]}; give a finite number of at least 0")
     return number

@@ -10,6 +10,7 @@ overlapping windows of the text, so even an open-ended repeat ends with its wind
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from re import _constants as codes  # type: ignore[attr-defined]
@@ -36,9 +37,11 @@ def pattern_problem(pattern: str) -> str | None:
     if len(pattern) > LONGEST_PATTERN:
         return f"is over {LONGEST_PATTERN} characters"
     try:
-        tree = parser.parse(pattern, re.IGNORECASE)
-        re.compile(pattern, re.IGNORECASE)
-    except (re.error, OverflowError, RecursionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # what is only warned of today will mean something else tomorrow
+            tree = parser.parse(pattern, re.IGNORECASE)
+            re.compile(pattern, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
         return f"is not a regular expression ({getattr(error, 'msg', 'malformed')})"
     ways, open_ended = 1, 0
     for kind, argument, depth in _walk(tree, 0):
