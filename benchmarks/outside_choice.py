@@ -1,4 +1,4 @@
-"""How the out-of-class probability was chosen, from simulated text alone.
+"""Would more signs than the background make a better out-of-class probability? Asked of simulated text.
 
     python benchmarks/outside_choice.py --out results/recipe_choice
 
@@ -38,14 +38,16 @@ from simdx.bank.files import jsonl_rows, read_bank
 from simdx.baselines.logistic import folds_by_label
 from simdx.embedders import embed_cached, get_embedder
 from simdx.methods.base import Observations
-from simdx.methods.comparison import Comparison
+from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.lexical import Lexicon
-from simdx.methods.outside import OFFSET, PRIOR_MASS, SIGNS, WEIGHTS, Complement, rarity
+from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE
 from simdx.methods.recipe import BANDWIDTH, pool
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
-from simdx.types import EmbeddedBank, entropy_bits
+from simdx.types import EmbeddedBank, Float, entropy_bits
 
+SIGNS = ("background", "entropy", "rarity")
+LEVEL = 0.05  # of typicality; above it a case is as usual as the simulations themselves
 TASKS = ("near", "unseen", "foreign")
 FOLDS = 5
 EVERY = 4  # of the foreign texts, one in so many
@@ -116,8 +118,42 @@ def pick(texts: Sequence[str], rows: np.ndarray) -> Texts:
     return tuple(texts[i] for i in rows)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Complement:
+    """The signs that a case belongs to no label.
+
+    background  how much better the background bank explains the case than the best label
+    entropy     bits of the posterior over the labels under an even prior
+    rarity      how far the case's typicality in the lexical space of the labels' simulations lies below its
+                level, on a log scale
+    """
+
+    comparison: Comparison  # the labels, and the background as one more
+    typicality: Typicality
+
+    @classmethod
+    def fit(cls, comparison: Comparison) -> Complement:
+        labelled = comparison.label_index < comparison.n_labels - 1
+        return cls(comparison, Typicality.fit(comparison.lexical.bank[labelled].astype(np.float32)))
+
+    def signs(self, observations: Observations, prior: Prior) -> Float:
+        """(N, 3) in the order of `SIGNS`."""
+        c = self.comparison
+        lexical, joint = c.observe(observations)
+        summary, kernel = c.summary(lexical), c.kernel(joint)
+        score = summary + KERNEL_SHARE * kernel
+        background = score[:, -1] - score[:, :-1].max(axis=1)
+        among = pool(summary[:, :-1], kernel[:, :-1], prior.probabilities)
+        return np.column_stack([background, entropy_bits(among), rarity(self.typicality.p_value(lexical))])
+
+
+def rarity(typicality: Float) -> Float:
+    """Zero down to the level, then the logarithm of how many times smaller the typicality is."""
+    return np.maximum(0.0, np.log(LEVEL / typicality))
+
+
 def complement(embedder: Embedded, texts: Texts, label: np.ndarray, background: Texts) -> Complement:
-    """The shipped hypothesis fitted to these simulations; absent labels leave no gap in the index."""
+    """The signs fitted to these simulations; absent labels leave no gap in the index."""
     _, index = np.unique(label, return_inverse=True)
     k = int(index.max()) + 1
     both = (*texts, *background)
@@ -335,7 +371,7 @@ def main() -> None:
         "fitted": {"signs": SIGNS, "weights": weights.tolist(), "offset": offset, "prior_mass": mass},
         "mean_in_class_rise_bits": {str(m): r for m, r in rise.items()},
         "entropies": {name: {str(m): found for m, found in p.items()} for name, p in pairs.items()},
-        "shipped": {"weights": WEIGHTS, "offset": OFFSET, "prior_mass": PRIOR_MASS},
+        "shipped": {"slope": SLOPE, "offset": OFFSET, "prior_mass": PRIOR_MASS},
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "outside.json").write_text(json.dumps(record, indent=1) + "\n")

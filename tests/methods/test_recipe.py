@@ -13,7 +13,7 @@ from simdx.embedders import get_embedder
 from simdx.methods import Material, Settings, fit_method
 from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.lexical import LEAST_TEXTS, LexicalSpace, Lexicon
-from simdx.methods.outside import LEVEL, Complement, fit_outside, rarity
+from simdx.methods.outside import fit_outside
 from simdx.types import Bank, Panel
 
 CASES = ("red sweet fruit from the orchard", "the boat on the water", "motor oil and a broken piston", "??")
@@ -105,45 +105,6 @@ def test_none_of_these(material: Material) -> None:
     assert np.all((q > 0) & (q < 1))
     assert q[3] > 0.5 > q[:3].max()
     assert fit_outside(replace(material, embedded=replace(material.embedded, background=None))) is None
-
-
-def test_rarity_begins_below_the_level() -> None:
-    assert np.array_equal(rarity(np.array([1.0, 2 * LEVEL, LEVEL])), [0, 0, 0])
-    assert np.allclose(rarity(LEVEL / np.array([2.0, 10.0])), np.log([2, 10]))
-
-
-def test_a_text_unlike_anything_simulated_is_rare(material: Material) -> None:
-    outside = fit_outside(material)
-    assert isinstance(outside, Complement)
-    prior = Prior.uniform(3)
-    rare = outside.signs(material.observe(("1234 ??", *material.bank.texts)), prior)[:, 2]
-    assert rare[0] > 0
-    assert rare[0] == rare.max()
-    assert np.mean(rare[1:] > 0) <= LEVEL
-
-
-def test_only_what_the_prior_rules_out_counts_for_none_of_these(material: Material) -> None:
-    outside = fit_outside(material)
-    assert outside is not None
-    seen = material.observe(CASES)
-    even = outside(seen, Prior.uniform(3))
-    assert np.array_equal(outside(seen, Prior(np.array([0.8, 0.1, 0.1]), 3.0)), even)
-    without = outside(seen, Prior(np.array([0.0, 0.5, 0.5]), 3.0))
-    assert without[0] > even[0]  # its label is gone
-
-
-def test_none_of_these_without_a_vocabulary(toy_panel: Panel) -> None:
-    """Too few texts for any gram to recur: the other signs answer, and rarity stays silent."""
-    tiny = Bank(
-        "toy", toy_panel.names, ("red fruit", "wet water", "hot oil"), np.arange(3),
-        background=("a book",), name="tiny",
-    )  # fmt: skip
-    material = Material.prepare(toy_panel, tiny, get_embedder("hashing"))
-    outside = fit_outside(material)
-    assert isinstance(outside, Complement)
-    signs = outside.signs(material.observe(CASES), Prior.uniform(3))
-    assert np.all(signs[:, 2] == 0)
-    assert np.isfinite(signs).all()
 
 
 def test_what_carried_an_answer_adds_up(toy_panel: Panel, material: Material) -> None:

@@ -7,9 +7,8 @@ ones; a user who knows the simulator to be poor may give more. Kernel, summary, 
 out-of-class hypothesis all take the weights; sharpness and bandwidth stay those of the shipped recipe.
 
 Unlabelled cases may replace the bank's mean as the centre of the cases' embeddings; that is off unless asked
-for. Real cases stay out of the bank: the vocabulary, the typicality shown beside an answer, the second-order
-answer, the alarm and the quoted evidence are the simulations' alone, and nothing of a real case is written to
-disk.
+for. Real cases stay out of the bank: the vocabulary, typicality, the second-order answer, the alarm and the
+quoted evidence are the simulations' alone, and nothing of a real case is written to disk.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import expit, logit
 
 from simdx.abc import exact
 from simdx.abc.prior import Prior
@@ -25,8 +25,8 @@ from simdx.abc.space import Space
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, RealCases, Settings
-from simdx.methods.comparison import BANDWIDTH, Comparison
-from simdx.methods.outside import Complement, Outside
+from simdx.methods.comparison import BANDWIDTH, KERNEL_SHARE, Comparison
+from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, Outside
 from simdx.methods.recipe import Recipe, pool
 from simdx.types import Case, EmbeddedBank, Float, Posterior, Trace, content_hash
 
@@ -144,4 +144,12 @@ def fit_outside_real(material: Material) -> Outside | None:
     background = material.embedded.background
     if background is None or len(background) == 0:
         return None
-    return Complement.fit(fit_comparison(material, background=True))
+    c = fit_comparison(material, background=True)
+
+    def outside(observations: Observations, prior: Prior) -> Float:
+        lexical, joint = c.observe(observations)
+        score = c.summary(lexical) + KERNEL_SHARE * c.kernel(joint)
+        best = score[:, :-1][:, prior.probabilities > 0].max(axis=1)
+        return expit(SLOPE * (score[:, -1] - best) + OFFSET + logit(PRIOR_MASS))
+
+    return outside
