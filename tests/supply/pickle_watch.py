@@ -50,7 +50,7 @@ def main(folder: Path) -> None:
             "--bank",
             bank,
             "--count",
-            "256",
+            "512",
             "--epochs",
             "1",
             "--out",
