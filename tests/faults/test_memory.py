@@ -1,19 +1,26 @@
 """Too little memory: a failure with one line, no half-written file, and the same command works with more.
 
 The limit is on the address space of a child. What runs out first (an array, a library that cannot be
-mapped, a thread that cannot be started) depends on the machine, so several limits are tried.
+mapped, a thread that cannot be started) depends on the machine, so several limits are tried. The linear
+algebra is warmed up before: without room for its native buffers OpenBLAS ends the process with a line of its
+own or waits for ever, which is out of our hands.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from simdx.errors import RunFailed
+from simdx.simulators.base import Completion, Request
+from simdx.simulators.stream import stream
 from tests.faults.shim import ROOT
 from tests.faults.world import write_world
 
@@ -23,20 +30,19 @@ import os, resource, sys
 import simdx.bank.builder, simdx.classifier, simdx.evaluate, simdx.cli.main as main
 from simdx.classifier import Classifier
 extra = int(sys.argv[1])
+Classifier(sys.argv[2], embedder="hashing").infer("red fruit")
 if extra >= 0:
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + extra, used + extra))
-main.run(sys.argv[2:])
+main.run(sys.argv[3:])
 """
 
 
-def run(extra: int, *args: str, home: Path) -> tuple[int, str, str]:
-    import os
-
-    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SIMDX_HOME": str(home)}
+def run(extra: int, *args: str, world: Path) -> tuple[int, str, str]:
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SIMDX_HOME": str(world / "home")}
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(extra), *args], cwd=ROOT, capture_output=True, text=True,
-        env={**os.environ, **threads},
+        [sys.executable, "-c", LIMITED, str(extra), f"{world}/with-bank.yaml", *args], cwd=ROOT,
+        capture_output=True, text=True, env={**os.environ, **threads},
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
@@ -52,7 +58,7 @@ def test_a_case_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "many.jsonl").write_text(cases)
     args = ("evaluate", "--panel", f"{tmp_path}/with-bank.yaml", "--data", f"{tmp_path}/many.jsonl", "--out",
             f"{tmp_path}/out")  # fmt: skip
-    code, out, err = run(8_000_000, *args, home=tmp_path / "home")
+    code, out, err = run(8_000_000, *args, world=tmp_path)
     lines = err.strip().splitlines()
     assert code == 1, (code, err[-500:])
     assert len(lines) == 1, err[-500:]
@@ -71,7 +77,7 @@ def test_a_build_and_an_answer_at_many_limits(tmp_path: Path, extra: int) -> Non
         "answer": ("classify", "red fruit", "--panel", f"{tmp_path}/with-bank.yaml", "--json"),
     }  # fmt: skip
     for name, args in jobs.items():
-        code, _, err = run(extra, *args, home=tmp_path / "home")
+        code, _, err = run(extra, *args, world=tmp_path)
         assert "Traceback" not in err, (name, err[-800:])
         if code != 0:
             assert code in (1, 2), (name, code, err[-300:])
@@ -80,4 +86,25 @@ def test_a_build_and_an_answer_at_many_limits(tmp_path: Path, extra: int) -> Non
             from simdx.bank.files import problems_of
 
             assert list(problems_of(tmp_path / "bank")) == []
-        assert run(-1, *args, home=tmp_path / "home")[0] == 0, name
+        assert run(-1, *args, world=tmp_path)[0] == 0, name
+
+
+@pytest.mark.parametrize("threads", [0, 1])
+def test_threads_that_cannot_be_started(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one worker the work of four is done; with none it is one clear failure, and never a wait."""
+    start, started = threading.Thread.start, []
+
+    def limited(self: threading.Thread) -> None:
+        if len(started) == threads:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    requests = [Request(f"number {i}") for i in range(6)]
+    answers = stream(requests, lambda request: Completion(request.prompt, "stop", 0, 0, 0.0), 4)
+    if threads:
+        assert sorted(position for position, _ in answers) == list(range(6))
+    else:
+        with pytest.raises(RunFailed, match="out of memory"):
+            list(answers)

@@ -74,8 +74,13 @@ def _root(
 def run(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `simdx` command."""
     args = _spread_repeated(list(sys.argv[1:] if argv is None else argv))
-    command = typer.main.get_command(app)
-    sys.exit(_guarded(lambda: command.main(args=args, prog_name="simdx", standalone_mode=False)))
+
+    def command() -> object:
+        # Made inside: with too little memory even this may fail, and must fail in one line.
+        made = typer.main.get_command(app)
+        return made.main(args=args, prog_name="simdx", standalone_mode=False)
+
+    sys.exit(_guarded(command))
 
 
 def _guarded(call: Callable[[], object]) -> int:
@@ -93,8 +98,10 @@ def _guarded(call: Callable[[], object]) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
     except MemoryError:
-        return _complain("out of memory: give a smaller bank, fewer texts at once, or more memory", 1)
+        return _complain(_NO_MEMORY, 1)
     except Exception as error:
+        if isinstance(error, ImportError) and _UNMAPPED.search(str(error)):
+            return _complain(_NO_MEMORY, 1)
         if hasattr(error, "format_message"):  # typer's own usage errors, whichever click it carries
             return _complain(f"{error.format_message()} (see --help)", 2)
         if type(error).__name__ == "Abort":
@@ -106,6 +113,11 @@ def _guarded(call: Callable[[], object]) -> int:
         return _complain(
             f"failed with {type(error).__name__}{detail} (set SIMDX_DEBUG=1 for the traceback)", 1
         )
+
+
+_NO_MEMORY = "out of memory: give a smaller bank, fewer texts at once, or more memory"
+# What the loader says of a library there is no room for.
+_UNMAPPED = re.compile("allocate memory|failed to map segment", re.IGNORECASE)
 
 
 def _complain(message: str, code: int) -> int:

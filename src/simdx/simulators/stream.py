@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 
+from simdx.errors import RunFailed
 from simdx.simulators.base import Completion, Request, failed
 
 Answer = Callable[[Request], Completion]
@@ -55,8 +56,16 @@ def stream(
                 under_way += 1
                 if len(workers) < min(under_way, concurrency):
                     # Daemons: a worker stuck in a dead server must not keep the process alive.
-                    workers.append(threading.Thread(target=work, daemon=True, name="simdx-simulator"))
-                    workers[-1].start()
+                    worker = threading.Thread(target=work, daemon=True, name="simdx-simulator")
+                    try:
+                        worker.start()
+                        workers.append(worker)
+                    except RuntimeError:  # no memory for another thread: fewer do the same work
+                        if not workers:
+                            raise RunFailed(
+                                "out of memory: no thread can be started to ask the simulator"
+                            ) from None
+                        concurrency = under_way
             if not under_way:
                 return
             finished = done.get()
