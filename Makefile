@@ -15,10 +15,12 @@ help:
 # The core install comes first and is all the demo needs; `setup` adds every extra to the same environment.
 $(VENV)/.core: pyproject.toml $(CONSTRAINTS)
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV); a first time takes a minute or some"
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e .
 	@touch $@
 
 $(VENV)/.full: $(VENV)/.core
+	@echo "installing every extra into $(VENV), torch among them; a first time takes some minutes"
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e '.[dev]'
 	@touch $@
 

@@ -33,7 +33,10 @@ class MissingExtra(BadInput):
     """A feature was asked for by name and its optional dependency is absent."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional dependency: pip install 'simdx[{extra}]'")
+        super().__init__(
+            f"{what} needs an optional dependency: pip install 'simdx[{extra}]' "
+            f"(in a clone: pip install -c requirements/constraints.txt -e '.[{extra}]')"
+        )
 
 
 class RunFailed(SimdxError):

@@ -66,3 +66,30 @@ def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:
     assert broken.code == 1
     assert len(broken.err.strip().splitlines()) == 1
     assert "does not hold" in cli("classify", "text", "--bank", out).complaint
+
+
+def test_a_bare_command_shows_its_help_in_lines(cli: Cli) -> None:
+    for args in ((), ("panel",)):
+        ran = cli(*args)
+        assert ran.code == 2
+        assert len(ran.err.splitlines()) > 5
+        assert "Usage: simdx" in ran.err
+
+
+def test_a_panel_that_is_not_about_illness(cli: Cli, tmp_path: Path) -> None:
+    general, clinical = tmp_path / "general.yaml", tmp_path / "clinical.yaml"
+    labels = ("--label", "delivery", "--label", "billing")
+    assert cli("panel", "new", general, "--register", "general", *labels).code == 0
+    assert cli("panel", "new", clinical, *labels).code == 0
+    assert "register: general" not in cli("panel", "check", general).out
+    assert "register: general" in cli("panel", "check", clinical).out
+    assert "register" in cli("panel", "new", tmp_path / "x.yaml", "--register", "support", *labels).complaint
+
+
+def test_a_misspelt_key_is_named_with_the_right_one(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("labls: [a, b]\n", encoding="utf-8")
+    for verb in ("check", "show"):
+        assert "'labls' is not a key: did you mean 'labels'?" in cli("panel", verb, path).complaint
+    path.write_text("labels:\n  - {name: a, alias: [c]}\n  - b\n", encoding="utf-8")
+    assert "did you mean 'aliases'?" in cli("panel", "show", path).complaint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +115,19 @@ def test_a_field_that_is_not_there_is_refused_with_those_that_are(tmp_path):
         data.field("age")
     with pytest.raises(BadInput, match="case 'a'"):
         data.label_index(["y"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("body,class\nhello,a\n", "only 'body', 'class': call one of them 'text'"),
+        ("text;label\nhello;a\n", "save the file with commas"),
+        ("the first case of a file that has no header,a\nhello,a\n", "the first line of a table must name"),
+    ],
+)
+def test_a_missing_column_is_named_with_those_there(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(BadInput, match=message) as refused:
+        read_cases(path)
+    assert "first case" not in str(refused.value)  # what may be a patient's text is never repeated

@@ -60,6 +60,8 @@ def classify(
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
         policy=policy, device=device, **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
+    if engine in ("live", "hybrid") and sys.stderr.isatty():
+        note("asking the language model anew for this case; --budget N sets how often at most")
     answer = classifier.infer(case, prior=chosen_prior, ask=ask)
     if html is not None:
         from simdx.bank.files import write_atomically

@@ -104,7 +104,9 @@ class _Bar:
         from rich.console import Console
         from rich.progress import Progress
 
-        self._progress = Progress(console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)
+        # Without a terminal there is nothing to redraw, and even the end of a bar prints an empty line.
+        self._progress = Progress(console=console, transient=True, disable=not console.is_terminal)
         self._task = self._progress.add_task("cases", total=total)
 
     def __enter__(self) -> _Bar:

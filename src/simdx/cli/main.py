@@ -102,6 +102,9 @@ def _guarded(call: Callable[[], object]) -> int:
     except Exception as error:
         if isinstance(error, ImportError) and _UNMAPPED.search(str(error)):
             return _complain(_NO_MEMORY, 1)
+        if type(error).__name__ == "NoArgsIsHelpError":  # a bare verb: its help, in lines as it was made
+            print(error, file=sys.stderr)
+            return 2
         if hasattr(error, "format_message"):  # typer's own usage errors, whichever click it carries
             return _complain(f"{error.format_message()} (see --help)", 2)
         if type(error).__name__ == "Abort":

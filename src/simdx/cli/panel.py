@@ -65,6 +65,13 @@ def new(
     label: Annotated[
         list[str] | None, typer.Option("--label", help="A label; give it at least twice.")
     ] = None,
+    register: Annotated[
+        str,
+        typer.Option(
+            help="The words of the texts: clinician | patient | case-report | plain | general; general for "
+            "texts that are not about illness."
+        ),
+    ] = "clinician",
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
@@ -73,12 +80,12 @@ def new(
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
     labels = label or ["first diagnosis", "second diagnosis"]
-    parse_panel({"labels": list(labels)}, where=path.name)
+    parse_panel({"labels": list(labels), "register": register}, where=path.name)
     if path.exists():
         raise BadInput(f"{path} exists already: choose another name, nothing was written")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
-    write_atomically(path, scaffold(path.stem, labels))
+    write_atomically(path, scaffold(path.stem, labels, register))
     print(f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'")
 
 
@@ -98,7 +105,11 @@ def check(
         print_json({"ok": not problems, "problems": problems, "advice": advice})
     if problems:
         raise BadInput(
-            f"panel {path}: " + "; ".join(p.removeprefix(f"panel {path.name}: ") for p in problems)
+            f"panel {path}: "
+            + "; ".join(
+                p.removeprefix(f"panel {path.name}: ").removeprefix(f"panel file {path.name} ")
+                for p in problems
+            )
         )
     if not json:
         print(f"{path}: fine")

@@ -54,7 +54,8 @@ class Dataset:
         """One attribute of every case, None where it is not stated; an unknown attribute is refused."""
         if not any(name in case.fields for case in self.cases):
             known = sorted({key for case in self.cases for key in case.fields})
-            raise BadInput(f"{self.name} has no field '{name}'; it has {', '.join(known) or 'none'}")
+            has = f"it has {', '.join(known)}" if known else "it has only texts, labels and ids"
+            raise BadInput(f"the data set '{self.name}' has no field '{name}'; {has}")
         return [case.fields.get(name) for case in self.cases]
 
     def subset(self, indices: Iterable[int], name: str | None = None) -> Dataset:

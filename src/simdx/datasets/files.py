@@ -64,7 +64,7 @@ def _case(
 ) -> Case:
     text = row.get(columns.text)
     if columns.text not in row:
-        raise BadInput(f"{where}: no column '{columns.text}' (name the text column to read another)")
+        raise BadInput(_no_column(where, "text", columns.text, row))
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"{where}: the text in '{columns.text}' is empty or not a string")
     if len(text) > 1_000_000:
@@ -80,7 +80,7 @@ def _case(
 
 def _label(row: Mapping[str, Any], columns: Columns, where: str, labels: Sequence[str] | None) -> str:
     if columns.label not in row:
-        raise BadInput(f"{where}: no column '{columns.label}' (name the label column to read another)")
+        raise BadInput(_no_column(where, "label", columns.label, row))
     value = row[columns.label]
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -90,6 +90,20 @@ def _label(row: Mapping[str, Any], columns: Columns, where: str, labels: Sequenc
     if labels is not None and value not in labels:
         raise BadInput(f"{where}: '{_short(value)}' is not a label of the panel ({', '.join(labels[:8])})")
     return value
+
+
+def _no_column(where: str, role: str, wanted: str, row: Mapping[str, Any]) -> str:
+    """The columns that are there are named: most often one of them is the one that was meant."""
+    # In a file without a header the first case stands where the names should: only what looks like a name is.
+    names = [str(name) for name in row if len(str(name)) <= 30 and len(str(name).split()) <= 2]
+    if len(names) < len(row) or not row:
+        return f"{where}: no column '{wanted}': the first line of a table must name its columns"
+    there = ", ".join(f"'{name}'" for name in names[:8])
+    commas = ""
+    if len(row) == 1 and any(mark in str(next(iter(row))) for mark in ";\t|"):
+        commas = "save the file with commas between its columns"
+    mend = f"call one of them '{wanted}', or say which with --{role}-column where the command takes it"
+    return f"{where}: no column '{wanted}', only {there}: {commas or mend}"
 
 
 def _short(value: str) -> str:

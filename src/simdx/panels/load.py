@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from simdx.errors import BadInput
-from simdx.panels.schema import PanelFile
+from simdx.panels.schema import LabelFile, PanelFile
 from simdx.types import Panel
 from simdx.yamlfile import read_mapping
 
@@ -66,10 +67,10 @@ def parse_panel(data: Any, where: str) -> PanelFile:
     try:
         return PanelFile.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(p) for p in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise BadInput(f"panel {where}: {place + ': ' if place else ''}{message}") from None
+        # A misspelt key also leaves the right one missing: the misspelling is what there is to mend.
+        found = error.errors()
+        first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+        raise BadInput(f"panel {where}: {_phrase(first)}") from None
 
 
 def problems_of(path: Path) -> list[str]:
@@ -79,13 +80,24 @@ def problems_of(path: Path) -> list[str]:
         PanelFile.model_validate(data)
         read_panel_file(path)
     except ValidationError as error:
-        return [
-            f"{'.'.join(str(p) for p in e['loc']) or 'panel'}: {e['msg'].removeprefix('Value error, ')}"
-            for e in error.errors()
-        ]
+        return [_phrase(e) for e in error.errors()]
     except BadInput as error:
         return [str(error)]
     return []
+
+
+def _phrase(problem: Any) -> str:
+    """One problem pydantic found, as a person would say it."""
+    place = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        inside = LabelFile if "labels" in problem["loc"] else PanelFile
+        known = [field.alias or name for name, field in inside.model_fields.items()]
+        near = get_close_matches(str(problem["loc"][-1]), known, n=1)
+        return f"'{place}' is not a key: " + (
+            f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
+        )
+    message = "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
 
 
 def advice_for(panel: Panel) -> list[str]:
@@ -98,6 +110,11 @@ def advice_for(panel: Panel) -> list[str]:
             )
         if not label.description:
             advice.append(f"'{label.name}' has no description: the simulator gets only its name")
+    if panel.register != "general" and not any(label.icd10 or label.snomed for label in panel.labels):
+        advice.append(
+            f"no label has a code, and register '{panel.register}' asks for descriptions of patients: "
+            "'register: general' is for texts that are not about illness"
+        )
     if not any(label.must_not_miss for label in panel.labels):
         advice.append("no label is marked must_not_miss: the decision treats all errors alike")
     return advice

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def scaffold(name: str, labels: Sequence[str]) -> str:
+def scaffold(name: str, labels: Sequence[str], register: str = "clinician") -> str:
     """The text of a new panel file. JSON strings are valid YAML once what YAML cannot print is escaped."""
 
     def quoted(text: str) -> str:
@@ -22,7 +22,7 @@ def scaffold(name: str, labels: Sequence[str]) -> str:
         'title: ""',
         "# The words the texts are written in: clinician | patient | case-report | plain, or",
         "# general for texts that are not about illness",
-        "register: clinician",
+        f"register: {register}",
         "# wordllama is light and local; wordllama+minilm needs the 'sentence' extra",
         "embedder: wordllama",
         "labels:",

@@ -29,14 +29,16 @@ class Section:
     simplex: Float | None = None  # draws from the simplex posterior, for the picture
 
 
-def render(title: str, sections: Sequence[Section], *, notice: str = "", preface: str = "") -> str:
+def render(
+    title: str, sections: Sequence[Section], *, notice: str = "", preface: str = "", afterword: str = ""
+) -> str:
     body = "".join(_section(s) for s in sections)
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{_CSS}</style></head><body><main>"
         f"<h1>{escape(title)}</h1><p class='notice'>{escape(DISCLAIMER)} {escape(notice)}</p>"
-        f"{preface}{body}</main></body></html>\n"
+        f"{preface}{body}{afterword}</main></body></html>\n"
     )
 
 

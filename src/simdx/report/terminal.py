@@ -53,6 +53,9 @@ def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None
         action = answer.decision.action.upper() + ":" if i == 0 else " " * (len(answer.decision.action) + 1)
         console.print(f"  [bold {colour}]{action}[/] {escape(reason)}")
     _print_doubts(answer, console)
+    if answer.evidence[:evidence]:
+        shares = any(item.share is not None for item in answer.evidence)
+        console.print(f"  nearest simulations (distance{', share of the answer' if shares else ''}):")
     for item in answer.evidence[:evidence]:
         carried = "" if item.share is None else f"  {item.share:4.0%}"
         console.print(
@@ -69,6 +72,8 @@ def _print_doubts(answer: Answer, console: Console, sentences: int = 3) -> None:
         console.print(f"  {raised} (p {alarm.p_value:.2f}; {agree} of {len(alarm.views)} views agree)")
     if answer.conformal_set is not None:
         console.print(f"  conformal set: {escape(', '.join(answer.conformal_set) or 'empty')}")
+    if answer.sentences:
+        console.print(f"  what '{escape(answer.label)}' would lose without each part of the text:")
     for part in (answer.sentences or ())[:sentences]:
         console.print(f"  {part.effect:+.2f}  “{escape(_short(part.text, 110))}”")
     if answer.flip is not None:
