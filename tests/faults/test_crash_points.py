@@ -24,7 +24,7 @@ QUICK = (
     "review-make:killed:7", "replies:killed:4", "models:killed:5",
 )  # fmt: skip
 # Some jobs fit and tune for a second or more before they write; their points are sampled more sparsely.
-COSTLY = {"evaluate": 5, "policy": 3, "experiment": 3, "classify": 2}
+COSTLY = {"evaluate": 8, "policy": 3, "experiment": 3, "classify": 2}
 KINDS = ("torn", "full", "unsynced", "read-only", "cut-short")
 
 
@@ -95,9 +95,9 @@ def test_killed_at_every_point(name: str, library: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_every_writer_meets_every_kind_of_failure(library: Path, tmp_path: Path) -> None:
-    several = [f"{name}:{kind}:{12 if name == 'audit' else 4}" for name in WORKLOADS if name not in COSTLY
+    several = [f"{name}:{kind}:{20 if name == 'audit' else 6}" for name in WORKLOADS if name not in COSTLY
                for kind in KINDS]  # fmt: skip
     costly = [f"{name}:{kind}:8" for name in COSTLY for kind in ("full", "read-only")]
     found = explore(library, tmp_path, *several, *costly)
     check({name: one for name, one in found.items() if one["points"]})
-    assert sum(one["tried"] for one in found.values()) > 150
+    assert sum(one["tried"] for one in found.values()) > 100

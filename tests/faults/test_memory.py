@@ -68,7 +68,7 @@ def test_a_case_that_does_not_fit_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("extra", [0, 1_000_000, 4_000_000, 16_000_000, 64_000_000])
+@pytest.mark.parametrize("extra", [0, 4_000_000, 64_000_000])
 def test_a_build_and_an_answer_at_many_limits(tmp_path: Path, extra: int) -> None:
     write_world(tmp_path)
     jobs = {
