@@ -13,7 +13,7 @@ from simdx.errors import BadInput
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'simdx experiment run' wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The HTML page; default: DIR/report.html.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The HTML page, or a folder for it; default: DIR.")] = None,
     markdown: Annotated[
         Path | None, typer.Option(help="The Markdown tables; default: DIR/report.md.")
     ] = None,
@@ -22,7 +22,7 @@ def report(
     """One self-contained HTML page and Markdown tables from the records of a run."""
     from simdx.disk import write_atomically
 
-    page, tables = out or folder / "report.html", markdown or folder / "report.md"
+    page, tables = _page(out or folder), markdown or folder / "report.md"
     target = "" if markdown is None else f" --markdown {tables.as_posix()}"
     made = _paper(folder, f"simdx report {folder.as_posix()}{target}") or _grid(folder)
     if made is None:
@@ -38,6 +38,13 @@ def report(
     note(f"wrote {page} and {tables}")
     if json:
         print_json({"html": str(page), "markdown": str(tables), "records": rows})
+
+
+def _page(out: Path) -> Path:
+    """A folder gets a report.html, as `evaluate --out` writes one; a name without an ending gets .html."""
+    if out.is_dir():
+        return out / "report.html"
+    return out if out.suffix else out.with_name(out.name + ".html")
 
 
 Made = tuple[str, str, list[dict[str, Any]]]  # page, Markdown, a row per record

@@ -48,7 +48,7 @@ def render_evaluation(
     title = f"simdx evaluation: {record['panel']}, {record['method']} ({record['engine']})"
     parts = [
         f"<style>{_CSS}</style>",
-        f"<p>{record['n']} cases of {escape(result.dataset.name)}, {record['k']} labels; embedder "
+        f"<p>{record['n']} cases (data set '{escape(result.dataset.name)}'), {record['k']} labels; embedder "
         f"{escape(record['embedder'])}; bank {escape(record['provenance']['bank'])}; "
         f"version {escape(record['provenance']['version'])}.</p>",
         _headline(record),

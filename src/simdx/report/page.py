@@ -163,7 +163,8 @@ _CSS = """
 --track:#1c232b;--lead:#58a6ff;--rest:#2f5f8f;--warm:#f0a04b;--green:#5fc77f;--violet:#d59be6}}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 main{max-width:860px;margin:0 auto;padding:1.5rem}
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-top:1px solid var(--line);padding-top:1.2rem}
+a{color:var(--lead)}h1{font-size:1.6rem}
+h2{font-size:1.2rem;margin-top:2.2rem;border-top:1px solid var(--line);padding-top:1.2rem}
 h3{font-size:1rem}.notice{color:var(--soft);border-left:4px solid var(--warm);padding-left:.8rem}
 blockquote{margin:.8rem 0;padding:.6rem 1rem;background:var(--track);white-space:pre-wrap}
 .decision b{text-transform:uppercase;letter-spacing:.04em;margin-right:.4rem}

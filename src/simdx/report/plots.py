@@ -135,12 +135,14 @@ CSS = """
 .tick-y{text-anchor:end;font-size:12px!important}.small{font-size:12px!important}
 .frame{fill:none;stroke:var(--soft)}.ideal{fill:none;stroke:var(--soft);stroke-dasharray:5 4;stroke-width:1.5}
 .series,.span{fill:none;stroke-width:2}.span{stroke-width:2.5}
-.s0{stroke:#0b62a8}.s1{stroke:#b35900;stroke-dasharray:8 3}.s2{stroke:#007a5a;stroke-dasharray:2 3}
-.s3{stroke:#7a2e8e;stroke-dasharray:9 3 2 3}.s4{stroke:#56a5d8}.s5{stroke:#c79100;stroke-dasharray:5 3}
-.s6{stroke:#57606a;stroke-dasharray:1 3}.s7{stroke:#c05a8a;stroke-dasharray:12 4}
+.s0{stroke:var(--lead)}
+.s1{stroke:var(--warm);stroke-dasharray:8 3}.s2{stroke:var(--green);stroke-dasharray:2 3}
+.s3{stroke:var(--violet);stroke-dasharray:9 3 2 3}.s4{stroke:#56a5d8}.s5{stroke:#c79100;stroke-dasharray:5 3}
+.s6{stroke:var(--soft);stroke-dasharray:1 3}.s7{stroke:#c05a8a;stroke-dasharray:12 4}
 .span,.whisker{stroke-dasharray:none}.whisker{fill:none;stroke-width:1}
-.mark{stroke:var(--paper);stroke-width:1}.m0{fill:#0b62a8}.m1{fill:#b35900}.m2{fill:#007a5a}.m3{fill:#7a2e8e}
-.m4{fill:#56a5d8}.m5{fill:#c79100}.m6{fill:#57606a}.m7{fill:#c05a8a}
+.mark{stroke:var(--paper);stroke-width:1}.m0{fill:var(--lead)}.m1{fill:var(--warm)}
+.m2{fill:var(--green)}.m3{fill:var(--violet)}
+.m4{fill:#56a5d8}.m5{fill:#c79100}.m6{fill:var(--soft)}.m7{fill:#c05a8a}
 .theirs{fill:var(--paper);stroke:var(--ink);stroke-width:1.5}
 .curve,.wrong,.outside{fill:none;stroke-width:2.2}.curve{stroke:var(--lead)}.wrong{stroke:var(--warm)}
 .outside{stroke:var(--violet);stroke-dasharray:7 4}.point{fill:var(--lead);stroke:var(--paper)}

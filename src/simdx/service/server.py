@@ -39,6 +39,8 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
     try:
         logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
         logging.getLogger("simdx.service").setLevel(logging.INFO if access_log else logging.WARNING)
+        if sys.stderr.isatty():  # a person waits some seconds here; a log has no use for it
+            announce("loading panels and their banks …")
         app = create_app(config)
         server = uvicorn.Server(
             uvicorn.Config(
@@ -68,7 +70,10 @@ def _bind(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise BadInput(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+        raise BadInput(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --port "
+            "(0 takes a free one) or --host"
+        ) from None
     return listener
 
 

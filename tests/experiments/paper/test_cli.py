@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simdx.cli.main import run
+from simdx.cli.report import _page
 from simdx.experiments.paper.catalogue import artefact_list
 from simdx.experiments.paper.runner import read_artefacts
 from simdx.report.paper import paper_markdown
@@ -111,3 +112,9 @@ def test_the_whole_smoke_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert written == {p: p.stat().st_mtime_ns for p in (out / "artefacts").glob("*.json")}
     assert _exit("report", str(out)) == 0
     assert (out / "report.html").stat().st_size > 50_000
+
+
+def test_the_page_goes_where_it_was_sent(tmp_path: Path) -> None:
+    assert _page(tmp_path) == tmp_path / "report.html"
+    assert _page(tmp_path / "mine") == tmp_path / "mine.html"
+    assert _page(tmp_path / "mine.htm") == tmp_path / "mine.htm"
