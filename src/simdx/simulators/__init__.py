@@ -63,7 +63,8 @@ def get_simulator(name: str = DEFAULT, **options: Any) -> Simulator:
         return LlamaCppSimulator(name, **options)
     from simdx.models import locate
 
-    return LlamaCppSimulator(locate(name), name=identity_of(name), **options)
+    identity = identity_of(name)  # refuses what is no simulator before anything is fetched
+    return LlamaCppSimulator(locate(name), name=identity, **options)
 
 
 def identity_of(name: str) -> str:
@@ -78,8 +79,14 @@ def identity_of(name: str) -> str:
         from simdx.simulators.llamacpp import file_identity
 
         return file_identity(Path(name))
-    from simdx.models.registry import describe
+    from simdx.models.registry import REGISTRY, describe
 
+    if name not in REGISTRY:
+        generators = ", ".join(key for key, entry in REGISTRY.items() if entry.kind == "generator")
+        raise BadInput(
+            f"unknown model '{name}': choose one of {generators}, or give FILE.gguf, hf:MODEL or "
+            "openai:MODEL@http://host:port/v1"
+        )
     weights = describe(name)
     if weights.kind != "generator":
         raise BadInput(f"'{name}' is an {weights.kind}, not a generator: it cannot simulate")

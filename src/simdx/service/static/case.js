@@ -45,6 +45,7 @@ export async function classify(event, showAlert) {
     buildRows();
     show(data, performance.now() - started);
     showEvidence(data.answer);
+    $("waiting").hidden = true;
     for (const id of ["result", "evidence-card", "after"]) $(id).hidden = false;
     $("feedback-said").textContent = "";
   } catch (error) {
