@@ -156,6 +156,7 @@ def test_a_running_service_answers_logs_no_text_and_ends_in_order(
     busy = simdx("serve", "--port", address.rsplit(":", 1)[1], home=tmp_path)
     assert busy.returncode == 2
     assert "cannot listen" in busy.stderr
+    assert "--port" in busy.stderr
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 0
     assert process.stderr is not None
@@ -165,3 +166,12 @@ def test_a_running_service_answers_logs_no_text_and_ends_in_order(
     assert "Traceback" not in log
     verdict = simdx("audit", "verify", "--json", home=tmp_path)
     assert json.loads(verdict.stdout)["records"] == 1
+
+
+def test_a_panel_without_a_bank_is_told_how_serve_takes_one(tmp_path: Path) -> None:
+    panel = tmp_path / "mine.yaml"
+    panel.write_text("labels: [a, b]\n", encoding="utf-8")
+    refused = simdx("serve", "--panel", str(panel), "--port", "0", home=tmp_path)
+    assert refused.returncode == 2
+    assert f"--panel {panel}=BANK" in refused.stderr
+    assert refused.stderr.count("\n") == 1

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from simdx.classifier import Classifier
+from simdx.errors import BadInput
+from simdx.panels import load_source
 from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
 from simdx.types import Panel
@@ -20,6 +22,11 @@ class Registry:
         self._lock = threading.Lock()
         self._fitted: dict[tuple[str, str], Classifier] = {}
         for source, bank in config.panels.items():
+            if bank is None and not load_source(source).banks:
+                raise BadInput(
+                    f"panel '{source}' ships no bank: serve it with --panel {source}=BANK; "
+                    "'simdx bank build' makes one"
+                )
             classifier = Classifier(source, bank, method=config.methods[0], embedder=config.embedder)
             _warm(classifier)
             self._fitted[classifier.panel.name, config.methods[0]] = classifier
