@@ -97,3 +97,8 @@ def test_malformed_names(name: str) -> None:
 def test_an_unknown_folder_is_one_line() -> None:
     with pytest.raises(BadInput, match="could not be loaded"):
         get_embedder("/no/such/folder")
+
+
+def test_a_bare_unknown_name_is_refused_without_looking_for_it() -> None:
+    with pytest.raises(BadInput, match="unknown embedder 'bert': choose wordllama, minilm"):
+        get_embedder("bert")

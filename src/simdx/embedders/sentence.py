@@ -20,6 +20,13 @@ class SentenceEmbedder:
     """Wraps a SentenceTransformer; pieces longer than its window are halved until they fit."""
 
     def __init__(self, name: str) -> None:
+        if name not in REGISTRY and "/" not in name and not Path(name).is_dir():
+            # A hub name has an owner: a bare word is a slip, and must not be looked for on the network.
+            known = ", ".join(n for n, weights in REGISTRY.items() if weights.kind == "embedder")
+            raise BadInput(
+                f"unknown embedder '{name[:60]}': choose {known} or hashing, a sentence-transformers folder, "
+                "a hub name OWNER/NAME, or openai:MODEL@URL"
+            )
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtra(f"embedder '{name}'", "sentence")
         folder = locate(name) if name in REGISTRY else None  # refuse bad weights before the slow import
