@@ -184,7 +184,7 @@ def _verdicts(context: Context, panel: str, rows: list[dict[str, Any]]) -> list[
         )
     said.append(
         f"{panel}: on the packaged bank the recipe reaches accuracy {best['accuracy']:.3f} and ECE "
-        f"{best['ece']:.3f}, the paper's M-SMC {hard['accuracy']:.3f} and {hard['ece']:.3f}."
+        f"{best['ece']:.3f}, plain M-SMC on the same bank {hard['accuracy']:.3f} and {hard['ece']:.3f}."
     )
     return said
 
