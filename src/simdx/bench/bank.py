@@ -25,12 +25,12 @@ from simdx.simulators.base import Request, Simulator, ask
 from simdx.types import Panel
 
 PANEL = "oral-lesions"
-ROUNDS = 4
+ROUNDS = 3
 
 
 def run(
     model: str = "smollm2",
-    requests: int = 24,
+    requests: int = 16,
     max_tokens: int = 48,
     rounds: int = ROUNDS,
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
