@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -166,6 +167,37 @@ class Slow(ScriptedSimulator):
                 self.reached.set()
                 self.gate.wait(20)
             yield item
+
+
+class Batches(ScriptedSimulator):
+    """Answers a whole batch before it takes the next, as a model on a GPU does."""
+
+    def __init__(self, *, lockstep: bool) -> None:
+        super().__init__(refusal=0.6)
+        self.lockstep, self.rounds = lockstep, 0
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        source, position = iter(requests), 0
+        while taken := list(itertools.takewhile(lambda r: r is not None, itertools.islice(source, 64))):
+            self.rounds += 1
+            for i, request in enumerate(taken):
+                yield position + i, self._answer(request)
+            position += len(taken)
+
+
+def test_asking_ahead_in_lockstep_takes_fewer_rounds_and_gives_the_same_bank(
+    toy_panel: Panel, tmp_path: Path
+) -> None:
+    settings = BuildSettings(per_label=40)
+    plain, ahead = Batches(lockstep=False), Batches(lockstep=True)
+    wanted = build_bank(toy_panel, plain, settings, tmp_path / "plain")
+    got = build_bank(toy_panel, ahead, settings, tmp_path / "ahead")
+    assert got.complete
+    assert (got.hash, got.answers, got.rejected) == (wanted.hash, wanted.answers, wanted.rejected)
+    assert ahead.rounds < plain.rounds
+    assert plain.calls <= ahead.calls < 2 * plain.calls
+    keys = answered_keys(tmp_path / "ahead")
+    assert len(keys) == len(set(keys)) == ahead.calls
 
 
 def test_a_second_builder_is_refused(toy_panel: Panel, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ class Oracle:
     """Prefers the option one of whose words is in the case, and the first place of the list by `bias`."""
 
     remote = False
+    lockstep = False
 
     def __init__(
         self,

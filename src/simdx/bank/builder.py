@@ -118,7 +118,7 @@ def build_bank(
     _refuse_foreign(out, panel)
     with AnswerStore(out) as store:
         plan = Plan(panel, simulator.id, settings)
-        strata = strata_of(plan, store)
+        strata = strata_of(plan, store, lockstep=simulator.lockstep)
         progress = Progress(sum(plan.targets.values()), sum(s.usable for s in strata.values()))
         with _stop_on_signal(progress):
             _ask_what_is_missing(plan, strata, simulator, store, limits, progress, watch)
@@ -174,7 +174,7 @@ def _one_round(
         failures_in_a_row = failures_in_a_row + 1 if row.error else 0
         progress.last_error = row.error or progress.last_error
         _count(progress, verdict, completion.prompt_tokens, completion.completion_tokens, limits)
-        progress.usable = sum(s.usable for s in strata.values())
+        progress.usable = sum(min(s.usable, s.target) for s in strata.values())
         if failures_in_a_row >= HOPELESS:
             progress.stopped = f"the simulator failed {HOPELESS} times in a row ({row.error})"
         watch(progress)

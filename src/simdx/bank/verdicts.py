@@ -18,6 +18,10 @@ from simdx.bank.store import Answer, AnswerStore
 
 GIVE_UP_AFTER = 5  # recorded failures of one request, over all runs, after which another takes its place
 MOST_PER_USABLE = 40  # requests per wanted description after which a label is beyond this simulator
+# A simulator that works in lockstep is asked for more than is missing once it is known how much gets lost.
+KNOWN_AFTER = 20  # judged answers
+CAUTION = 0.75  # of the usable share so far is counted on
+MOST_AHEAD = 8  # requests under way per missing description
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,9 @@ class Verdict:
 class Stratum:
     """One label (or the background): its horizon, what to ask next, what is usable."""
 
-    def __init__(self, plan: Plan, store: AnswerStore, name: str) -> None:
+    def __init__(self, plan: Plan, store: AnswerStore, name: str, *, lockstep: bool = False) -> None:
         self.name, self.target = name, plan.targets[name]
-        self._plan, self._store = plan, store
+        self._plan, self._store, self._lockstep = plan, store, lockstep
         self._scrubbers: dict[str, Scrubber] = {}
         self._asked: set[int] = set()  # under way, or failed in this run
         self._reasons: dict[str, str | None] = {}  # per key: judging a text again on every look would be slow
@@ -86,7 +90,7 @@ class Stratum:
         return self._judge(planned, answer)
 
     def _extend(self) -> None:
-        while self.usable + self.open < self.target and not self.exhausted:
+        while self.usable + self._expected() < self.target and not self.exhausted:
             planned = self._plan.planned(self.name, self.horizon)
             self.horizon += 1
             answer = self._store.answers.get(planned.key)
@@ -98,6 +102,18 @@ class Stratum:
                 self.open += 1
                 if planned.index not in self._asked:
                     self._todo.append(planned)
+
+    def _expected(self) -> float:
+        """How many of the requests without an answer are counted on.
+
+        All of them, so that nothing is asked in vain; in lockstep, the share that has been usable. Answers
+        beyond the horizon stay in the store and change no bank: it takes the first usable ones of the plan.
+        """
+        judged = len(self.verdicts)
+        if not self._lockstep or judged < KNOWN_AFTER:
+            return self.open
+        share = max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
+        return self.open * share
 
     def _judge(self, planned: Planned, answer: Answer) -> Verdict:
         text = tidy(answer.text, answer.finish_reason)
@@ -122,5 +138,5 @@ class Stratum:
         return self._scrubbers[topic]
 
 
-def strata_of(plan: Plan, store: AnswerStore) -> Mapping[str, Stratum]:
-    return {name: Stratum(plan, store, name) for name in plan.targets}
+def strata_of(plan: Plan, store: AnswerStore, *, lockstep: bool = False) -> Mapping[str, Stratum]:
+    return {name: Stratum(plan, store, name, lockstep=lockstep) for name in plan.targets}

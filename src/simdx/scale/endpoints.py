@@ -47,6 +47,8 @@ class ServerReport:
 class Endpoints:
     """A simulator that spreads requests over others. `model` names what they all serve."""
 
+    lockstep = False
+
     def __init__(
         self, model: str, simulators: Sequence[Simulator], *, first_rest: float = FIRST_REST
     ) -> None:

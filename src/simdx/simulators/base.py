@@ -89,6 +89,7 @@ class Simulator(Protocol):
     id: str
     concurrency: int  # requests it works on at once
     remote: bool  # True where prompts leave this machine
+    lockstep: bool  # True where a batch ends with its slowest text, so that a few more texts cost nothing
 
     @property
     def capabilities(self) -> Capabilities:

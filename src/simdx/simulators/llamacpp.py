@@ -30,6 +30,7 @@ class LlamaCppSimulator:
     """A GGUF model served in-process. `address` is its OpenAI-compatible endpoint on loopback."""
 
     remote = False
+    lockstep = False
 
     def __init__(
         self,

@@ -68,6 +68,8 @@ class _Reply(BaseModel):
 class OpenAISimulator:
     """A chat model behind an OpenAI-compatible endpoint."""
 
+    lockstep = False
+
     def __init__(
         self,
         model: str,

@@ -60,6 +60,7 @@ class ScriptedSimulator:
     """Texts from phrase lists, or from `answers` where one of its keys occurs in the prompt."""
 
     remote = False
+    lockstep = False
     capabilities = Capabilities(logprobs=False, grammars=False, seeds=True, system_prompts=True)
 
     def __init__(

@@ -31,6 +31,7 @@ class TransformersSimulator:
     """
 
     remote = False
+    lockstep = True
 
     def __init__(
         self, name: str, *, id: str | None = None, batch: int | None = None, device: str | None = None
