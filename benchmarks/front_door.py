@@ -1,10 +1,11 @@
-"""Does `--device cuda` give the answers of numpy? The whole way, from texts to posteriors, on every panel.
+"""Does `--device cuda` give the answers of numpy? The whole way, from texts to answers, on every panel.
 
     SIMDX_DATA=… python benchmarks/front_door.py --out benchmarks/results/gpu_front_door.json
 
 Hard kernels are computed in single precision and soft ones by the fused kernel in reduced precision, so the
 differences are those of the arithmetic; `same_top_label` is the share of cases whose likeliest label is the
-same. Panels whose cases are not at hand are left out.
+same. Typicality is a p-value, a rank among the bank's own distances: rounding moves it by a rank. ABI's
+network is trained on the spot, the same for both. Panels whose cases are not at hand are left out.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from simdx.amortised.network import save
+from simdx.amortised.train import TrainSettings, train
 from simdx.classifier import Classifier
 from simdx.datasets.files import read_cases
 from simdx.datasets.oral import load_oral
 from simdx.experiments.records import versions
+from simdx.types import SecondOrder
 
 
 def texts_by_panel(data: str | None) -> dict[str, tuple[str, ...]]:
@@ -32,11 +37,12 @@ def texts_by_panel(data: str | None) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def compare(panel: str, texts: tuple[str, ...], method: str, kernel: str, device: str) -> dict[str, Any]:
-    host = Classifier(panel, method=method, kernel=kernel).infer_batch(texts).posterior_in_class
-    there = (
-        Classifier(panel, method=method, kernel=kernel, device=device).infer_batch(texts).posterior_in_class
-    )
+def compare(
+    panel: str, texts: tuple[str, ...], method: str, kernel: str | None, device: str, **about: Any
+) -> dict[str, Any]:
+    on_host = Classifier(panel, method=method, kernel=kernel, **about).infer_batch(texts)
+    on_device = Classifier(panel, method=method, kernel=kernel, device=device, **about).infer_batch(texts)
+    host, there = on_host.posterior_in_class, on_device.posterior_in_class
     gap = np.abs(host - there)
     return {
         "panel": panel,
@@ -46,7 +52,17 @@ def compare(panel: str, texts: tuple[str, ...], method: str, kernel: str, device
         "largest_difference": float(gap.max()),
         "mean_difference": float(gap.mean()),
         "same_top_label": float((host.argmax(1) == there.argmax(1)).mean()),
+        "typicality_largest_difference": float(np.abs(on_host.typicality - on_device.typicality).max()),
+        "typicality_mean_difference": float(np.abs(on_host.typicality - on_device.typicality).mean()),
+        **second_order_gap(on_host.second_order, on_device.second_order),
     }
+
+
+def second_order_gap(host: SecondOrder | None, there: SecondOrder | None) -> dict[str, float]:
+    if host is None or there is None:
+        return {}
+    pairs = {n: (getattr(host, n), getattr(there, n)) for n in ("aleatoric_bits", "epistemic_bits")}
+    return {f"{name}_largest_difference": float(np.abs(a - b).max()) for name, (a, b) in pairs.items()}
 
 
 def main() -> None:
@@ -62,6 +78,11 @@ def main() -> None:
             for kernel in ("soft", "hard"):
                 rows.append(compare(panel, texts, method, kernel, args.device))
                 print(rows[-1], flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            save(train(Classifier(panel, method="d-smc").material, TrainSettings()), Path(folder) / "net")
+            network = str(Path(folder) / "net")
+            rows.append(compare(panel, texts, "abi", None, args.device, network=network))
+            print(rows[-1], flush=True)
     device = torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device
     record = {"device": device, "versions": versions(), "rows": rows}
     args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

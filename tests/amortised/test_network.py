@@ -16,11 +16,14 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised import network as files
-from simdx.amortised.network import Network
+from simdx.amortised.network import Network, save
+from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Material
 from simdx.types import Float
 from tests.amortised.conftest import WORDS, toy_material
+
+torch = pytest.importorskip("torch")
 
 
 def by_hand(network: Network, x: Float) -> Float:
@@ -50,6 +53,24 @@ def test_the_first_layer_sees_only_coordinates(plain: Network, space: Space) -> 
     noise -= noise @ basis @ basis.T
     moved = (space.bank + noise / np.linalg.norm(noise, axis=1, keepdims=True)).astype(np.float32)
     assert plain.alpha(moved) == pytest.approx(plain.alpha(space.bank), rel=1e-3)
+
+
+@pytest.mark.parametrize("device", ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+def test_the_device_changes_no_answer(
+    plain: Network, conditioned: Network, material: Material, tmp_path: Path, device: str
+) -> None:
+    texts = ["red fruit juice", "the boat on the river", "oil in the motor"]
+    for network, prior in ((plain, None), (conditioned, {"apple": 0.2, "river": 0.5, "engine": 0.3})):
+        save(network, tmp_path / "net")
+        about = {"method": "abi", "network": str(tmp_path / "net"), "embedder": material.embedder}
+        here, there = (
+            Classifier(material.panel, material.bank, device=d, **about).infer_batch(texts, prior)
+            for d in ("cpu", device)
+        )
+        assert np.abs(here.posterior - there.posterior).max() < (1e-5 if device == "torch:cpu" else 1e-2)
+        assert here.second_order is not None
+        assert there.second_order is not None
+        assert np.allclose(here.second_order.epistemic_bits, there.second_order.epistemic_bits, atol=1e-2)
 
 
 def test_an_impossible_label_gets_nothing(conditioned: Network, space: Space) -> None:

@@ -14,6 +14,7 @@ so at every moment the folder holds one complete network: the old one, or the ne
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -117,15 +118,18 @@ class Network:
             part += b3
         return softplus(out)
 
-    def second_order(self, z: Float, prior: Prior) -> SecondOrder:
+    def second_order(
+        self, z: Float, prior: Prior, forward: Callable[[Float, Float | None], Float] | None = None
+    ) -> SecondOrder:
         """The posteriors of observations in the uncentred space.
 
         A label with prior zero gets nothing, and an observation of length zero, about which a distance
-        says nothing at all, keeps the prior, as in D-SMC.
+        says nothing at all, keeps the prior, as in D-SMC. `forward` stands in for `alpha` where another
+        device computes it.
         """
         if not np.all(np.isfinite(z)):
             raise BadInput("an observation holds NaN or infinite values; embed the texts again")
-        alpha = self.alpha(z, self.prior_told(prior)).astype(np.float64)
+        alpha = (forward or self.alpha)(z, self.prior_told(prior)).astype(np.float64)
         alpha[:, prior.probabilities <= 0] = 0
         alpha[~np.any(z, axis=1)] = prior.alpha
         return of_dirichlet(alpha, cap=_cap(tuple(prior.alpha.tolist()), self.card.populations))

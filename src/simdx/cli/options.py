@@ -46,9 +46,7 @@ UnlabelledFile = Annotated[
     Path | None, typer.Option("--unlabelled", help="Unlabelled cases to centre the embeddings on.")
 ]
 AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
-Device = Annotated[
-    str, typer.Option("--device", help="cpu | cuda: where the exact engines of m-smc and d-smc run.")
-]
+Device = Annotated[str, typer.Option("--device", help="cpu | cuda: where m-smc, d-smc (exact) and abi run.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random streams.")]
 PriorOption = Annotated[
     list[str] | None,

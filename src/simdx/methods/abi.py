@@ -12,6 +12,7 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised.network import CARD_FILE, default_folder, load
 from simdx.errors import BadInput
+from simdx.methods import on_device
 from simdx.methods.base import Infer, Material, Observations, Settings
 from simdx.types import Posterior, Trace
 
@@ -39,10 +40,15 @@ def fit_amortised(material: Material, settings: Settings) -> Infer:
             f"{settings.populations}: give --populations {network.card.populations}, or train another"
         )
     space = Space.fit(material.embedded, centre=False)
+    forward = None
+    if settings.device != "cpu":
+        from simdx.gpu.network import DeviceNetwork
+
+        forward = DeviceNetwork.place(network.layers, on_device.torch_device(settings.device)).alpha
 
     def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        second = network.second_order(space.transform(observations.vectors), prior)
+        second = network.second_order(space.transform(observations.vectors), prior, forward)
         n = len(second.mean)
         return Posterior(second.mean, np.zeros(n), np.full(n, np.nan), second), None
 
-    return infer
+    return infer if forward is None else on_device.OnDevice(infer, settings.device)

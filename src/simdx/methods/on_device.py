@@ -1,4 +1,4 @@
-"""The exact engines of M-SMC and D-SMC on a torch device, asked for with `device="cuda"`.
+"""The exact engines of M-SMC and D-SMC, ABI's network and typicality on a torch device (`device="cuda"`).
 
 The arithmetic is `simdx.gpu`'s; here is only the choice of it: that torch and the device are there, and
 that what was asked for has a kernel. `torch:cpu` runs the same engines through torch on the processor,
@@ -7,6 +7,7 @@ which is how they are tried without a GPU.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, dirichlet_differential_entropy
 from simdx.abc.space import Space
+from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput, MissingExtra
 from simdx.methods.base import Infer, Material, Observations, Settings
-from simdx.types import Posterior, SecondOrder, Trace
+from simdx.types import Float, Posterior, SecondOrder, Trace
 
-METHODS = ("m-smc", "d-smc")
+METHODS = ("m-smc", "d-smc", "abi")
 BANDWIDTH = 0.05
 DRAWS = 500
 
@@ -29,7 +31,7 @@ def check_device(settings: Settings) -> None:
         return
     if settings.method not in METHODS or settings.engine != "exact":
         raise BadInput(
-            f"--device {settings.device} runs the exact engines of m-smc and d-smc: "
+            f"--device {settings.device} runs the exact engines of m-smc and d-smc, and abi: "
             "choose one of these, or --device cpu"
         )
     if settings.tolerance is not None:
@@ -52,6 +54,33 @@ def torch_device(name: str) -> str:
     return wanted
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceTypicality:
+    """As `abc.typicality.Typicality`, its p-values computed on the device."""
+
+    fitted: Typicality
+    device: str
+
+    def p_value(self, observations: Float) -> Float:
+        from simdx.gpu.typicality import p_value
+
+        return p_value(self.fitted, observations, device=self.device)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnDevice:
+    """An inference function that brings the typicality of its device."""
+
+    infer: Infer
+    device: str
+
+    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+        return self.infer(observations, prior)
+
+    def typicality(self, space: Space) -> DeviceTypicality:
+        return DeviceTypicality(Typicality.fit(space.bank), torch_device(self.device))
+
+
 def fit_multinomial(material: Material, settings: Settings) -> Infer:
     from simdx.gpu.multinomial import DeviceBank, multinomial
 
@@ -67,7 +96,7 @@ def fit_multinomial(material: Material, settings: Settings) -> Infer:
         )  # fmt: skip
         return posterior, None
 
-    return infer
+    return OnDevice(infer, settings.device)
 
 
 def fit_dirichlet(material: Material, settings: Settings) -> Infer:
@@ -96,7 +125,7 @@ def fit_dirichlet(material: Material, settings: Settings) -> Infer:
         )
         return Posterior(answer.mean, effective, reached, second), None
 
-    return infer
+    return OnDevice(infer, settings.device)
 
 
 def _arrays(answer: Any) -> dict[str, Any]:
