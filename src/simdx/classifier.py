@@ -261,11 +261,20 @@ class Classifier:
         return self.infer_batch_observed(self.observe(list(texts)), prior, alarm=alarm)
 
     def infer_batch_observed(
-        self, observations: Observations, prior: PriorLike = None, *, alarm: bool = False
+        self,
+        observations: Observations,
+        prior: PriorLike = None,
+        *,
+        alarm: bool = False,
+        second_order: bool = True,
     ) -> BatchAnswer:
-        """As `infer_batch`, for texts observed before (or elsewhere: the embedding may be another worker)."""
+        """As `infer_batch`, for texts observed before (or elsewhere: the embedding may be another worker).
+
+        Without `second_order` the recipe's simplex posterior, whose draws a prior seen for the first time
+        has to make, is left out.
+        """
         chosen = self.prior(prior)
-        batch = self._batch(observations, chosen)
+        batch = self._batch(observations, chosen, second_order)
         if not alarm or not observations.texts:
             return batch
         raised, _ = self._desk.alarms(observations, batch.posterior, chosen.probabilities)
@@ -302,10 +311,10 @@ class Classifier:
 
     # ----------------------------------------------------------------- inside
 
-    def _batch(self, observations: Observations, prior: Prior) -> BatchAnswer:
+    def _batch(self, observations: Observations, prior: Prior, second_order: bool = True) -> BatchAnswer:
         result, trace = self._infer(observations, prior)
         second = result.second_order
-        if self._second_order is not None:
+        if second_order and self._second_order is not None:
             second = self._second_order(observations, prior)[0].second_order
         inside = np.clip(result.probabilities, 0.0, 1.0)  # a sum of shares may pass one by a rounding error
         outside = self._outside(observations, prior) if self._outside else None
