@@ -89,7 +89,10 @@ def test_rehearsal_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank: Ba
     """A bank of one-word texts: whoever held the text would be certain, who did not cannot know it."""
     texts = tuple(f"unique{i}" for i in range(30))
     bank = replace(toy_bank, texts=texts, label_index=np.arange(30) % 3)
-    policy = Classifier(toy_panel, bank).desk.tuned()
+    classifier = Classifier(toy_panel, bank)
+    policy = classifier.desk.tuned()
+    (note,) = classifier.infer("unique3").provenance.notes
+    assert "30 descriptions are too few" in note
     _, truth, answers = Classifier(toy_panel, bank).desk._simulated
     assert answers is not None
     assert (answers.posterior.argmax(axis=1) == truth).mean() < 0.7  # chance is a third

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from simdx.decide.policy import (
     ConformalFile,
@@ -23,7 +24,7 @@ from simdx.decide.rehearsal import Answers
 from simdx.decide.rule import Facts, decide
 from simdx.decide.rules import matching, pattern_problem
 from simdx.decide.tune import largest_entropy, tune_on_simulated
-from simdx.decide.words import policy_words
+from simdx.decide.words import policy_words, too_few
 from simdx.errors import BadInput
 from simdx.types import Panel, ReviewRule
 
@@ -246,3 +247,30 @@ def test_bits_that_know_nothing_are_not_used(toy_panel: Panel) -> None:
     kept = answers.entropy_bits <= policy.thresholds.entropy_bits + 1e-4
     assert wrong[kept].mean() == pytest.approx(0.05, abs=0.01)  # as far as the risk allows
     assert policy.thresholds.confident == Thresholds().confident  # simulated text never loosens
+
+
+def rehearsed(n: int) -> Answers:
+    """Confident answers, the first of them wrong: a limit at 5 % errors would leave a small bank nothing."""
+    return Answers(np.eye(3)[np.arange(n) % 3], np.linspace(0.1, 1, n), np.ones(n), None, None, None)
+
+
+def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel) -> None:
+    from simdx.decide.alarm import Alarm, Null
+    from simdx.decide.tune import LEAST_REHEARSED
+
+    alarm = Alarm((), (Null.of(np.zeros(20)),))
+
+    def tuned(n: int) -> Policy:
+        truth = np.arange(n) % 3
+        truth[0] = 1
+        return tune_on_simulated(toy_panel, rehearsed(n), truth, alarm, {"bank": "b"})
+
+    small, enough = tuned(LEAST_REHEARSED - 1), tuned(LEAST_REHEARSED)
+    assert small.thresholds == Thresholds()
+    assert (small.origin.source, small.origin.n) == ("round figures", LEAST_REHEARSED - 1)
+    assert "99 descriptions are too few to find limits on (100 are needed)" in next(policy_words(small))
+    assert check_policy(yaml.safe_load(policy_text(small)), "again") == small
+    assert enough.origin.source == "simulated text"
+    assert enough.thresholds.entropy_bits == 1.0
+    assert too_few(enough) is None
+    assert too_few(Policy()) is None  # written by hand: nobody claimed a bank for it

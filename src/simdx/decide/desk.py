@@ -27,8 +27,9 @@ from simdx.decide.policy import NullFile, Policy, policy_text, read_policy
 from simdx.decide.rehearsal import Answers, AnswerWith, Rehearsal, join, rehearse
 from simdx.decide.rule import Facts, decide
 from simdx.decide.sentences import SentenceEffect, parts_of, sentence_effects, without_each
-from simdx.decide.tune import tune_on_simulated
+from simdx.decide.tune import TUNING, tune_on_simulated
 from simdx.decide.views import Seen, View, build_views
+from simdx.decide.words import too_few
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
@@ -127,7 +128,8 @@ class Desk:
 
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
-        path = home() / "policies" / (content_hash(*map(str, self.fingerprint.items())) + ".yaml")
+        address = content_hash(f"tuning {TUNING}", *map(str, self.fingerprint.items()))
+        path = home() / "policies" / f"{address}.yaml"
         if path.is_file():
             kept = self._kept(path)
             if kept is not None and kept.fits(self.fingerprint):
@@ -248,7 +250,9 @@ class Desk:
             return []
         posterior = answers.posterior
         alarms, opinions = self.alarms(observations, posterior, prior)
-        sets, notes = self._sets(posterior, prior)
+        sets, withheld = self._sets(posterior, prior)
+        few = too_few(self.policy)
+        notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         out = []
         for i, text in enumerate(observations.texts):

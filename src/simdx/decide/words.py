@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simdx.decide.policy import Policy
+from simdx.decide.tune import LEAST_REHEARSED
 
 
 def policy_words(policy: Policy) -> Iterator[str]:
@@ -34,10 +35,22 @@ def policy_words(policy: Policy) -> Iterator[str]:
             yield f"    {decision}: " + ", ".join(f"{label} {value:g}" for label, value in row.items())
 
 
+def too_few(policy: Policy) -> str | None:
+    """Why a policy tuned on a bank holds round figures all the same; None for every other policy."""
+    origin = policy.origin
+    if origin.source != "round figures" or not origin.made_for:
+        return None
+    return (
+        f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_REHEARSED} are needed), "
+        "so that 'accept' promises no rate of errors"
+    )
+
+
 def _source(policy: Policy) -> str:
     origin = policy.origin
     if origin.source == "round figures":
-        return "round figures"
+        few = too_few(policy)
+        return "round figures" + (f": {few}" if few else "")
     risk = "" if origin.risk is None else f", at most {origin.risk:.0%} errors"
     return f"{origin.n} {'simulated texts' if origin.source == 'simulated text' else 'labelled cases'}{risk}"
 

@@ -53,6 +53,8 @@ def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None
         action = answer.decision.action.upper() + ":" if i == 0 else " " * (len(answer.decision.action) + 1)
         console.print(f"  [bold {colour}]{action}[/] {escape(reason)}")
     _print_doubts(answer, console)
+    for note in answer.provenance.notes:
+        console.print(f"  note: {escape(note)}")
     if answer.evidence[:evidence]:
         shares = any(item.share is not None for item in answer.evidence)
         console.print(f"  nearest simulations (distance{', share of the answer' if shares else ''}):")
