@@ -113,7 +113,12 @@ class Page:
         )  # fmt: skip
 
     def count(self) -> int:
+        """How often the bars were drawn."""
         return int(self("result").get_attribute("data-count"))
+
+    def settled(self) -> bool:
+        """Does everything shown belong to the prior of the sliders?"""
+        return "moving" not in self("result").get_attribute("class")
 
     def errors(self) -> list[str]:
         return [e["message"] for e in self.browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
@@ -133,10 +138,43 @@ def test_type_classify_and_move_a_slider(browser: Any, live: Live) -> None:
     page.set_slider("oral mucocele", 0)  # a prior of zero drops the label, whatever the text says
     until(lambda: page.count() > moves)
     assert before > page.value("oral mucocele") == 0
+    until(page.settled)
     assert "oral mucocele" not in page("decision-title").text
     page("reset-prior").click()
     until(lambda: page.value("oral mucocele") == before)
+    until(page.settled)
+    assert "oral mucocele" in page("decision-title").text
     assert page.errors() == []
+
+
+def test_moves_are_not_recorded_and_the_answer_at_rest_is(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    audit = live.app.state.house.audit
+    records, _ = audit.head()
+    page.browser.execute_script(
+        "const s = document.querySelector('input[data-label=\"oral mucocele\"]');"
+        "for (let v = 10; v <= 60; v += 1) {"
+        "  s.value = v; s.dispatchEvent(new Event('input', {bubbles: true}));"
+        "}"
+    )
+    until(page.settled)
+    answered = audit.page(limit=1)[0]
+    assert audit.head()[0] == records + 1
+    assert answered.to_json()["prior"]["oral mucocele"] == pytest.approx(0.6)
+    assert answered.id in page("origin").text
+    shown = [100 * p for p in answered.to_json()["answer"]["posterior"].values()]
+    assert [page.value(label) for label in PANEL_LABELS] == pytest.approx(shown, abs=0.06)
+
+
+def test_a_case_the_service_has_forgotten_is_brought_again(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    live.app.state.house.cache._kept.clear()
+    page.set_slider("oral mucocele", 0)
+    until(lambda: page.value("oral mucocele") == 0)
+    until(page.settled)
+    assert len(live.app.state.house.cache) == 1
 
 
 PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis")
@@ -155,6 +193,7 @@ def test_a_slider_feels_instant(browser: Any, live: Live, record_property: Any) 
         moves = page.count()
         page.set_slider("atrophic glossitis", percent)
         until(lambda moves=moves: page.count() > moves)
+        until(page.settled)
         took.append(float(page("result").get_attribute("data-ms")))
     shared = max(shared, _slowdown())
     median = sorted(took)[len(took) // 2]

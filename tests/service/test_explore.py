@@ -21,6 +21,11 @@ def explore(client: TestClient, **body: object) -> dict:
     return reply.json()
 
 
+def answers_counted(client: TestClient) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("simdx_answers_total"))
+
+
 def test_another_prior_gives_what_a_fresh_question_would(app: FastAPI, client: TestClient) -> None:
     first = explore(client, draws=50)
     prior = {"oral mucocele": 0.02, "atrophic glossitis": 0.49}
@@ -51,8 +56,48 @@ def test_each_move_is_recorded(app: FastAPI, client: TestClient) -> None:
     assert record.to_json()["prior"]["oral mucocele"] == pytest.approx(0.9)
 
 
-def test_what_is_not_kept_is_gone(client: TestClient) -> None:
-    reply = client.post("/v1/explore/" + "0" * 32, json={})
+@pytest.mark.parametrize("method", ["auto", "m-smc", "d-smc"])
+def test_a_preview_is_what_the_answer_will_say(client: TestClient, method: str) -> None:
+    first = explore(client, method=method)
+    body = {"prior": {"oral mucocele": 0.0, "atrophic glossitis": 0.3}, "method": method}
+    where = f"/v1/explore/{first['observation']}"
+    preview, answered = (client.post(f"{where}{end}", json=body).json() for end in ("/preview", ""))
+    assert preview == {"posterior": answered["answer"]["posterior"], "intervals": answered["intervals"]}
+    assert preview["posterior"]["oral mucocele"] == 0
+
+
+def test_a_preview_is_no_answer(app: FastAPI, client: TestClient) -> None:
+    first = explore(client)
+    before = app.state.house.audit.head()
+    counted = answers_counted(client)
+    reply = client.post(f"/v1/explore/{first['observation']}/preview", json={"prior": {"oral mucocele": 0.9}})
+    assert set(reply.json()) == {"posterior", "intervals"}  # nothing to act on
+    assert "simdx-answer" not in reply.headers
+    assert app.state.house.audit.head() == before
+    assert answers_counted(client) == counted
+
+
+def test_a_preview_needs_neither_embedding_nor_new_draws(app: FastAPI, client: TestClient) -> None:
+    first = explore(client)
+    classifier = app.state.house.registry.get(PANEL, "auto")
+    slow: list[object] = []
+    embedder, simplex = classifier.material.embedder, classifier._simplex
+    embed, draw = embedder.embed_batch, simplex.shared
+    embedder.embed_batch = lambda texts: slow.append(texts) or embed(texts)
+    simplex.shared = lambda prior: slow.append(prior) or draw(prior)
+    try:
+        where = f"/v1/explore/{first['observation']}"
+        assert client.post(f"{where}/preview", json={"prior": {"oral mucocele": 0.123}}).status_code == 200
+        assert slow == []
+        assert client.post(where, json={"prior": {"oral mucocele": 0.123}}).status_code == 200
+        assert slow  # the answer does make draws: the check above can fail
+    finally:
+        del embedder.embed_batch, simplex.shared
+
+
+@pytest.mark.parametrize("end", ["", "/preview"])
+def test_what_is_not_kept_is_gone(client: TestClient, end: str) -> None:
+    reply = client.post(f"/v1/explore/{'0' * 32}{end}", json={})
     assert (reply.status_code, reply.json()["type"]) == (410, "urn:simdx:problem:gone")
 
 
@@ -61,8 +106,9 @@ def test_a_kept_case_belongs_to_its_caller(guarded: tuple[TestClient, str, str, 
     mine = client.post(
         "/v1/explore", json={"panel": PANEL, "text": TEXT}, headers={"authorization": f"Bearer {plain}"}
     ).json()["observation"]
-    theirs = client.post(f"/v1/explore/{mine}", json={}, headers={"authorization": f"Bearer {admin}"})
-    assert theirs.status_code == 410
+    for where in (f"/v1/explore/{mine}", f"/v1/explore/{mine}/preview"):
+        theirs = client.post(where, json={}, headers={"authorization": f"Bearer {admin}"})
+        assert theirs.status_code == 410
 
 
 def test_the_cache_forgets_by_time_and_by_size() -> None:

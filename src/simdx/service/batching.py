@@ -31,6 +31,7 @@ from simdx.errors import BadInput, SimdxError
 from simdx.methods import Observations
 from simdx.service.audit.record import Entry
 from simdx.service.meters import Meters
+from simdx.service.preview import previews
 from simdx.service.problems import Problem
 from simdx.service.wire import dump, finite
 from simdx.types import Float
@@ -53,16 +54,18 @@ class Ask:
     draws: int = 0
     explain: bool = True  # the sentences that matter and the flip: most of an answer's cost
     alone: bool = False  # an ask that takes long shares no call, so that others get their turn between
+    preview: bool = False  # the posterior alone, which is no answer and leaves no record (`preview`)
 
     @property
-    def key(self) -> tuple[str, str, bytes, float, bool]:
+    def key(self) -> tuple[str, str, bytes, float, bool, bool]:
         """Asks with the same key can share one engine call."""
-        return self.panel, self.method, self.prior.probabilities.tobytes(), self.prior.alpha0, self.explain
+        prior = self.prior.probabilities.tobytes()
+        return self.panel, self.method, prior, self.prior.alpha0, self.explain, self.preview
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the engine answered: the contract's objects and their bytes."""
+    """What the engine answered: the contract's objects and their bytes; of a preview the former alone."""
 
     answers: tuple[dict[str, Any], ...]
     bodies: tuple[bytes, ...]
@@ -183,6 +186,8 @@ class Batcher:
             return [(job, error) for job in batch]
         self._meters.engine.observe(time.perf_counter() - started)
         self._meters.batch.observe(sum(len(job.ask.texts) for job in batch))
+        if batch[0].ask.preview:
+            return list(zip(batch, told, strict=True))
         try:
             self._record([e for job, t in zip(batch, told, strict=True) for e in entries(job.ask, t)])
         except Exception as error:
@@ -203,6 +208,9 @@ class Batcher:
         fresh = [ask for ask in asks if ask.observed is None]
         seen = iter(_split(classifier.observe([t for a in fresh for t in a.texts]), fresh) if fresh else ())
         observed = [ask.observed if ask.observed is not None else next(seen) for ask in asks]
+        if asks[0].preview:
+            made = iter(previews(classifier, _join(observed), asks[0].prior))
+            return [Told(tuple(next(made) for _ in o.texts), (), o, None) for o in observed]
         wanted = asks[0].explain
         answers = iter(classifier.infer_observed(_join(observed), asks[0].prior, explain=wanted and calm))
         told = []

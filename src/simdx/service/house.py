@@ -17,7 +17,7 @@ from simdx.service.auth import Caller, Guard
 from simdx.service.batching import Ask, Batcher, Told
 from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
-from simdx.service.observations import ObservationCache
+from simdx.service.observations import Kept, ObservationCache
 from simdx.service.problems import Problem
 from simdx.service.registry import Registry
 
@@ -66,6 +66,15 @@ class House:
             explain=usual or len(texts) == 1, alone=not usual,
         )  # fmt: skip
         return await self.tell(ask)
+
+    def kept(self, observation: str, caller: Caller) -> Kept:
+        """A case this caller brought before, while it is kept."""
+        found = self.cache.get(observation, caller.name)
+        if found is None:
+            raise Problem(
+                "gone", "This observation is not kept any more; send the text to POST /v1/explore again."
+            )
+        return found
 
     async def tell(self, ask: Ask) -> Told:
         """The engine's answer; a method asked for the first time is fitted beside the engine, not in it."""

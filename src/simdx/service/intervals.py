@@ -14,20 +14,32 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
+from simdx.types import Float
+
 COVERAGE = 0.9
 
 
 def posterior_intervals(answer: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """label -> (low, high) for the `posterior` of an answer's JSON."""
     inside = answer["posterior_in_class"]
-    p = np.clip(np.fromiter(inside.values(), dtype=float), 0, 1)
-    n = max(0.0, float(answer["effective_simulations"] or 0.0))
+    low, high = share_intervals(
+        np.fromiter(inside.values(), dtype=float),
+        answer["effective_simulations"],
+        np.array([answer["provenance"]["prior"][label] for label in inside]),
+        answer["out_of_class"],
+    )
+    return {label: (float(a), float(b)) for label, a, b in zip(inside, low, high, strict=True)}
+
+
+def share_intervals(
+    inside: Float, effective: float | None, prior: Float, outside: float | None
+) -> tuple[Float, Float]:
+    """(K,) lower and (K,) upper ends, from one case's in-class posterior (K,) and what pulls it."""
+    p = np.clip(inside, 0, 1)
+    n = max(0.0, float(effective or 0.0))
     tail = (1 - COVERAGE) / 2
     low = betaincinv(n * p + 0.5, n * (1 - p) + 0.5, tail)
     high = betaincinv(n * p + 0.5, n * (1 - p) + 0.5, 1 - tail)
-    prior = np.array([answer["provenance"]["prior"][label] for label in inside])
-    share = float(answer["out_of_class"] or 0.0)
-    possible = prior > 0
+    possible, share = prior > 0, float(outside or 0.0)
     low, high = np.where(possible, np.minimum(low, p), 0), np.where(possible, np.maximum(high, p), 0)
-    low, high = (1 - share) * low + share * prior, (1 - share) * high + share * prior
-    return {label: (float(a), float(b)) for label, a, b in zip(inside, low, high, strict=True)}
+    return (1 - share) * low + share * prior, (1 - share) * high + share * prior

@@ -92,11 +92,7 @@ async def reinfer(
     caller: MayClassify,
 ) -> Response:
     house = house_of(request)
-    kept = house.cache.get(observation, caller.name)
-    if kept is None:
-        raise Problem(
-            "gone", "This observation is not kept any more; send the text to POST /v1/explore again."
-        )
+    kept = house.kept(observation, caller)
     classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
     ask = Ask(
         kept.panel, body.method, classifier.prior(body.prior or None), kept.observations.texts, caller.name,
@@ -104,6 +100,33 @@ async def reinfer(
         alone=body.explain and body.method != house.registry.methods[0],
     )  # fmt: skip
     return _explored(house, request, observation, await house.tell(ask))
+
+
+@router.post(
+    "/v1/explore/{observation}/preview",
+    summary="The posterior alone while a slider moves: no answer, no decision, no record",
+    tags=["classify"],
+    responses={
+        200: {"model": schemas.PreviewOut, "description": "The posterior"},
+        **_ASKING,
+        **documented(410),
+    },
+)
+async def preview(
+    observation: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")],
+    body: schemas.PreviewBody,
+    request: Request,
+    caller: MayClassify,
+) -> Response:
+    house = house_of(request)
+    kept = house.kept(observation, caller)
+    classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
+    ask = Ask(
+        kept.panel, body.method, classifier.prior(body.prior or None), kept.observations.texts, caller.name,
+        request_id(request), observed=kept.observations, explain=False, preview=True,
+    )  # fmt: skip
+    told = await house.tell(ask)
+    return Response(dump(told.answers[0]), media_type=JSON)
 
 
 def _explored(house: House, request: Request, name: str, told: Any) -> Response:

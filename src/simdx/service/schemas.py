@@ -112,6 +112,19 @@ class ReinferBody(Body):
     ] = False
 
 
+class PreviewBody(Body):
+    """Another prior for a case observed before, while a slider moves."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}}]},
+    )
+
+    prior: PriorField = None
+    method: MethodField = "auto"
+
+
 class FeedbackBody(Body):
     """The final diagnosis of a case, once it is known."""
 
@@ -229,6 +242,13 @@ class ExploreOut(BaseModel):
     answer: AnswerOut
     intervals: dict[str, tuple[float, float]]
     draws: list[list[float]]
+
+
+class PreviewOut(BaseModel):
+    """What bars show under another prior. No answer: it has no label, no decision and no id."""
+
+    posterior: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
 
 
 class LabelOut(BaseModel):

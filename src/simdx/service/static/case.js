@@ -2,18 +2,21 @@
 
 import { call } from "./api.js";
 import { $, bits, el, percent } from "./dom.js";
-import { partners, segments, sentences } from "./match.js";
+import { showEvidence } from "./evidence.js";
 import { gauge, split, spread, ternary } from "./pictures.js";
 import { even, latestOnly, moved } from "./priors.js";
 
 const DRAWS = 180;
+const REST = 150;  // milliseconds without a move after which a slider rests
 const ACTIONS = { accept: "Accept", test: "Test further", review: "Send to review" };
-const state = { panel: null, prior: null, observation: null, answerId: null, text: "", rows: new Map() };
+const state = { panel: null, prior: null, observation: null, answerId: null, text: "", rows: new Map(),
+  method: null, settled: null, resting: null };
 
 export function setPanel(panel) {
   state.panel = panel;
   state.prior = even(panel.labels.map((l) => l.name));
   state.observation = null;
+  clearTimeout(state.resting);
   $("panel-about").textContent = panel.description;
   $("panel-notice").textContent = panel.notice;
   $("method").replaceChildren(...panel.methods.map((m) => el("option", { value: m }, m)));
@@ -37,14 +40,14 @@ export async function classify(event, showAlert) {
   button.disabled = true;
   $("result").classList.add("stale");
   try {
-    const started = performance.now();
-    const { data } = await call("/v1/explore", {
-      panel: state.panel.id, text, prior: state.prior, method: $("method").value, draws: DRAWS });
-    state.text = text;
-    state.observation = data.observation;
+    const started = performance.now(), { prior } = state, method = $("method").value;
+    const { data } = await call("/v1/explore", { panel: state.panel.id, text, prior, method, draws: DRAWS });
+    Object.assign(state, { text, method, observation: data.observation });
     buildRows();
-    show(data, performance.now() - started);
-    showEvidence(data.answer);
+    show(data, prior);
+    took(started);
+    showEvidence(text, data.answer);
+    if (state.prior !== prior) changePrior(state.prior);  // a slider moved while this was asked
     $("waiting").hidden = true;
     for (const id of ["result", "evidence-card", "after"]) $(id).hidden = false;
     $("feedback-said").textContent = "";
@@ -57,10 +60,23 @@ export async function classify(event, showAlert) {
   }
 }
 
-const reinfer = latestOnly(async (prior) => {
-  const started = performance.now();
+// While a slider moves, the bars follow it with previews. The answer, with its decision, its pictures and its
+// record, comes once the slider rests; until then what belongs to the last answer is dimmed.
+const preview = latestOnly(async ({ prior, since }) => {
+  const { observation, method } = state;
   try {
-    const body = { prior, method: $("method").value, draws: DRAWS };
+    const { data } = await call(`/v1/explore/${observation}/preview`, { prior, method });
+    if (state.observation !== observation || state.settled === prior) return;  // another case, or answered
+    showBars(data);
+    took(since);
+  } catch (error) {
+    if (error.kind !== "gone") $("took").textContent = error.message;
+  }
+});
+
+const settle = latestOnly(async (prior) => {
+  try {
+    const body = { prior, method: state.method, draws: DRAWS };
     let reply;
     try {
       reply = await call(`/v1/explore/${state.observation}`, body);
@@ -70,16 +86,21 @@ const reinfer = latestOnly(async (prior) => {
       reply = await call("/v1/explore", { ...body, panel: state.panel.id, text: state.text });
       state.observation = reply.data.observation;
     }
-    show(reply.data, performance.now() - started);
+    if (state.prior === prior) show(reply.data, prior);
   } catch (error) {
     $("took").textContent = error.message;
   }
 });
 
-function changePrior(prior) {
+function changePrior(prior, since = performance.now()) {
   state.prior = prior;
+  if (state.observation) {
+    preview({ prior, since });  // first: the question is on its way while the page draws the prior
+    $("result").classList.add("moving");
+    clearTimeout(state.resting);
+    state.resting = setTimeout(settle, REST, prior);
+  }
   showPrior();
-  if (state.observation) reinfer(prior);
 }
 
 function buildRows() {
@@ -88,7 +109,7 @@ function buildRows() {
     const value = el("span", { class: "label-value" });
     const fill = el("div", { class: "fill" }), whisker = el("div", { class: "whisker" }), tick = el("div", { class: "tick" });
     const slider = el("input", { type: "range", id: `prior-${k}`, min: 0, max: 100, step: 1, "data-label": label.name,
-      oninput: (event) => changePrior(moved(state.prior, label.name, Number(event.target.value) / 100)) });
+      oninput: (event) => changePrior(moved(state.prior, label.name, Number(event.target.value) / 100), event.timeStamp) });
     const output = el("output", { for: `prior-${k}` });
     const row = el("div", { class: "label-row", "data-label": label.name },
       el("span", { class: "label-name", title: label.description }, label.name,
@@ -114,18 +135,33 @@ function showPrior() {
   }
 }
 
-function show(data, milliseconds) {
-  const { answer, intervals } = data;
-  state.answerId = data.answer_id;
+function showBars({ posterior, intervals }) {
+  let lead = null;
+  for (const label of state.rows.keys()) if (lead === null || posterior[label] > posterior[lead]) lead = label;
   for (const [label, parts] of state.rows) {
-    const p = answer.posterior[label], [low, high] = intervals[label];
-    parts.row.classList.toggle("lead", label === answer.label);
+    const p = posterior[label], [low, high] = intervals[label];
+    parts.row.classList.toggle("lead", label === lead);
     parts.value.textContent = percent(p);
     parts.value.title = `90 % interval ${percent(low)} to ${percent(high)}`;
     parts.fill.style.width = `${100 * p}%`;
     parts.whisker.style.left = `${100 * low}%`;
     parts.whisker.style.width = `${100 * (high - low)}%`;
   }
+}
+
+// How long it took since then, for the reader, and for whoever measures the page.
+function took(since) {
+  const milliseconds = performance.now() - since, { dataset } = $("result");
+  $("took").textContent = `${milliseconds.toFixed(0)} ms`;
+  dataset.ms = milliseconds.toFixed(1);
+  dataset.count = String(Number(dataset.count ?? 0) + 1);
+}
+
+function show(data, prior) {
+  const { answer } = data;
+  state.answerId = data.answer_id;
+  state.settled = prior;
+  showBars({ posterior: answer.posterior, intervals: data.intervals });
   const decision = $("decision");
   decision.dataset.action = answer.decision.action;
   const lead = `${answer.label}, ${percent(answer.posterior[answer.label], 0)}`, { action, reason } = answer.decision;
@@ -138,9 +174,8 @@ function show(data, milliseconds) {
   showOutside(answer);
   showSecondOrder(answer, data.draws);
   showOrigin(answer);
-  $("took").textContent = `${milliseconds.toFixed(0)} ms`;
-  $("result").dataset.ms = milliseconds.toFixed(1);
-  $("result").dataset.count = String(Number($("result").dataset.count ?? 0) + 1);
+  $("result").classList.remove("moving");
+  $("result").dataset.answers = String(Number($("result").dataset.answers ?? 0) + 1);
   $("spoken").textContent = `${ACTIONS[answer.decision.action]}. ${answer.label}, ${percent(answer.posterior[answer.label], 0)}.`;
 }
 
@@ -181,41 +216,6 @@ function showOrigin(answer) {
     answer.flip ? ["Would flip", `to ${answer.flip.label}, were the prior of ${answer.label} ${percent(answer.flip.prior, 2)}`] : null,
     ["Version", `simdx ${from.version}, seed ${from.seed}`], ["Answer", state.answerId ?? "not recorded"]];
   $("origin").replaceChildren(...rows.filter(Boolean).flatMap(([k, v]) => [el("dt", {}, k), el("dd", {}, v)]));
-}
-
-// ------------------------------------------------------------------ evidence
-
-function showEvidence(answer) {
-  const mine = segments(state.text, (answer.sentences ?? []).map((s) => s.text));
-  const found = partners(mine, answer.evidence.map((e) => e.text));
-  // One colour a case sentence, in order of how strongly it is echoed; more than six would say nothing.
-  const strength = new Map();
-  for (const f of found) strength.set(f.case, (strength.get(f.case) ?? 0) + f.score);
-  const chosen = [...strength].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([i]) => i).sort((a, b) => a - b);
-  const colour = new Map(chosen.map((i, n) => [i, n]));
-  const effects = new Map((answer.sentences ?? []).map((s) => [s.text.trim(), s.effect]));
-  $("evidence-case").replaceChildren(...prose(mine, (i) => colour.get(i), effects));
-  $("evidence-list").replaceChildren(...answer.evidence.map((e, t) => {
-    const marks = new Map(found.filter((f) => f.text === t && colour.has(f.case)).map((f) => [f.sentence, colour.get(f.case)]));
-    return el("article", { class: e.label === answer.label ? "sheet" : "sheet other" },
-      el("h3", {}, e.label, el("span", { class: "distance" }, `  distance ${e.distance.toFixed(2)}`)),
-      el("p", { class: "prose" }, ...prose(sentences(e.text), (j) => marks.get(j))));
-  }));
-}
-
-function prose(pieces, colourOf, effects = new Map()) {
-  return pieces.flatMap((sentence, i) => {
-    const k = colourOf(i), effect = effects.get(sentence.trim());
-    const said = typeof effect === "number" && Math.abs(effect) >= 0.005
-      ? el("span", { class: "effect", title: "How this sentence moves the leading label" }, `${effect > 0 ? "+" : "−"}${Math.abs(100 * effect).toFixed(0)} %`) : null;
-    if (k === undefined) return [sentence, said].filter(Boolean);
-    const space = sentence.match(/^\s*/)[0];
-    const mark = el("mark", { class: `k${k}`, "data-k": k, tabindex: 0 }, sentence.trim(), el("sup", {}, String(k + 1)));
-    for (const [on, lit] of [["mouseenter", true], ["mouseleave", false], ["focus", true], ["blur", false]]) {
-      mark.addEventListener(on, () => document.querySelectorAll(`mark[data-k="${k}"]`).forEach((m) => m.classList.toggle("lit", lit)));
-    }
-    return [space, mark, said].filter(Boolean);
-  });
 }
 
 export async function sendFeedback(event) {
