@@ -32,7 +32,7 @@ from simdx.experiments.paper.artefacts import (
 from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.intervals import excludes, interval, mean_interval
 from simdx.experiments.paper.spec import Spec
-from simdx.experiments.paper.world import pool
+from simdx.experiments.paper.world import Variant, pool
 from simdx.methods import Observations
 from simdx.metrics import ood_auroc
 from simdx.panels import load_source
@@ -364,10 +364,37 @@ def _with_banks(tmp_path: Path, names: tuple[str, ...]) -> Context:
     return Context("smoke", tmp_path / "out", panels=(PANEL,), size=SMALL, banks=tmp_path, asking=tmp_path)
 
 
+def test_a_large_pool_by_a_model_belongs_to_this_question_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = load_source(PANEL)
+    whole = packaged_bank(source)
+    twice = replace(whole, texts=(*whole.texts, *(f"{text} Noted today." for text in whole.texts)))
+    twice = replace(twice, label_index=np.tile(whole.label_index, 2))
+    write_bank(tmp_path / f"{PANEL}-tiny-n200", twice, source.panel)
+    own = _with_banks(tmp_path, ("tiny",))
+    assert own.models(PANEL) == ("tiny",)
+    assert own.variants(PANEL)["tiny-n200"] == Variant("tiny", "n200", "pool")
+    monkeypatch.setattr(pool_size, "LARGEST", 200)
+    monkeypatch.setattr(pool_size, "LARGEST_PANEL", "another panel")
+    monkeypatch.setattr(pool_size, "PAPER_SIZES", (3, 50, 200))
+    finding = pool_size.run(own)
+    _sound(finding)
+    rows = {(r["bank"], r["method"], r["size"]): r for r in finding.data["rows"]}
+    assert rows["tiny-n200", "d-smc", 200]["distinct"] == [200, 200]
+    assert rows["tiny-n200", "d-smc", 100]["pools"] == 2  # half of it: there is something to draw
+    assert ("tiny", "d-smc", 200) not in rows
+    accuracy = own.scores(Spec(PANEL, "m-smc", "tiny-n200"))["accuracy"]
+    assert any("simulations of tiny-n200" in v and f"{accuracy:.3f} with 200" in v for v in finding.verdicts)
+
+
 def test_two_weights_of_one_model_are_compared(tmp_path: Path, context: Context) -> None:
-    assert quantisation_ablation.pairs_of(("m",), {"m-q8_0": ("m", "q8_0"), "m-t0.4": ("m", "t0.4")}) == [
-        ("m", "m-q8_0")
-    ]
+    variants = {
+        "m-q8_0": Variant("m", "q8_0", "weights"),
+        "m-t0.4": Variant("m", "t0.4", "temperature"),
+        "m-n90": Variant("m", "n90", "pool"),
+    }
+    assert quantisation_ablation.pairs_of(("m",), variants) == [("m", "m-q8_0")]
     with pytest.raises(NotRun, match="one model with different weights"):
         quantisation_ablation.run(context)
     own = _with_banks(tmp_path, ("tiny", "tiny-q8_0", "tiny-t0.4"))

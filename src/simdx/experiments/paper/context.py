@@ -108,8 +108,8 @@ class Context:
         """The language models among them."""
         return world.written_by_models(panel, self._banks_folder)
 
-    def variants(self, panel: str) -> dict[str, tuple[str, str]]:
-        """Banks by a model at another temperature or with other weights: name → (model, way)."""
+    def variants(self, panel: str) -> dict[str, world.Variant]:
+        """Banks by a model at another temperature, with other weights or with a larger pool."""
         return world.written_by_variants(panel, self._banks_folder)
 
     def embedder_name(self, spec: Spec) -> str:

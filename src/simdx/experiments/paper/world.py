@@ -2,7 +2,9 @@
 
 The oral benchmark ships. Symptom-to-Diagnosis and the case reports come from the folder $SIMDX_DATA
 (`sd` and `pmc`, each with `cases.jsonl` and `ood.jsonl`). Banks written by models are the folders
-`{panel}-{model}` in $SIMDX_BANKS, else in `results/banks`. What is not there is left out with a note.
+`{panel}-{model}` in $SIMDX_BANKS, else in `results/banks`; an ending says that the model ran in another way:
+`-t0.4` a temperature, `-q8_0` other weights, `-n1000` a larger pool by the same model. Such banks belong to
+the ablation of that alone and stand for no simulator of their own. What is not there is left out with a note.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, cast
 
 import numpy as np
 
@@ -32,8 +35,14 @@ PAPER_NAMES = {
 }
 _FOLDERS = {"symptom-to-diagnosis": "sd", "case-reports": "pmc"}
 PARTS = ("bank_a", "bank_b")  # the two files of a packaged bank, each alone
-# A decoding temperature (t0.4) or other weights of the same model (q8_0, f16) at the end of a bank's name.
-_VARIANT = re.compile(r"-(t\d+(?:\.\d+)?|q\d\w*|b?f(?:16|32)|awq|int\d)$")
+Way = Literal["temperature", "pool", "weights"]
+# What the end of a bank's name says of how its model ran.
+_WAYS: dict[Way, str] = {
+    "temperature": r"t\d+(?:\.\d+)?",
+    "pool": r"n\d+",
+    "weights": r"q\d\w*|b?f(?:16|32)|awq|int\d",
+}
+_VARIANT = re.compile(r"-(?:" + "|".join(f"(?P<{kind}>{way})" for kind, way in _WAYS.items()) + r")$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +103,23 @@ def written_by_models(panel: str, folder: Path) -> tuple[str, ...]:
     return tuple(name for name in _finished_banks(panel, folder) if _VARIANT.search(name) is None)
 
 
-def written_by_variants(panel: str, folder: Path) -> dict[str, tuple[str, str]]:
-    """Banks by a model run in another way: name → (model, way), as `smollm2-t0.4` or `smollm2-q8_0`."""
-    found = {}
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A bank by a model run in another way: `smollm2-t0.4` is by smollm2, in the way t0.4, a temperature."""
+
+    model: str
+    way: str
+    kind: Way
+
+
+def written_by_variants(panel: str, folder: Path) -> dict[str, Variant]:
+    """Finished banks of that panel by a model run in another way, under their names."""
+    found: dict[str, Variant] = {}
     for name in _finished_banks(panel, folder):
-        way = _VARIANT.search(name)
-        if way is not None:
-            found[name] = (name[: way.start()], way.group(1))
+        ending = _VARIANT.search(name)
+        if ending is not None:
+            kind = cast(Way, ending.lastgroup)
+            found[name] = Variant(name[: ending.start()], ending[kind], kind)
     return found
 
 
@@ -146,6 +165,7 @@ __all__ = [
     "PAPER_NAMES",
     "PARTS",
     "Cases",
+    "Variant",
     "asking_folder",
     "banks_folder",
     "data_folder",

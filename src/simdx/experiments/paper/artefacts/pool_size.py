@@ -1,7 +1,8 @@
-"""How many simulations? Pools of 3, 50, 500 and, on one panel, 1000 per label (table S18).
+"""How many simulations? Pools of 3, 50, 500 and, where there are so many, 1000 per label (table S18).
 
 Pools are drawn at random from the packaged banks (both files together), several for each size, and from the
-banks that models wrote where there are any. A bank cannot give more texts than it has: where a size asks for
+banks that models wrote where there are any (`{panel}-{model}`, and `{panel}-{model}-n1000` for one that was
+written for this question alone). A bank cannot give more texts than it has: where a size asks for
 more, the pool is the whole bank, the row says how many distinct texts there were, and nothing is repeated to
 fill it up.
 """
@@ -23,6 +24,7 @@ ORDER = 450
 NAME = "pool-size"
 SIZES = (3, 10, 30, 50, 100, 500)
 LARGEST = 1000
+PAPER_SIZES = (3, 50, 500, LARGEST)
 LARGEST_PANEL = "oral-lesions"  # the paper's panel
 COMPARED = ("d-smc", "m-smc")
 METRICS = ("accuracy", "macro_f1", "auroc", "brier", "ece", "entropy_bits")
@@ -32,7 +34,8 @@ POOLS = {"smoke": 2, "full": 5}
 def run(context: Context) -> Finding:
     rows = []
     for panel in context.panels:
-        for bank in (REFERENCE, *context.models(panel)):
+        large = (name for name, one in context.variants(panel).items() if one.kind == "pool")
+        for bank in (REFERENCE, *context.models(panel), *large):
             rows += _bank(context, panel, bank)
     return Finding(
         tables=tuple(_table(panel, [r for r in rows if r["panel"] == panel]) for panel in context.panels),
@@ -50,7 +53,7 @@ def run(context: Context) -> Finding:
 def _bank(context: Context, panel: str, bank: str) -> list[dict[str, Any]]:
     whole = context.bank(Spec(panel, "", bank))
     least, most = min(whole.counts.values()), max(whole.counts.values())
-    sizes = (*SIZES, *((LARGEST,) if panel == LARGEST_PANEL else ()))
+    sizes = (*SIZES, *((LARGEST,) if panel == LARGEST_PANEL or most >= LARGEST else ()))
     rows = []
     for method in COMPARED:
         for size in sizes:
@@ -152,6 +155,21 @@ def _figure(panel: str, rows: list[dict[str, Any]]) -> Figure:
     )  # fmt: skip
 
 
+def _large_banks(rows: list[dict[str, Any]]) -> list[str]:
+    """What the paper's sizes give in each bank that holds more of them than the packaged one."""
+    said = []
+    packaged = max(r["distinct"][1] for r in rows if r["bank"] == REFERENCE)
+    held = [r for r in rows if r["distinct"][0] >= r["size"] and r["size"] in PAPER_SIZES]
+    for bank in dict.fromkeys(r["bank"] for r in held if r["size"] > packaged):
+        parts = []
+        for method in COMPARED:
+            own = [r for r in held if r["bank"] == bank and r["method"] == method]
+            steps = several([f"{r['means']['accuracy']:.3f} with {r['size']}" for r in own])
+            parts.append(f"{METHODS[method]} {steps} per label")
+        said.append(f"{rows[0]['panel']}, simulations of {bank}: {several(parts)}.")
+    return said
+
+
 def _verdicts(rows: list[dict[str, Any]]) -> list[str]:
     said = []
     panel = rows[0]["panel"]
@@ -171,6 +189,7 @@ def _verdicts(rows: list[dict[str, Any]]) -> list[str]:
     if quoted is not None:
         tail = f"; the paper's D-SMC has {quoted.value:.3f} with 3 and is level from 50 on"
     said.append(f"{panel}: {several(parts)}{tail}.")
+    said += _large_banks(rows)
     most = max(r["distinct"][1] for r in rows)
     short = sorted({r["size"] for r in rows if r["size"] > most})
     if short:

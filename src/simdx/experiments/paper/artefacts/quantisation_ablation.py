@@ -16,6 +16,7 @@ from simdx.experiments.paper.context import Context
 from simdx.experiments.paper.spec import Spec
 from simdx.experiments.paper.theirs import data_of_panel, quotes
 from simdx.experiments.paper.words import doubts, ours, theirs
+from simdx.experiments.paper.world import Variant
 from simdx.metrics import paired_bootstrap
 
 ORDER = 430
@@ -24,12 +25,10 @@ METRICS = ("accuracy", "brier", "ece", "entropy_bits", "auroc")
 PAIRED = ("accuracy", "ece", "brier")
 
 
-def pairs_of(models: tuple[str, ...], variants: dict[str, tuple[str, str]]) -> list[tuple[str, str]]:
+def pairs_of(models: tuple[str, ...], variants: dict[str, Variant]) -> list[tuple[str, str]]:
     """(bank as the model runs by default, bank with other weights); a temperature is no other weight."""
     return [
-        (model, name)
-        for name, (model, way) in variants.items()
-        if model in models and not way.startswith("t")
+        (one.model, name) for name, one in variants.items() if one.model in models and one.kind == "weights"
     ]
 
 

@@ -53,15 +53,17 @@ def run(context: Context) -> Finding:
 
 def _from_banks(context: Context, panel: str) -> list[dict[str, Any]]:
     by_model: dict[str, dict[float, str]] = {}
-    for name, (model, way) in context.variants(panel).items():
-        if way.startswith("t"):
-            by_model.setdefault(model, {})[float(way[1:])] = name
+    for name, one in context.variants(panel).items():
+        if one.kind == "temperature":
+            by_model.setdefault(one.model, {})[float(one.way[1:])] = name
     found = []
     for model, banks in by_model.items():
         points = []
         for temperature, bank in sorted(banks.items()):
-            texts = len(context.bank(Spec(panel, "", bank)).texts)
-            points.append(_point(temperature, context.scores(Spec(panel, "m-smc", bank)), texts, True))
+            counts = context.bank(Spec(panel, "", bank)).counts.values()
+            complete = min(counts) == max(counts)  # each label is asked for equally many
+            scores = context.scores(Spec(panel, "m-smc", bank))
+            points.append(_point(temperature, scores, sum(counts), complete))
         if len(points) > 1:
             about = {"panel": panel, "model": model, "what": "M-SMC", "cases": context.n[panel]}
             found.append({**about, "points": points})
