@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -41,6 +41,9 @@ from simdx.methods.smc import BANDWIDTH
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Case, Float, Int, Panel, SecondOrder, Trace, entropy_bits, is_writable
+
+if TYPE_CHECKING:
+    from simdx.bank.live import Usage
 
 MAX_TEXT_BYTES = 2_000_000
 
@@ -191,6 +194,12 @@ class Classifier:
             self.panel, _answers(batch), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
             risk=risk, confidence=confidence, coverage=coverage, kind=kind,
         )  # fmt: skip
+
+    def watch_simulations(self, told: Callable[[Usage], None]) -> None:
+        """Let `told` hear of every call to a language model that answering makes; most methods make none."""
+        watch = getattr(self._infer, "watch", None)
+        if watch is not None:
+            watch(told)
 
     @property
     def desk(self) -> Desk:

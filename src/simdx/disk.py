@@ -118,6 +118,15 @@ def make_folder(folder: Path) -> None:
         raise CannotWrite(f"the folder '{folder}' cannot be made: {error.strerror}") from None
 
 
+def refuse_unwritable(folder: Path) -> None:
+    """BadInput where no folder can be made or written: said before anything slow is done for it."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if there != folder and not there.is_dir():
+        raise BadInput(f"'{folder}' cannot be made: '{there}' is a file")
+    if not os.access(there, os.W_OK):
+        raise BadInput(f"'{folder}' cannot be written: '{there}' is read-only for you")
+
+
 def _open_scratch(path: Path) -> tuple[BinaryIO, str]:
     """A scratch file of our own beside `path`, locked; those of dead writers go."""
     prefix = f".{path.name[:_LONGEST_STEM]}-"

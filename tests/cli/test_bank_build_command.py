@@ -58,3 +58,46 @@ def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
 def test_bad_input_is_one_line_and_writes_nothing(cli: Cli, wrong: tuple[str, str], tmp_path: Path) -> None:
     assert cli(*BUILD, "--out", tmp_path / "bank", *wrong).complaint
     assert not (tmp_path / "bank").exists()
+
+
+def test_the_path_is_refused_before_a_model_is_looked_for(cli: Cli, tmp_path: Path) -> None:
+    """A simulator whose server is nowhere: whoever asked it first would complain of that."""
+    taken, foreign = tmp_path / "file", tmp_path / "folder"
+    taken.write_text("mine")
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("mine")
+    away = (*BUILD[:4], "--simulator", "nobody", "--per-label", 3)
+    assert "is a file" in cli(*away, "--out", taken).complaint
+    assert "is a file" in cli(*away, "--out", taken / "below").complaint
+    assert "holds no build" in cli(*away, "--out", foreign).complaint
+    assert "nobody" in cli(*away, "--out", tmp_path / "new").complaint
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_table_is_imported_by_its_columns(cli: Cli, tmp_path: Path, private_home: Path) -> None:
+    panel, plain, named = tmp_path / "p.yaml", tmp_path / "a.csv", tmp_path / "b.csv"
+    panel.write_text("labels: [apple, river]\nembedder: hashing\n")
+    plain.write_text('label,text,id\napple,"red, sweet",1\nriver,wet,1\n')  # an id says nothing in a bank
+    named.write_text('kind,words\napple,"red, sweet"\nriver,wet\n')
+    others = tmp_path / "others.csv"
+    others.write_text("text\na stone\n")
+    given = ("bank", "import", "--panel", panel, "--from")
+    made = cli(*given, plain, "--background", others, "--out", tmp_path / "a", "--json").json
+    assert made["labels"] == {"apple": 1, "river": 1}
+    assert (tmp_path / "a" / "background.jsonl").read_text() == '{"text": "a stone"}\n'
+    columns = ("--text-column", "words", "--label-column", "kind")
+    again = cli(*given, named, *columns, "--out", tmp_path / "b", "--json").json
+    assert again["labels"] == made["labels"]
+    assert cli("bank", "verify", tmp_path / "b").code == 0
+
+    wrong = cli(*given, named, "--out", tmp_path / "c").complaint
+    assert "no column 'text', only 'kind', 'words'" in wrong
+    assert "--text-column" in wrong
+    plain.write_text("label,text\napple,red\n")
+    assert "no description of 'river'" in cli(*given, plain, "--out", tmp_path / "c").complaint
+    plain.write_text("label,text\napple,red\nstone,grey\n")
+    assert (
+        "line 3: 'stone' is not a label of the panel" in cli(*given, plain, "--out", tmp_path / "c").complaint
+    )
+    assert not (tmp_path / "c").exists()
+    assert "bank import --from a.csv" in cli("classify", "red", "--panel", panel, "--bank", plain).complaint

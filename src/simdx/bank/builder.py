@@ -115,7 +115,7 @@ def build_bank(
 ) -> BuildReport:
     """Bring the bank at `out` to the settings' numbers, or as far as the limits allow."""
     limits = limits or Limits()
-    _refuse_foreign(out, panel)
+    refuse_foreign(out, panel)
     with AnswerStore(out) as store:
         plan = Plan(panel, simulator.id, settings)
         strata = strata_of(plan, store, lockstep=simulator.lockstep)
@@ -371,7 +371,7 @@ def _chosen(stratum: Stratum) -> list[Verdict]:
     return usable[: stratum.target]
 
 
-def _refuse_foreign(out: Path, panel: Panel) -> None:
+def refuse_foreign(out: Path, panel: Panel) -> None:
     """A folder that holds something else is left alone."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"'{out}' is a file: give a folder")

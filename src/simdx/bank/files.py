@@ -45,7 +45,7 @@ def packaged_bank(source: PanelSource) -> Bank:
     rows = [row for path in source.banks for row in _labelled_rows(path, source.panel)]
     background = background_texts(source.background) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
-    return _assemble(source.panel, rows, background, name)
+    return assemble(source.panel, rows, background, name)
 
 
 def read_bank(path: str | Path, panel: Panel) -> Bank:
@@ -55,7 +55,11 @@ def read_bank(path: str | Path, panel: Panel) -> Bank:
         return _read_folder(path, panel)
     if not path.is_file():
         raise BadInput(f"no bank at '{path}': give a bank folder or a JSONL file with label and text")
-    return _assemble(panel, _labelled_rows(path, panel), (), path.stem)
+    if path.suffix.lower() in (".csv", ".parquet"):
+        raise BadInput(
+            f"'{path.name}' is a table: make a bank of it with 'simdx bank import --from {path.name}'"
+        )
+    return assemble(panel, _labelled_rows(path, panel), (), path.stem)
 
 
 def _read_folder(folder: Path, panel: Panel) -> Bank:
@@ -69,7 +73,7 @@ def _read_folder(folder: Path, panel: Panel) -> Bank:
         raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
     rows = _labelled_rows(folder / BANK_FILE, panel)
     background = background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else ()
-    bank = _assemble(panel, rows, background, folder.name)
+    bank = assemble(panel, rows, background, folder.name)
     return replace(bank, rejected=dict(manifest["rejected"]))
 
 
@@ -111,7 +115,7 @@ def problems_of(folder: Path) -> Iterator[str]:
         yield f"its manifest does not list {BANK_FILE}"
         return
     try:
-        bank = _assemble(
+        bank = assemble(
             Panel(name=manifest["panel"], labels=()),
             list(_rows(folder / BANK_FILE)),
             background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else (),
@@ -232,13 +236,14 @@ def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
 
 
-def _assemble(
+def assemble(
     panel: Panel,
     rows: list[tuple[str, str]],
     background: tuple[str, ...],
     name: str,
     labels: tuple[str, ...] | None = None,
 ) -> Bank:
+    """The bank that these (label, text) rows are; refused where a label has none."""
     labels = labels if labels is not None else panel.names
     position = {label: i for i, label in enumerate(labels)}
     unknown = next((label for label, _ in rows if label not in position), None)

@@ -19,7 +19,7 @@ from simdx.bank.plan import BuildSettings, Plan
 from simdx.bank.scrub import Scrubber, tidy
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.errors import RunFailed
-from simdx.simulators.base import Request, Simulator, ask_all
+from simdx.simulators.base import Completion, Request, Simulator
 from simdx.types import Float, Int, Panel
 
 ATTEMPTS = 4  # requests spent on one simulation before its last text is taken as it is
@@ -60,6 +60,7 @@ class LiveSimulations:
         transform: Callable[[Float], Float] | None = None,
     ) -> None:
         self.usage = Usage()
+        self.watch: Callable[[Usage], None] | None = None  # told of every answer, as it comes
         self._panel, self._simulator, self._embedder = panel, simulator, embedder
         self._plan = Plan(panel, simulator.id, settings or BuildSettings(per_label=1))
         self._scrubbers = [Scrubber.for_label(label, panel.register) for label in panel.labels]
@@ -80,12 +81,9 @@ class LiveSimulations:
         for attempt in range(1, ATTEMPTS + 1):
             # Drawn in order before asking: the random stream must not depend on who answers first.
             requests = [self._request(int(labels[i]), rng) for i in pending]
-            answers = ask_all(self._simulator, requests)
-            self.usage.calls += len(answers)
+            answers = self._asked(requests)
             still = []
             for i, answer in zip(pending, answers, strict=True):
-                self.usage.prompt_tokens += answer.prompt_tokens
-                self.usage.completion_tokens += answer.completion_tokens
                 if answer.error is not None:
                     self.usage.rejected["failed"] += 1
                     still.append(i)
@@ -105,6 +103,18 @@ class LiveSimulations:
         if any(not text for text in found):
             raise RunFailed(f"simulator '{self._simulator.id}' gave no text after {ATTEMPTS} attempts")
         return found
+
+    def _asked(self, requests: list[Request]) -> list[Completion]:
+        """All answers in the order of the requests, each counted when it comes."""
+        answers: dict[int, Completion] = {}
+        for place, answer in self._simulator.complete(requests):
+            answers[place] = answer
+            self.usage.calls += 1
+            self.usage.prompt_tokens += answer.prompt_tokens
+            self.usage.completion_tokens += answer.completion_tokens
+            if self.watch is not None:
+                self.watch(self.usage)
+        return [answers[i] for i in range(len(answers))]
 
     def _request(self, label: int, rng: Generator) -> Request:
         return self._plan.planned(self._panel.names[label], int(rng.integers(_PLACES))).request

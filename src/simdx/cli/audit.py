@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.errors import BadInput, RunFailed
 
@@ -22,7 +23,6 @@ Url = Annotated[
     str | None, typer.Option("--url", help="sqlite:///FILE or postgresql://…; default: the service's.")
 ]
 Key = Annotated[Path | None, typer.Option("--key", help="The log's key file; default: the service's.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command("export")
@@ -31,7 +31,7 @@ def export(
     with_text: Annotated[bool, typer.Option("--with-text", help="Add kept texts, decrypted.")] = False,
     url: Url = None,
     key: Key = None,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Every record as a JSON line, in order, with its place in the chain."""
     store, _ = _open(url, key)
@@ -59,7 +59,7 @@ def verify(
     ] = None,
     url: Url = None,
     key: Key = None,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Walk the hash chain from the first record; exit 1 when it does not hold."""
     from simdx.service.audit import verify as walk

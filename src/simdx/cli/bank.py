@@ -3,48 +3,79 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simdx.cli import bank_build
+from simdx.cli import bank_build, options
 from simdx.cli.output import print_json
 from simdx.errors import BadInput, RunFailed
+
+if TYPE_CHECKING:
+    from simdx.datasets import Columns
+    from simdx.types import Bank, Panel
 
 app = typer.Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
 app.command()(bank_build.build)
 app.command()(bank_build.export)
 app.command()(bank_build.merge)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A bank folder.")]
 
 
 @app.command("import")
 def import_(
-    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
-    source: Annotated[Path, typer.Option("--from", help="JSONL or Parquet rows with label and text.")],
+    panel: options.PanelName,
+    source: Annotated[Path, typer.Option("--from", help="JSONL, CSV or Parquet rows with label and text.")],
     out: Annotated[Path, typer.Option(help="The bank folder to make.")],
     background: Annotated[
-        Path | None, typer.Option(help="JSONL of other conditions, for 'none of these'.")
+        Path | None, typer.Option(help="JSONL or CSV of other conditions, for 'none of these'.")
     ] = None,
-    json: AsJson = False,
+    text_column: options.TextColumn = "text",
+    label_column: options.LabelColumn = "label",
+    json: options.AsJson = False,
 ) -> None:
     """Make a bank folder from descriptions you already have."""
     from dataclasses import replace
 
-    from simdx.bank.exchange import read_any_bank
-    from simdx.bank.files import background_texts, read_bank, write_bank
+    from simdx.bank.files import write_bank
+    from simdx.datasets import Columns
     from simdx.disk import refuse_occupied
     from simdx.panels import load_panel
 
     chosen = load_panel(panel)
-    bank = read_any_bank(source, chosen) if source.suffix == ".parquet" else read_bank(source, chosen)
-    if background is not None:
-        bank = replace(bank, background=background_texts(background))
     refuse_occupied(out)
+    columns = Columns(text_column, label_column, id=None)
+    bank = _described(source, chosen, columns)
+    if background is not None:
+        bank = replace(bank, background=_other_conditions(background, columns))
     manifest = write_bank(out, bank, chosen)
     _report(out, manifest, json)
+
+
+def _described(source: Path, panel: Panel, columns: Columns) -> Bank:
+    """A table by the readers that cases have; rows as banks are written by the bank's own."""
+    from simdx.bank.exchange import read_any_bank
+    from simdx.bank.files import assemble, read_bank
+    from simdx.datasets import read_cases
+
+    if _is_table(source, columns):
+        cases = read_cases(source, columns=columns, labels=panel.names).cases
+        return assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
+    return read_any_bank(source, panel) if source.suffix == ".parquet" else read_bank(source, panel)
+
+
+def _other_conditions(source: Path, columns: Columns) -> tuple[str, ...]:
+    from simdx.bank.files import background_texts
+    from simdx.datasets import read_cases
+
+    if _is_table(source, columns):
+        return tuple(read_cases(source, columns=columns, labelled=False).texts)
+    return background_texts(source)
+
+
+def _is_table(source: Path, columns: Columns) -> bool:
+    return source.suffix.lower() == ".csv" or (columns.text, columns.label) != ("text", "label")
 
 
 @app.command()
@@ -57,7 +88,7 @@ def show(
         Path | None, typer.Option("--map", help="Write a 2-D map of the bank (PNG, SVG).")
     ] = None,
     stats: Annotated[bool, typer.Option(help="Lengths, diversity and nearest-label confusions.")] = True,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Counts, rejections and hash; lengths, diversity, confusions inside the bank, and a map."""
     from simdx.bank.files import read_manifest
@@ -70,7 +101,7 @@ def show(
 
 @app.command()
 def score(
-    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
+    panel: options.PanelName,
     cases: Annotated[
         Path, typer.Option(help="Cases without labels (JSONL, CSV, Parquet); labels are ignored.")
     ],
@@ -81,7 +112,7 @@ def score(
     plot: Annotated[Path | None, typer.Option(help="Write a plot of the cases' typicality (SVG).")] = None,
     permutations: Annotated[int, typer.Option(help="Of the two-sample test.")] = 500,
     seed: Annotated[int, typer.Option(help="Seed of the two-sample test.")] = 0,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """How good a bank is for these cases, from their texts alone: likeness, coverage, agreement, fidelity."""
     from simdx.bank.files import packaged_bank, read_bank, write_atomically
@@ -112,7 +143,7 @@ def score(
 
 
 @app.command()
-def verify(folder: Folder, json: AsJson = False) -> None:
+def verify(folder: Folder, json: options.AsJson = False) -> None:
     """Check every hash and count of a bank (exit 1 when it does not hold)."""
     from simdx.bank.files import problems_of
 

@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import note, print_json
+from simdx.cli.progress import building
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
-    from simdx.bank.builder import BuildReport, Progress
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+    from simdx.bank.builder import BuildReport
 
 
 def build(
-    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
-    per_label: Annotated[int, typer.Option(min=1, help="Usable descriptions wanted per label.")],
-    out: Annotated[Path, typer.Option(help="The bank folder; an interrupted build there goes on.")],
+    panel: options.PanelName,
+    per_label: options.PerLabel,
+    out: options.BankFolder,
     simulator: Annotated[
         str,
         typer.Option(help="smollm2, another named model, FILE.gguf, openai:MODEL@URL, hf:NAME, scripted."),
     ] = "smollm2",
-    background: Annotated[
-        int, typer.Option(min=0, help="Descriptions of other conditions, for 'none of these'.")
-    ] = 0,
-    temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.8,
-    top_p: Annotated[float, typer.Option(min=0, max=1)] = 0.95,
-    max_new: Annotated[
-        int | None, typer.Option(min=1, help="Tokens per description; default by register.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Starts every request's own seed.")] = 0,
+    background: options.Background = 0,
+    temperature: options.Temperature = 0.8,
+    top_p: options.TopP = 0.95,
+    max_new: options.MaxNew = None,
+    seed: options.BuildSeed = 0,
     facets: Annotated[bool, typer.Option(help="Vary who, how long, how severe, which finding.")] = True,
     voice: Annotated[
         str | None, typer.Option(help="full or short wording; default by the model's size.")
     ] = None,
-    max_requests: Annotated[
-        int | None, typer.Option(min=0, help="Stop this run after so many requests.")
-    ] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=0, help="Stop this run after so many tokens.")] = None,
+    max_requests: options.MaxRequests = None,
+    max_tokens: options.MaxTokens = None,
     timeout: Annotated[
         float | None,
         typer.Option(help="Seconds a server has for one answer; default: SIMDX_TIMEOUT, else 300."),
@@ -53,15 +44,16 @@ def build(
         float | None, typer.Option(min=0, help="Price of a million generated tokens.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be asked, ask nothing.")] = False,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Ask a language model for what is missing; safe to kill and to run again."""
     from dataclasses import asdict
 
-    from simdx.bank.builder import Limits, build_bank, failed_line
+    from simdx.bank.builder import Limits, build_bank, failed_line, refuse_foreign
     from simdx.bank.estimate import estimate
     from simdx.bank.plan import BuildSettings
     from simdx.bank.voice import voice_for
+    from simdx.disk import refuse_unwritable
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator, identity_of
 
@@ -86,10 +78,12 @@ def build(
         return
     if timeout is not None and not simulator.startswith("openai:"):
         raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
+    refuse_unwritable(out)  # both before a model is loaded for nothing
+    refuse_foreign(out, chosen)
     running = get_simulator(simulator, **({} if timeout is None else {"timeout": timeout}))
     try:
         note(f"{running.id}: {running.capabilities.describe()}")
-        with _progress_bar() as watch:
+        with building() as watch:
             report = build_bank(chosen, running, settings, out, limits, watch)
     finally:
         running.close()
@@ -104,7 +98,7 @@ def build(
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A bank folder.")],
     to: Annotated[Path, typer.Option(help="The file to write: .jsonl or .parquet.")],
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Write a bank as one JSONL or Parquet file with label, text and what else is known of each row."""
     from simdx.bank.exchange import export_bank
@@ -120,9 +114,9 @@ def merge(
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR…", help="Bank folders or files of one panel.")
     ],
-    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
+    panel: options.PanelName,
     out: Annotated[Path, typer.Option(help="The bank folder to make.")],
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Join banks of one panel into a new one; a text that occurs twice under a label is taken once."""
     from simdx.bank.exchange import merge_banks
@@ -167,62 +161,6 @@ def _as_words(out: Path, report: BuildReport) -> str:
         + (f", cost {report.cost:.4f}" if report.cost is not None else "")
     )
     return "\n".join(lines)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[Progress], None]]:
-    """A bar on stderr where that is a terminal; otherwise a line every half minute."""
-    if not sys.stderr.isatty():
-        yield _sparse_lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    bar = Bar(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[facts]}"),
-        TextColumn("ETA"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    with bar:
-        task = bar.add_task("build", total=None, facts="")
-
-        def watch(p: Progress) -> None:
-            bar.update(task, total=p.wanted, completed=p.usable, facts=facts_of(p))
-
-        yield watch
-
-
-def _sparse_lines(every: float = 30.0) -> Callable[[Progress], None]:
-    last = [0.0]
-
-    def watch(p: Progress) -> None:
-        if p.seconds - last[0] >= every:
-            last[0] = p.seconds
-            note(f"{p.usable} of {p.wanted} usable, {facts_of(p)}")
-
-    return watch
-
-
-def facts_of(p: Progress) -> str:
-    """Rate, tokens, rejections, failures and cost in one short phrase."""
-    seconds = max(p.seconds, 1e-9)
-    parts = [
-        f"{60 * p.answered / seconds:.0f} texts/min",
-        f"{p.completion_tokens / seconds:.0f} tok/s",
-        f"{p.prompt_tokens + p.completion_tokens} tokens",
-        f"{sum(p.rejected.values())} rejected",
-    ]
-    if p.failed:
-        parts.append(f"{p.failed} failed")
-    if p.cost is not None:
-        parts.append(f"cost {p.cost:.4f}")
-    if p.stopped:
-        parts.append(f"stopping ({p.stopped})")
-    return ", ".join(parts)
 
 
 # --------------------------------------------------------------------------- what `bank show` adds

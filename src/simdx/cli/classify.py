@@ -10,6 +10,7 @@ import typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
+from simdx.cli.progress import asking
 from simdx.errors import BadInput
 
 MAX_BYTES = 2_000_000
@@ -62,7 +63,9 @@ def classify(
     )  # fmt: skip
     if engine in ("live", "hybrid") and sys.stderr.isatty():
         note("asking the language model anew for this case; --budget N sets how often at most")
-    answer = classifier.infer(case, prior=chosen_prior, ask=ask)
+    with asking(engine) as watch:
+        classifier.watch_simulations(watch)
+        answer = classifier.infer(case, prior=chosen_prior, ask=ask)
     if html is not None:
         from simdx.bank.files import write_atomically
         from simdx.report.page import Section, render

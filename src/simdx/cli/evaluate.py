@@ -9,6 +9,7 @@ import typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
+from simdx.cli.progress import CasesBar
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ def evaluate(
         str, typer.Option("--data", help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")
     ],
     panel: options.PanelName = "oral-lesions",
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
-    label_column: Annotated[str, typer.Option(help="Column of the gold label.")] = "label",
-    id_column: Annotated[str, typer.Option(help="Column of the case's id.")] = "id",
+    text_column: options.TextColumn = "text",
+    label_column: options.LabelColumn = "label",
+    id_column: options.IdColumn = "id",
     bank: options.BankPath = None,
     method: options.Method = "auto",
     engine: options.Engine = "exact",
@@ -74,7 +75,8 @@ def evaluate(
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
         **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
-    with _Bar(len(cases.cases.cases)) as progress:
+    with CasesBar(len(cases.cases.cases)) as progress:
+        classifier.watch_simulations(progress.asked)
         result = run(
             classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, calibrate=held, out=out,
             resume=resume, show_texts=show_texts, resamples=resamples, progress=progress,
@@ -95,29 +97,6 @@ def _outside(ood: str | None, columns: Columns) -> Dataset | None:
     if ood == "oral-lesions" and not Path(ood).exists():
         return load_oral().ood
     return read_cases(ood, columns=columns, labelled=False)
-
-
-class _Bar:
-    """A progress bar on stderr, silent where stderr is not a terminal."""
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        # Without a terminal there is nothing to redraw, and even the end of a bar prints an empty line.
-        self._progress = Progress(console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._progress.add_task("cases", total=total)
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def __call__(self, done: int, total: int) -> None:
-        self._progress.update(self._task, completed=done, total=total)
 
 
 def _print(record: dict[str, Any]) -> None:

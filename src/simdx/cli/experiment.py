@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.errors import BadInput, RunFailed
 
@@ -18,11 +19,9 @@ app = typer.Typer(help="Experiments: grids of methods, models, panels and seeds.
 PAPER = "paper"
 _PAPER_TITLE = "Every table and figure of the paper, ours beside theirs (--only NAME,... for some of them)"
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
 
 @app.command("list")
-def list_(json: AsJson = False) -> None:
+def list_(json: options.AsJson = False) -> None:
     """The experiments that ship with simdx."""
     from simdx.experiments.catalogue import catalogue
     from simdx.experiments.paper.catalogue import artefact_list
@@ -54,10 +53,8 @@ def run(
         bool, typer.Option("--dry-run", help="Print the plan and its cost; run nothing.")
     ] = False,
     workers: Annotated[int, typer.Option(help="Cells without a model that run side by side.")] = 2,
-    allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Case text may leave this machine.")
-    ] = False,
-    json: AsJson = False,
+    allow_remote: options.AllowRemote = False,
+    json: options.AsJson = False,
 ) -> None:
     """Run an experiment; what is on record already is not run again."""
     from simdx.experiments.catalogue import SCALES, find

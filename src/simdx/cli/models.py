@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.errors import RunFailed
 
 app = typer.Typer(help="Named model weights: list, fetch and verify them.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
 
 @app.command("list")
-def list_(json: AsJson = False) -> None:
+def list_(json: options.AsJson = False) -> None:
     """Every named model with its size, licence, sources and whether it is here."""
     from simdx.models import REGISTRY
     from simdx.models.verify import folder_of, home
@@ -56,7 +55,7 @@ def pull(name: Annotated[str, typer.Argument(help="A name from 'models list'.")]
 @app.command()
 def verify(
     name: Annotated[str | None, typer.Argument(help="One model; all that are here when left out.")] = None,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Check the SHA-256 of every pinned file (exit 1 when one does not hold)."""
     from simdx.models import REGISTRY, describe, verify_or_explain

@@ -60,6 +60,30 @@ Odds = Annotated[
     list[str] | None,
     typer.Option("--odds", metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable."),
 ]
+# Files of cases
+TextColumn = Annotated[str, typer.Option("--text-column", help="Column of the text.")]
+LabelColumn = Annotated[str, typer.Option("--label-column", help="Column of the label.")]
+IdColumn = Annotated[str, typer.Option("--id-column", help="Column of the id.")]
+# Building a bank
+PerLabel = Annotated[int, typer.Option("--per-label", min=1, help="Usable descriptions wanted per label.")]
+BankFolder = Annotated[
+    Path, typer.Option("--out", help="The bank folder; an interrupted build there goes on.")
+]
+Background = Annotated[
+    int, typer.Option("--background", min=0, help="Descriptions of other conditions, for 'none of these'.")
+]
+Temperature = Annotated[float, typer.Option("--temperature", min=0, max=2)]
+TopP = Annotated[float, typer.Option("--top-p", min=0, max=1)]
+MaxNew = Annotated[
+    int | None, typer.Option("--max-new", min=1, help="Tokens per description; default by register.")
+]
+BuildSeed = Annotated[int, typer.Option("--seed", help="Starts every request's own seed.")]
+MaxRequests = Annotated[
+    int | None, typer.Option("--max-requests", min=0, help="Stop this run after so many requests.")
+]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", min=0, help="Stop this run after so many tokens.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -8,16 +8,15 @@ from typing import Annotated
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import print_json
 from simdx.errors import BadInput
 
 app = typer.Typer(help="Closed sets of labels: list, show, scaffold and check them.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-
 
 @app.command("list")
-def list_(json: AsJson = False) -> None:
+def list_(json: options.AsJson = False) -> None:
     """The packaged panels."""
     from simdx.panels import PACKAGED, load_panel
 
@@ -32,7 +31,7 @@ def list_(json: AsJson = False) -> None:
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """A panel's labels and what is known about each."""
     from simdx.panels import load_source
@@ -92,7 +91,7 @@ def new(
 @app.command()
 def check(
     path: Annotated[Path, typer.Argument(help="A panel file.")],
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Say what is wrong with a panel file (exit 2), or what it could still say (exit 0)."""
     from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of

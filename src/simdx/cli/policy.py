@@ -25,8 +25,8 @@ def tune(
     data: Annotated[
         Path | None, typer.Option(help="Labelled cases (JSONL, CSV, Parquet); default: simulated text.")
     ] = None,
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
-    label_column: Annotated[str, typer.Option(help="Column of the gold label.")] = "label",
+    text_column: options.TextColumn = "text",
+    label_column: options.LabelColumn = "label",
     risk: Annotated[float, typer.Option(help="Most errors among accepted answers.")] = 0.05,
     confidence: Annotated[float, typer.Option(help="With --data: how sure that holds.")] = 0.9,
     coverage: Annotated[float, typer.Option(help="With --data: coverage of conformal sets.")] = 0.9,

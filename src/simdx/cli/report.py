@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.errors import BadInput
 
@@ -17,7 +18,7 @@ def report(
     markdown: Annotated[
         Path | None, typer.Option(help="The Markdown tables; default: DIR/report.md.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: options.AsJson = False,
 ) -> None:
     """One self-contained HTML page and Markdown tables from the records of a run."""
     from simdx.disk import write_atomically

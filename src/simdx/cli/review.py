@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simdx.cli.options import AsJson
+from simdx.cli import options
 from simdx.cli.output import print_json
 from simdx.errors import BadInput
 
@@ -26,11 +26,11 @@ def make(
         Path | None, typer.Option("--revise", help="An earlier review: only the cases it asked to revise.")
     ] = None,
     show_label: Annotated[bool, typer.Option("--show-label", help="Show the intended label.")] = False,
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
-    label_column: Annotated[str, typer.Option(help="Column of the label.")] = "label",
-    id_column: Annotated[str, typer.Option(help="Column of the id.")] = "id",
+    text_column: options.TextColumn = "text",
+    label_column: options.LabelColumn = "label",
+    id_column: options.IdColumn = "id",
     seed: Annotated[int, typer.Option(help="Seed of sample and order.")] = 0,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Write a blinded, shuffled form (HTML and CSV) for each reviewer."""
     from simdx.datasets import Columns
@@ -66,7 +66,7 @@ def import_(
     folder: Folder,
     source: Annotated[Path, typer.Option("--from", help="A saved form (HTML) or its filled CSV twin.")],
     role: Annotated[str, typer.Option("--role", help="What the reviewer is, e.g. 'oral pathologist'.")],
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Check a filled form and store its scores beside the data."""
     from simdx.review import import_scores, open_review
@@ -86,7 +86,7 @@ def import_(
 
 
 @app.command()
-def summary(folder: Folder, json: AsJson = False) -> None:
+def summary(folder: Folder, json: options.AsJson = False) -> None:
     """Means, spread, agreement and the list to revise."""
     from simdx.review import open_review, summarise
 

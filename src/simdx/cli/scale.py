@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -23,7 +22,7 @@ def classify(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Parquet file or folder, local or s3://…")],
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="Folder for Parquet parts; goes on there.")],
     panel: options.PanelName = "oral-lesions",
-    text_column: Annotated[str, typer.Option(help="Column of the text.")] = "text",
+    text_column: options.TextColumn = "text",
     id_column: Annotated[str, typer.Option(help="Column of the id; '' gives file and row number.")] = "id",
     bank: options.BankPath = None,
     method: options.Method = "auto",
@@ -93,26 +92,26 @@ def classify(
 
 @app.command("bank")
 def bank_(
-    panel: Annotated[str, typer.Option(help="Packaged panel or panel file.")],
+    panel: options.PanelName,
     endpoint: Annotated[
         list[str], typer.Option(metavar="openai:MODEL@URL", help="A server of the model; repeat for more.")
     ],
-    per_label: Annotated[int, typer.Option(min=1, help="Usable descriptions wanted per label.")],
-    out: Annotated[Path, typer.Option(help="The bank folder; an interrupted build there goes on.")],
-    background: Annotated[int, typer.Option(min=0, help="Descriptions of other conditions.")] = 0,
-    temperature: Annotated[float, typer.Option(min=0, max=2)] = 0.8,
-    top_p: Annotated[float, typer.Option(min=0, max=1)] = 0.95,
-    max_new: Annotated[int | None, typer.Option(min=1, help="Tokens per description.")] = None,
-    seed: Annotated[int, typer.Option(help="Starts every request's own seed.")] = 0,
+    per_label: options.PerLabel,
+    out: options.BankFolder,
+    background: options.Background = 0,
+    temperature: options.Temperature = 0.8,
+    top_p: options.TopP = 0.95,
+    max_new: options.MaxNew = None,
+    seed: options.BuildSeed = 0,
     voice: Annotated[str, typer.Option(help="full or short wording.")] = "full",
-    max_requests: Annotated[int | None, typer.Option(min=0, help="Stop after so many requests.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=0, help="Stop after so many tokens.")] = None,
+    max_requests: options.MaxRequests = None,
+    max_tokens: options.MaxTokens = None,
     json: options.AsJson = False,
 ) -> None:
     """Build one bank with several OpenAI-compatible servers of one model, into one store."""
     from dataclasses import asdict
 
-    from simdx.bank.builder import Limits, build_bank, failed_line
+    from simdx.bank.builder import Limits, build_bank, failed_line, refuse_foreign
     from simdx.bank.plan import BuildSettings
     from simdx.panels import load_panel
     from simdx.scale.endpoints import open_endpoints
@@ -122,6 +121,7 @@ def bank_(
         per_label=per_label, background=background, temperature=temperature, top_p=top_p,
         max_tokens=max_new, seed=seed, voice=voice,
     )  # fmt: skip
+    refuse_foreign(out, chosen)
     servers = open_endpoints(endpoint)
     try:
         report = build_bank(chosen, servers, settings, out, Limits(max_requests, max_tokens))

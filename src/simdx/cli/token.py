@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import note, print_json
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ app = typer.Typer(help="Tokens of the service, hashed at rest.", no_args_is_help
 File = Annotated[
     Path | None, typer.Option("--token-file", help="Default: the service's own, in $SIMDX_HOME.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command("new")
@@ -28,7 +28,7 @@ def new(
     ] = None,
     days: Annotated[float | None, typer.Option(help="Days it is valid; default: until revoked.")] = None,
     token_file: File = None,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Make a token and show it once."""
     text, token = _file(token_file).new(name, tuple(dict.fromkeys(scope or ["classify"])), days)
@@ -40,7 +40,7 @@ def new(
 
 
 @app.command("list")
-def list_(token_file: File = None, json: AsJson = False) -> None:
+def list_(token_file: File = None, json: options.AsJson = False) -> None:
     """The tokens that were made, without the tokens."""
     tokens = _file(token_file).list()
     if json:
@@ -53,7 +53,9 @@ def list_(token_file: File = None, json: AsJson = False) -> None:
 
 @app.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME|ID")], token_file: File = None, json: AsJson = False
+    name: Annotated[str, typer.Argument(metavar="NAME|ID")],
+    token_file: File = None,
+    json: options.AsJson = False,
 ) -> None:
     """End a token's life; a running service notices at once."""
     token = _file(token_file).revoke(name)

@@ -19,7 +19,7 @@ class Columns:
 
     text: str = "text"
     label: str = "label"
-    id: str = "id"
+    id: str | None = "id"  # None: rows are known by their lines
 
 
 def read_cases(
@@ -69,7 +69,7 @@ def _case(
         raise BadInput(f"{where}: the text in '{columns.text}' is empty or not a string")
     if len(text) > 1_000_000:
         raise BadInput(f"{where}: the text has more than a million characters")
-    identity = row.get(columns.id, default_id)
+    identity = default_id if columns.id is None else row.get(columns.id, default_id)
     if isinstance(identity, bool) or not isinstance(identity, str | int) or not str(identity).strip():
         raise BadInput(f"{where}: the id in '{columns.id}' is empty or neither a string nor a whole number")
     label = _label(row, columns, where, labels) if labelled else None

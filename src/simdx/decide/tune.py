@@ -7,8 +7,8 @@ epistemic bits may rise to what all but 1 % of correct answers have. Simulated t
 so what it says only ever tightens the round figures, never loosens them.
 
 A small bank has too few texts to say anything: with a dozen, one wrong answer puts the limit at no entropy at
-all, and everything is sent on. Below `LEAST_REHEARSED` held-out texts the round figures stay as they are, and the
-policy says so.
+all, and everything is sent on. Below `LEAST_REHEARSED` held-out texts the round figures stay as they are, and
+the policy says so.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ and what they cost is told with the answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from simdx.abc.live import dirichlet_hybrid, dirichlet_live, multinomial_hybrid, multinomial_live
@@ -45,6 +46,10 @@ class LiveInference:
         )
         self._budget = settings.budget or BUDGET[settings.method]
         self.usage: dict[str, Any] = {}
+
+    def watch(self, told: Callable[[Usage], None]) -> None:
+        """From now on `told` hears of every call while it runs."""
+        self._live.watch = told
 
     def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
         before = _costs(self._live.usage)

@@ -1,0 +1,137 @@
+"""How far a long command has come, on stderr: bars on a terminal, next to nothing elsewhere.
+
+A bar redraws itself, which only a terminal can show. In a file or a pipe a build of hours says a line every
+half minute, and everything shorter is silent.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from simdx.cli.output import note
+
+if TYPE_CHECKING:
+    from simdx.bank.builder import Progress
+    from simdx.bank.live import Usage
+
+# --------------------------------------------------------------------------- a bank being built
+
+
+@contextmanager
+def building() -> Iterator[Callable[[Progress], None]]:
+    """What `build_bank` reports as a bar with rate, cost and time left; elsewhere as a line now and then."""
+    if not sys.stderr.isatty():
+        yield _sparse_lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Column
+
+    bar = Bar(
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        # The one column that may fold: in a narrow terminal the numbers before it would be cut short instead.
+        TextColumn("{task.fields[facts]}", table_column=Column()),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task("build", total=None, facts="")
+
+        def watch(p: Progress) -> None:
+            bar.update(task, total=p.wanted, completed=p.usable, facts=facts_of(p))
+
+        yield watch
+
+
+def _sparse_lines(every: float = 30.0) -> Callable[[Progress], None]:
+    last = [0.0]
+
+    def watch(p: Progress) -> None:
+        if p.seconds - last[0] >= every:
+            last[0] = p.seconds
+            note(f"{p.usable} of {p.wanted} usable, {facts_of(p)}")
+
+    return watch
+
+
+def facts_of(p: Progress) -> str:
+    """Rate, tokens, rejections, failures and cost in one short phrase."""
+    seconds = max(p.seconds, 1e-9)
+    parts = [
+        f"{60 * p.answered / seconds:.0f} texts/min",
+        f"{p.completion_tokens / seconds:.0f} tok/s",
+        f"{p.prompt_tokens + p.completion_tokens} tokens",
+        f"{sum(p.rejected.values())} rejected",
+    ]
+    if p.failed:
+        parts.append(f"{p.failed} failed")
+    if p.cost is not None:
+        parts.append(f"cost {p.cost:.4f}")
+    if p.stopped:
+        parts.append(f"stopping ({p.stopped})")
+    return ", ".join(parts)
+
+
+# --------------------------------------------------------------------------- a model asked while answering
+
+
+@contextmanager
+def asking(engine: str) -> Iterator[Callable[[Usage], None]]:
+    """Calls made so far and their rate, while a language model simulates for one answer."""
+    if engine not in ("live", "hybrid") or not sys.stderr.isatty():
+        yield lambda usage: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn
+
+    bar = Bar(SpinnerColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
+    with bar:
+        task = bar.add_task("asking the language model", total=None)
+        started = time.monotonic()
+        yield lambda usage: bar.update(task, description=calls_of(usage, time.monotonic() - started))
+
+
+def calls_of(usage: Usage, seconds: float) -> str:
+    """Calls, their rate, tokens and rejections."""
+    rate = 60 * usage.calls / max(seconds, 1e-9)
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    return f"{usage.calls} calls, {rate:.0f} a minute, {tokens} tokens, {usage.rejected.total()} rejected"
+
+
+# --------------------------------------------------------------------------- cases being answered
+
+
+class CasesBar:
+    """Cases answered of those there are, and what a model was asked for them where one is."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as Bar
+
+        console = Console(stderr=True)
+        # Without a terminal there is nothing to redraw, and even the end of a bar prints an empty line.
+        self._bar = Bar(console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task("cases", total=total)
+        self._started = time.monotonic()
+
+    def __enter__(self) -> CasesBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        self._bar.update(self._task, completed=done, total=total)
+
+    def asked(self, usage: Usage) -> None:
+        words = calls_of(usage, time.monotonic() - self._started)
+        self._bar.update(self._task, description=f"cases ({words})")
