@@ -45,6 +45,14 @@ class ReviewRule:
 
 
 @dataclass(frozen=True, slots=True)
+class Example:
+    """An invented text that a reader may try a panel with. Nothing is learned from it."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
     """A closed set of labels, the register their texts are written in, and the default embedder."""
 
@@ -57,6 +65,12 @@ class Panel:
     facets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notice: str = ""
     review_rules: tuple[ReviewRule, ...] = ()
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def is_clinical(self) -> bool:
+        """Is it about illness? Words for clinicians are out of place where it is not."""
+        return self.register != "general"
 
     @property
     def names(self) -> tuple[str, ...]:

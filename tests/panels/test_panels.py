@@ -29,6 +29,30 @@ def test_packaged_panels_are_complete(name: str) -> None:
     assert len(bank.background) >= 100
 
 
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packaged_examples_are_our_own_and_in_no_bank(name: str) -> None:
+    source = load_source(name)
+    assert len(source.panel.examples) == 3
+    bank = packaged_bank(source)
+    simulated = {*bank.texts, *bank.background}
+    for example in source.panel.examples:
+        assert example.text not in simulated
+        # A text that says its label would show nothing of how the panel works.
+        assert not any(label.casefold() in example.text.casefold() for label in source.panel.names)
+
+
+def test_examples_are_optional_and_change_no_identity(tmp_path: Path) -> None:
+    plain = load_panel(write(tmp_path, "labels: [a, b]\n"))
+    assert plain.examples == ()
+    text = "labels: [a, b]\nexamples: [{title: short, text: '  Red, round. '}]\n"
+    shown = load_panel(write(tmp_path, text, "q.yaml"))
+    assert [(e.title, e.text) for e in shown.examples] == [("short", "Red, round.")]
+    assert shown.hash == plain.hash
+    for wrong in ("[{title: t}]", "[{title: '', text: x}]", "[{title: t, text: ' '}]", "[plain text]"):
+        with pytest.raises(BadInput, match="examples"):
+            load_panel(write(tmp_path, f"labels: [a, b]\nexamples: {wrong}\n"))
+
+
 def test_a_minimal_panel_needs_only_label_names(tmp_path: Path) -> None:
     path = write(tmp_path, "labels: [{name: a}, b]\n")
     panel = load_panel(path)

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from simdx.types import Label, Panel, ReviewRule
+from simdx.types import Example, Label, Panel, ReviewRule
 
 Register = Literal["clinician", "patient", "case-report", "plain", "general"]
 # Stripped as Python strips, which is how labels of data files are: pydantic leaves some separators on.
@@ -69,6 +69,13 @@ class ReviewRuleFile(BaseModel):
         return ReviewRule(self.name, self.phrases, self.pattern, self.reason.strip())
 
 
+class ExampleFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    title: Annotated[Phrase, StringConstraints(max_length=80)]
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
+
+
 class PanelFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -85,6 +92,8 @@ class PanelFile(BaseModel):
     review_rules: tuple[ReviewRuleFile, ...] = ()
     background: Phrase | None = None
     notice: str = ""
+    # invented texts to try the panel with; no part of the classification problem and of no hash
+    examples: tuple[ExampleFile, ...] = ()
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -114,6 +123,7 @@ class PanelFile(BaseModel):
             facets=dict(self.facets),
             notice=self.notice.strip(),
             review_rules=tuple(rule.to_rule() for rule in self.review_rules),
+            examples=tuple(Example(e.title, e.text) for e in self.examples),
             labels=tuple(
                 Label(
                     name=l.name,

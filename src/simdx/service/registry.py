@@ -93,6 +93,7 @@ class Registry:
             "embedder": classifier.embedder.id,
             "bank": f"{classifier.bank.name}@{classifier.bank.hash[:16]}",
             "methods": list(self._config.methods),
+            "examples": [{"title": e.title, "text": e.text} for e in panel.examples],
             "labels": [
                 {
                     "name": label.name,

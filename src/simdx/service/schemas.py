@@ -260,6 +260,11 @@ class LabelOut(BaseModel):
     simulations: int
 
 
+class ExampleOut(BaseModel):
+    title: str
+    text: str
+
+
 class PanelOut(BaseModel):
     id: str
     title: str
@@ -269,6 +274,7 @@ class PanelOut(BaseModel):
     embedder: str
     bank: str
     methods: list[str]
+    examples: list[ExampleOut]
     labels: list[LabelOut]
 
 
