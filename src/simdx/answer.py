@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from simdx.decide.missing import MissingFinding
+from simdx.decide.opinions import alarm_words
 from simdx.decide.sentences import SentenceEffect
+from simdx.decide.simplex_words import simplex_words
 from simdx.types import Decision
 
 
@@ -105,6 +107,30 @@ class Answer:
     sentences: tuple[SentenceEffect, ...] | None = None
     flip: FlipAnswer | None = None
     missing_finding: MissingFinding | None = None
+
+    @property
+    def uncertainty_words(self) -> str | None:
+        """The split of uncertainty, in words that fit beside the posterior; None without a second order."""
+        second = self.second_order
+        if second is None:
+            return None
+        return simplex_words(
+            self.label,
+            self.posterior_in_class,
+            second.mean,
+            second.total_bits,
+            second.aleatoric_bits,
+            second.cap,
+        )
+
+    @property
+    def alarm_words(self) -> str | None:
+        """What the alarm found and what the views prefer; None where there is no alarm."""
+        alarm = self.alarm
+        if alarm is None:
+            return None
+        preferred = [view.label for view in alarm.views]
+        return alarm_words(self.label, preferred, alarm.p_value, alarm.flag)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object; a capability that is not there is null, never missing."""

@@ -40,15 +40,21 @@ def test_a_clear_case_is_accepted(toy_panel: Panel) -> None:
     assert "'apple' has probability 0.90" in found.reason
 
 
+def test_a_certainty_that_is_only_rounding_is_not_claimed(toy_panel: Panel) -> None:
+    nearly = decide(toy_panel, facts((0.9996, 0.0003, 0.0001), entropy_bits=0.01))
+    assert "probability over 0.99, and no limit" in nearly.reason
+    assert "probability 1.00," in decide(toy_panel, facts((1.0, 0.0, 0.0), entropy_bits=0.0)).reason
+
+
 @pytest.mark.parametrize(
     ("more", "action", "words"),
     [
         ({"out_of_class": 0.7}, "review", "none of the panel's labels"),
         ({"typicality": 0.001}, "review", "unlike the simulated"),
         (
-            {"alarm": True, "alarm_p": 0.02, "dissent": ("'river' (3 of 4 views)",)},
+            {"alarm": True, "alarm_p": 0.02, "preferred": ("river", "apple", "river", "river")},
             "review",
-            "preferring 'river'",
+            "(p = 0.020): 1 of 4 prefers it, 3 prefer 'river'",
         ),
         ({"epistemic_bits": 0.6}, "review", "epistemic 0.600"),
         ({"aleatoric_bits": 1.4}, "test", "ambiguous"),

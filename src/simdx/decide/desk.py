@@ -267,7 +267,7 @@ class Desk:
                 epistemic_bits=_at(answers.epistemic_bits, i),
                 alarm=bool(alarms.flag[i]),
                 alarm_p=float(alarms.p_value[i]),
-                dissent=self._dissent(opinions[:, i], int(posterior[i].argmax())),
+                preferred=tuple(self._material.panel.names[k] for k in opinions[:, i].argmax(axis=1)),
                 conformal_set=None if sets is None else sets[i],
                 text=text,
             )
@@ -306,14 +306,6 @@ class Desk:
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
         inside = ConformalThresholds(stored.kind, stored.level, largest, stored.n).sets(posterior)
         return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
-
-    def _dissent(self, opinions: Float, claimed: int) -> tuple[str, ...]:
-        """The labels the views prefer instead, most votes first, in words."""
-        votes = np.bincount(opinions.argmax(axis=1), minlength=opinions.shape[1])
-        votes[claimed] = 0
-        names = self._material.panel.names
-        order = [int(k) for k in np.argsort(-votes, kind="stable") if votes[k]]
-        return tuple(f"'{names[k]}' ({votes[k]} of {len(opinions)} views)" for k in order[:2])
 
     def _posterior(self, texts: Sequence[str], prior: Float) -> Float:
         return self._answer(self._material.observe(texts), prior)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simdx.decide.opinions import alarm_words
 from simdx.decide.policy import NONE_OF_THESE, Policy
 from simdx.decide.rules import matching
 from simdx.types import Decision, Float, Panel
@@ -34,7 +35,7 @@ class Facts:
     epistemic_bits: float | None = None
     alarm: bool | None = None
     alarm_p: float | None = None
-    dissent: tuple[str, ...] = ()  # what the views prefer instead, in words
+    preferred: tuple[str, ...] = ()  # the label each independent view puts first
     conformal_set: tuple[str, ...] | None = None
     text: str = ""
 
@@ -51,7 +52,8 @@ def decide(panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES) -> Decisi
         test = list(_test_reasons(panel, facts, policy))
         top = int(np.argmax(facts.posterior))
         accepted = (
-            f"'{panel.names[top]}' has probability {facts.posterior[top]:.2f} and nothing speaks against it"
+            f"'{panel.names[top]}' has probability {probability_words(float(facts.posterior[top]))}, and no "
+            "limit of the policy is passed"
         )
     reasons = (*review, *test) or (accepted,)
     action = "review" if review else "test" if test else "accept"
@@ -70,12 +72,11 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
             "the posterior may not apply"
         )
     if limit.alarm and facts.alarm:
-        against = f", preferring {' and '.join(facts.dissent)}" if facts.dissent else ""
-        rare = f" (p = {facts.alarm_p:.3f})" if facts.alarm_p is not None else ""
-        yield f"independent views of the case contradict the answer{against}{rare}"
+        claimed = panel.names[int(np.argmax(facts.posterior))]
+        yield alarm_words(claimed, facts.preferred, facts.alarm_p, raised=True)
     if _exceeds(facts.epistemic_bits, limit.epistemic_bits):
         yield (
-            f"the probabilities themselves are uncertain (epistemic {facts.epistemic_bits:.3f} bits, "
+            f"on the simplex the probabilities are uncertain (epistemic {facts.epistemic_bits:.3f} bits, "
             f"limit {limit.epistemic_bits:.3f})"
         )
 
@@ -93,7 +94,7 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         yield f"entropy {facts.entropy_bits:.2f} bits is above the limit of {limit.entropy_bits:.2f}"
     if _exceeds(facts.aleatoric_bits, limit.aleatoric_bits):
         yield (
-            f"the case itself is ambiguous (aleatoric {facts.aleatoric_bits:.2f} bits, "
+            f"on the simplex the case stays ambiguous (aleatoric {facts.aleatoric_bits:.2f} bits, "
             f"limit {limit.aleatoric_bits:.2f})"
         )
     risk = policy.risk
@@ -135,6 +136,11 @@ def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]
 def _decision_words(decisions: Sequence[str]) -> list[str]:
     said = {"test": "testing further", "review": "sending to review"}
     return [said.get(d, f"accepting '{d}'") for d in decisions]
+
+
+def probability_words(p: float) -> str:
+    """Two digits, and never a certainty that is only rounding."""
+    return "over 0.99" if 0.995 <= p < 1 else f"{p:.2f}"
 
 
 def _exceeds(value: float | None, limit: float | None) -> bool:

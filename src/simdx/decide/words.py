@@ -67,7 +67,7 @@ def _thresholds(policy: Policy) -> Iterator[str]:
     if t.typicality is not None:
         yield f"  review  if typicality is below {t.typicality:g}"
     if t.alarm:
-        yield "  review  if independent views contradict the answer"
+        yield "  review  if independent views support the answer less than is usual for a correct one"
     if t.epistemic_bits is not None:
         yield f"  review  if epistemic uncertainty exceeds {t.epistemic_bits:g} bits{known('epistemic_bits')}"
     elif "epistemic_bits" in auroc:

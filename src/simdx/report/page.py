@@ -91,18 +91,15 @@ def _decision(a: Answer) -> str:
 def _alarm(a: Answer) -> str:
     if a.alarm is None:
         return ""
-    said = (
-        "<b>Alarm:</b> independent views of the case disagree with the answer"
-        if a.alarm.flag
-        else "No alarm: independent views of the case do not contradict the answer"
-    )
+    raised = "<b>Alarm:</b>" if a.alarm.flag else "No alarm:"
+    said = f"{raised} {escape(a.alarm_words or '')}"
     rows = [(v.view, v.label, f"{v.probability:.2f}") for v in a.alarm.views]
     held = ""
     if a.conformal_set is not None:
         held = f"<p>Conformal set: {escape(', '.join(a.conformal_set) or 'empty')}.</p>"
     return (
-        f"<h3>Independent views</h3><p>{said} (score {a.alarm.score:+.2f}, p {a.alarm.p_value:.2f}: the "
-        "share of correct answers to simulated texts with as much disagreement).</p>"
+        f"<h3>Independent views</h3><p>{said}. The score is {a.alarm.score:+.2f}; p is the share of "
+        "correct answers to simulated texts with as little support.</p>"
         + table(("view", "prefers", f"gives '{a.label}'"), rows)
         + held
     )
@@ -142,12 +139,8 @@ def _second_order(section: Section) -> str:
     second = a.second_order
     assert second is not None
     split = svg.uncertainty_split(second.aleatoric_bits, second.epistemic_bits, math.log2(len(a.posterior)))
-    cap = f" Its top probability cannot exceed {second.cap:.2f} here." if second.cap is not None else ""
-    out = (
-        f"<figure>{split}<figcaption>The simplex posterior's uncertainty: aleatoric is ambiguity of the case "
-        "itself (more tests help), epistemic is doubt about the probabilities (review helps). "
-        f"Concentration α₀ {second.alpha0:.1f}.{cap}</figcaption></figure>"
-    )
+    said = f"{escape(a.uncertainty_words or '')} Concentration α₀ {second.alpha0:.1f}."
+    out = f"<figure>{split}<figcaption>{said}</figcaption></figure>"
     if section.simplex is not None and len(second.mean) == 3:
         picture = svg.ternary(section.simplex, list(second.mean), list(second.mean.values()))
         caption = "Draws from the simplex posterior and their mean."

@@ -69,9 +69,8 @@ def _print_doubts(answer: Answer, console: Console, sentences: int = 3) -> None:
     """The alarm, the set that holds the truth, what carried the answer and what would change it."""
     alarm = answer.alarm
     if alarm is not None:
-        agree = sum(view.label == answer.label for view in alarm.views)
-        raised = "[bold magenta]alarm[/]: independent views disagree" if alarm.flag else "no alarm"
-        console.print(f"  {raised} (p {alarm.p_value:.2f}; {agree} of {len(alarm.views)} views agree)")
+        raised = "[bold magenta]alarm[/]" if alarm.flag else "no alarm"
+        console.print(f"  {raised}: {escape(answer.alarm_words or '')}")
     if answer.conformal_set is not None:
         console.print(f"  conformal set: {escape(', '.join(answer.conformal_set) or 'empty')}")
     if answer.sentences:
