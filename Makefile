@@ -7,7 +7,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 export PYTHONHASHSEED ?= 0
 
-.PHONY: setup demo test test-slow check format bench docs clean help fuzz validate lock sbom audit
+.PHONY: setup demo test test-slow check format bench docs clean help fuzz validate lock install-locked sbom audit
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/  —/'
@@ -67,6 +67,17 @@ validate: setup ## re-run calibration, agreement and quality; fails when a figur
 
 lock: $(VENV)/.full ## write requirements/lock*.txt: every pin with its hashes
 	$(VENV)/bin/python requirements/lock.py
+
+# Every package at its pin and by its hash, and simdx built with the locked build tools: nothing else is fetched.
+# For a GPU: make install-locked LOCKED_FLAGS='-r requirements/lock-cuda.txt'
+LOCKED ?= .venv-locked
+LOCKED_FLAGS ?= --extra-index-url https://download.pytorch.org/whl/cpu
+install-locked: ## a fresh environment LOCKED=FOLDER from requirements/lock.txt alone, checked by one answer
+	$(PYTHON) -m venv $(LOCKED)
+	$(LOCKED)/bin/python -m pip install --quiet --require-hashes -r requirements/lock.txt $(LOCKED_FLAGS)
+	$(LOCKED)/bin/python -m pip install --quiet --no-deps --no-build-isolation --no-index .
+	$(LOCKED)/bin/python -m pip check
+	$(LOCKED)/bin/simdx classify "A soft, bluish, painless swelling of the lower lip." --panel oral-lesions
 
 $(VENV)/.supply: $(VENV)/.core
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e '.[supply]'
