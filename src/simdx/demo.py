@@ -76,7 +76,7 @@ def main() -> None:
     if arguments.fresh > 0:
         afterword = _fresh_descriptions(classifier, panel, arguments.fresh, console)
     arguments.html.parent.mkdir(parents=True, exist_ok=True)
-    page = render(f"simdx: {panel.title}", sections, notice=panel.notice, afterword=afterword)
+    page = render(f"simdx: {panel.title}", sections, panel=panel, notice=panel.notice, afterword=afterword)
     arguments.html.write_text(page, encoding="utf-8")
     console.print(f"\nThe same, with plots: {arguments.html}   ({time.perf_counter() - started:.0f} s)")
     console.print("[dim]Decision support for research; not a medical device. " + panel.notice + "[/]")

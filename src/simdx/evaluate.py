@@ -174,7 +174,12 @@ def write(
     answers = (
         classifier.infer([result.dataset.cases[i].text for i in worst], prior) if classifier and worst else []
     )
-    page = render_evaluation(result, dict(zip(worst, answers, strict=False)), show_texts=show_texts)
+    page = render_evaluation(
+        result,
+        dict(zip(worst, answers, strict=False)),
+        panel=None if classifier is None else classifier.panel,
+        show_texts=show_texts,
+    )
     write_atomically(folder / "report.html", page)
     record = {**result.record, "curves": result.curves}
     write_atomically(

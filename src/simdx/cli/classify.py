@@ -75,6 +75,7 @@ def classify(
         page = render(
             f"simdx: {classifier.panel.title or classifier.panel.name}",
             [Section(answer.label, case, answer, simplex=draws)],
+            panel=classifier.panel,
             notice=classifier.panel.notice,
         )
         write_atomically(html, page)

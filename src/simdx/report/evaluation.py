@@ -17,7 +17,7 @@ from simdx.answer import Answer
 from simdx.decide.audit import Gap, audit_html
 from simdx.report.axes import Axes
 from simdx.report.page import render, table
-from simdx.types import Float, Int, entropy_bits
+from simdx.types import Float, Int, Panel, entropy_bits
 
 if TYPE_CHECKING:
     from simdx.evaluate import Evaluation
@@ -41,7 +41,11 @@ _NAMES = {
 
 
 def render_evaluation(
-    result: Evaluation, answers: Mapping[int, Answer] | None = None, *, show_texts: bool = False
+    result: Evaluation,
+    answers: Mapping[int, Answer] | None = None,
+    *,
+    panel: Panel | None = None,
+    show_texts: bool = False,
 ) -> str:
     """The page. `answers` are full answers of the cases shown as worst errors, by their index."""
     record = result.record
@@ -71,7 +75,7 @@ def render_evaluation(
         _audit(record["audit"]),
         _worst(result, answers or {}, show_texts),
     ]
-    return render(title, [], notice=result.dataset.notice, preface="".join(parts))
+    return render(title, [], panel=panel, notice=result.dataset.notice, preface="".join(parts))
 
 
 # --------------------------------------------------------------------------- plots

@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from html import escape
 
 from simdx.answer import Answer
+from simdx.panels import disclaimer
 from simdx.report import svg
-from simdx.types import Float
-
-DISCLAIMER = (
-    "Decision support for research. Not a medical device, and no substitute for a clinician's judgement. "
-    "A concentrated posterior says that simulator and embedding agree, not that the diagnosis is right."
-)
+from simdx.types import Float, Panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +26,21 @@ class Section:
 
 
 def render(
-    title: str, sections: Sequence[Section], *, notice: str = "", preface: str = "", afterword: str = ""
+    title: str,
+    sections: Sequence[Section],
+    *,
+    panel: Panel | None = None,
+    notice: str = "",
+    preface: str = "",
+    afterword: str = "",
 ) -> str:
+    """The page; `panel` says whether its disclaimer is a clinic's."""
     body = "".join(_section(s) for s in sections)
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f"<title>{escape(title)}</title><style>{_CSS}</style></head><body><main>"
-        f"<h1>{escape(title)}</h1><p class='notice'>{escape(DISCLAIMER)} {escape(notice)}</p>"
+        f"<h1>{escape(title)}</h1><p class='notice'>{escape(disclaimer(panel))} {escape(notice)}</p>"
         f"{preface}{body}{afterword}</main></body></html>\n"
     )
 

@@ -71,6 +71,7 @@ class Told:
     bodies: tuple[bytes, ...]
     observations: Observations
     draws: Float | None
+    words: tuple[dict[str, str | None], ...] = ()  # of each answer: sentences for a reader
 
 
 @dataclass(slots=True)
@@ -223,7 +224,8 @@ class Batcher:
             draws = None
             if ask.draws:
                 draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)
-            told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws))
+            words = tuple({"uncertainty": a.uncertainty_words, "alarm": a.alarm_words} for a in mine)
+            told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws, words))
         return told
 
     def _deliver(self, results: Sequence[tuple[_Job, Told | Exception]]) -> None:

@@ -241,7 +241,9 @@ def card(
 def _summary(answer: Mapping[str, Any]) -> str:
     word = {"accept": "accept", "test": "test further", "review": "abstains, review"}
     label = answer["label"]
-    text = f"{label} {100 * answer['posterior'][label]:.0f} %: {word[answer['decision']['action']]}"
+    p = answer["posterior"][label]
+    shown = "over 99" if 0.995 <= p < 1 else f"{100 * p:.0f}"  # no certainty that is only rounding
+    text = f"{label} {shown} %: {word[answer['decision']['action']]}"
     return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 

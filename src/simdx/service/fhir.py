@@ -24,7 +24,7 @@ ANSWER_SYSTEM = "urn:simdx:answer"
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
     "test": "Further tests are advised before this is relied on.",
-    "review": "A clinician should review the case: the posterior may not apply.",
+    "review": "{Who} should review the case: the posterior may not apply.",
 }
 
 
@@ -62,7 +62,7 @@ def risk_assessment(
             }
             for label in panel.labels
         ],
-        "mitigation": f"{_ACTIONS[decision['action']]} Reason: {decision['reason']}.",
+        "mitigation": f"{_advice(decision['action'], panel)} Reason: {decision['reason']}.",
         "note": [{"time": moment, "text": line} for line in _notes(answer, panel)],
     }
 
@@ -102,20 +102,25 @@ def _method(answer: Mapping[str, Any]) -> str:
     )
 
 
+def _advice(action: str, panel: Panel) -> str:
+    return _ACTIONS[action].format(Who="A clinician" if panel.is_clinical else "A person")
+
+
 def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
     notes = [f"Entropy of the posterior: {answer['entropy_bits']:.2f} bits."]
     second = answer["second_order"]
     if second:
         notes.append(
             f"Uncertainty of the simplex posterior: {second['total_bits']:.2f} bits, of which "
-            f"{second['aleatoric_bits']:.2f} aleatoric (the case itself is ambiguous) and "
-            f"{second['epistemic_bits']:.2f} epistemic (the simulations do not settle it)."
+            f"{second['aleatoric_bits']:.2f} aleatoric (left whatever is simulated) and "
+            f"{second['epistemic_bits']:.2f} epistemic (doubt about the probabilities themselves)."
         )
     if answer["out_of_class"] is not None:
         notes.append(f"Probability that it is none of the panel's labels: {answer['out_of_class']:.2f}.")
     if panel.notice:
         notes.append(" ".join(panel.notice.split()))
-    notes.append("Produced by software from free text and reviewed by nobody; not a diagnosis.")
+    end = "; not a diagnosis." if panel.is_clinical else "."
+    notes.append(f"Produced by software from free text and reviewed by nobody{end}")
     return notes
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from simdx.classifier import Classifier
 from simdx.errors import BadInput
-from simdx.panels import load_source
+from simdx.panels import disclaimer, load_source
 from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
 from simdx.types import Panel
@@ -90,6 +90,7 @@ class Registry:
             "description": " ".join(panel.description.split()),
             "register": panel.register,
             "notice": " ".join(panel.notice.split()),
+            "disclaimer": disclaimer(panel),
             "embedder": classifier.embedder.id,
             "bank": f"{classifier.bank.name}@{classifier.bank.hash[:16]}",
             "methods": list(self._config.methods),

@@ -137,6 +137,7 @@ def _explored(house: House, request: Request, name: str, told: Any) -> Response:
         "answer_id": None if house.audit is None else f"{answer_id}.0",
         "answer": told.answers[0],
         "intervals": posterior_intervals(told.answers[0]),
+        "words": told.words[0],
         "draws": [] if told.draws is None else [[round(float(v), 4) for v in row] for row in told.draws],
     }
     return Response(dump(content), media_type=JSON, headers={"Simdx-Answer": answer_id})

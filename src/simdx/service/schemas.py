@@ -235,12 +235,20 @@ class ManyOut(BaseModel):
     results: list[AnswerOut]
 
 
+class WordsOut(BaseModel):
+    """Sentences for a reader; null where there is nothing to say."""
+
+    uncertainty: str | None
+    alarm: str | None
+
+
 class ExploreOut(BaseModel):
     observation: str
     expires_in_s: float
     answer_id: str | None
     answer: AnswerOut
     intervals: dict[str, tuple[float, float]]
+    words: WordsOut
     draws: list[list[float]]
 
 
@@ -271,6 +279,7 @@ class PanelOut(BaseModel):
     description: str
     register_: Annotated[str, Field(alias="register")]
     notice: str
+    disclaimer: str
     embedder: str
     bank: str
     methods: list[str]

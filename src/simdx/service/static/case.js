@@ -19,8 +19,22 @@ export function setPanel(panel) {
   clearTimeout(state.resting);
   $("panel-about").textContent = panel.description;
   $("panel-notice").textContent = panel.notice;
+  $("disclaimer").textContent = panel.disclaimer;
+  $("h-feedback").textContent = $("feedback-said-of").textContent =
+    panel.register === "general" ? "Final label" : "Final diagnosis";
+  showExamples(panel.examples);
   $("method").replaceChildren(...panel.methods.map((m) => el("option", { value: m }, m)));
   for (const id of ["result", "evidence-card", "after"]) $(id).hidden = true;
+}
+
+// Invented cases, where the panel has some: a click is enough to see an answer.
+function showExamples(examples) {
+  $("examples").hidden = examples.length === 0;
+  $("example-list").replaceChildren(...examples.map(({ title, text }) => el("button", { type: "button", class: "chip",
+    onclick: () => {
+      $("text").value = text;
+      $("case-form").requestSubmit();
+    } }, title)));
 }
 
 function complain(message) {
@@ -172,7 +186,8 @@ function show(data, prior) {
   $("decision-reasons").replaceChildren(...further.map((r) => el("li", {}, r)));
   $("decision-reasons").hidden = further.length === 0;
   showOutside(answer);
-  showSecondOrder(answer, data.draws);
+  showSecondOrder(answer, data.draws, data.words);
+  showAlarm(answer, data.words);
   showOrigin(answer);
   $("result").classList.remove("moving");
   $("result").dataset.answers = String(Number($("result").dataset.answers ?? 0) + 1);
@@ -184,12 +199,15 @@ function showOutside(answer) {
   $("gauge").replaceChildren(value === null ? el("p", {}, "This bank has no background descriptions.") : gauge(value));
   const typical = answer.typicality === null ? "" :
     ` Typicality ${answer.typicality.toFixed(2)}: ${answer.typicality < 0.01 ? "unlike" : answer.typicality < 0.1 ? "at the edge of" : "in line with"} what was simulated.`;
-  const alarm = answer.alarm?.flag ? " The alarm for a confident mistake is on." : "";
   $("outside-words").textContent = (value === null ? "" :
-    "Probability that the case belongs to no label of this panel. The mark is at one half.") + typical + alarm;
+    "Probability that the case belongs to no label of this panel. The mark is at one half.") + typical;
 }
 
-function showSecondOrder(answer, draws) {
+function showAlarm(answer, words) {
+  $("alarm-words").textContent = words.alarm === null ? "" : `${answer.alarm.flag ? "Alarm" : "No alarm"}: ${words.alarm}.`;
+}
+
+function showSecondOrder(answer, draws, words) {
   const second = answer.second_order, labels = Object.keys(answer.posterior);
   if (!second) {
     $("simplex").replaceChildren();
@@ -201,10 +219,7 @@ function showSecondOrder(answer, draws) {
   $("simplex").replaceChildren(labels.length === 3 ? ternary(labels, draws, mean) : spread(labels, draws, mean));
   $("simplex-words").textContent = `${draws.length} draws of what the class probabilities could be; the ring is their mean.`;
   $("split").replaceChildren(...split(second, labels.length));
-  const share = second.total_bits > 0 ? second.aleatoric_bits / second.total_bits : 0;
-  $("split-words").textContent = second.total_bits < 0.005 ? "There is next to no uncertainty to explain." :
-    `Of ${bits(second.total_bits)} of uncertainty, ${percent(share, 0)} is in the case itself, which fits more than one label ` +
-    `and would still do so with more simulations (aleatoric), and ${percent(1 - share, 0)} is in what the simulations leave open (epistemic).`;
+  $("split-words").textContent = words.uncertainty;
 }
 
 function showOrigin(answer) {

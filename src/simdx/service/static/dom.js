@@ -17,5 +17,7 @@ function fill(node, attributes, children) {
 export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-export const percent = (p, digits = 1) => `${(100 * p).toFixed(digits)} %`;
+// Whole percents never claim a certainty that is only rounding.
+export const percent = (p, digits = 1) =>
+  digits === 0 && p >= 0.995 && p < 1 ? "over 99 %" : `${(100 * p).toFixed(digits)} %`;
 export const bits = (b) => `${b.toFixed(2)} bits`;

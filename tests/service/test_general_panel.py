@@ -1,0 +1,99 @@
+"""A panel that is not about illness: no word for clinicians on the page, in cards, resources or reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.classifier import Classifier
+from simdx.panels import disclaimer, load_panel
+from simdx.report.page import Section, render
+from simdx.service import fhir
+from simdx.service.app import create_app
+from tests.service.conftest import PANEL, URL, make_config
+from tests.service.test_cds import invocation, note
+
+CLINICAL = ("clinician", "medical", "diagnos", "patient")
+TICKET = "The parcel never came and the courier does not answer."
+WORDS = {
+    "delivery": "parcel courier late address van tracking lost doorstep depot signature",
+    "billing": "invoice charge refund card payment twice discount account receipt amount",
+}
+
+
+@pytest.fixture(scope="module")
+def tickets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A panel of support tickets and its bank."""
+    folder = tmp_path_factory.mktemp("tickets")
+    panel, bank = folder / "tickets.yaml", folder / "bank.jsonl"
+    panel.write_text("register: general\nlabels: [delivery, billing]\n", encoding="utf-8")
+    rows = []
+    for label, words in WORDS.items():
+        drawn = words.split()
+        rows += [
+            {"label": label, "text": f"About the {a} and the {b}: ask again."} for a, b in pairwise(drawn)
+        ]
+    bank.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return panel, bank
+
+
+@pytest.fixture(scope="module")
+def client(tickets: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    panel, bank = tickets
+    config = make_config(tmp_path_factory.mktemp("general"), panels={str(panel): str(bank)})
+    with TestClient(create_app(config), base_url=URL) as client:
+        yield client
+
+
+def clinical_words(said: str) -> set[str]:
+    return {word for word in CLINICAL if word in said.casefold()}
+
+
+def test_the_disclaimer_follows_the_register(client: TestClient) -> None:
+    general = client.get("/v1/panels/tickets").json()
+    assert clinical_words(general["disclaimer"]) == set()
+    assert "no substitute" in general["disclaimer"]
+    assert general["examples"] == []  # the page offers none where the panel has none
+    assert "clinician" in disclaimer(load_panel(PANEL))
+    assert "clinician" in disclaimer(None)
+
+
+def test_resources_and_cards_stay_out_of_the_clinic(client: TestClient) -> None:
+    reply = client.post("/v1/fhir/RiskAssessment", json={"panel": "tickets", "text": TICKET})
+    assert reply.status_code == 200
+    assert clinical_words(json.dumps([reply.json()["note"], reply.json()["mitigation"]])) == set()
+    body = invocation(prefetch={"documents": note(TICKET)})
+    cards = client.post("/cds-services/tickets-patient-view", json=body).json()["cards"]
+    assert cards
+    for card in cards:
+        assert clinical_words(card["summary"] + card["detail"]) == set()
+
+
+@pytest.mark.parametrize("action", ["accept", "test", "review"])
+def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action: str) -> None:
+    panel = load_panel(PANEL)
+    answer = client.post("/v1/classify", json={"panel": "tickets", "text": TICKET}).json()
+    answer["decision"]["action"] = action
+    tickets = replace(
+        panel, labels=(replace(panel.labels[0], name="delivery"), replace(panel.labels[1], name="billing"))
+    )
+    said = fhir.risk_assessment(answer, tickets, text=TICKET, answer_id="0")["mitigation"]
+    assert ("clinician" in said) is (action == "review")
+    general = fhir.risk_assessment(answer, replace(tickets, register="general"), text=TICKET, answer_id="0")
+    assert clinical_words(general["mitigation"]) == set()
+
+
+def test_a_report_of_tickets_is_no_clinics(tickets: tuple[Path, Path]) -> None:
+    classifier = Classifier(*tickets)
+    answer = classifier.infer(TICKET)
+    page = render("tickets", [Section("one", TICKET, answer)], panel=classifier.panel)
+    assert clinical_words(page) == set()
+    assert "Not a medical device" in render(
+        "cases", [Section("one", TICKET, answer)], panel=load_panel(PANEL)
+    )
