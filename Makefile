@@ -58,8 +58,8 @@ docs: $(VENV)/.full ## the documentation site in out/site; a link that leads now
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	$(VENV)/bin/python docs/check_links.py
 
-FUZZ_SECONDS ?= 60
-fuzz: $(VENV)/.full ## coverage-guided fuzzing, FUZZ_SECONDS a target; fails on a traceback or a hang
+FUZZ_SECONDS ?= 90
+fuzz: $(VENV)/.full ## coverage-guided fuzzing, FUZZ_SECONDS a target on average; fails on a traceback or a hang
 	$(VENV)/bin/python -m fuzz.run --seconds $(FUZZ_SECONDS) --out out/fuzz
 
 validate: setup ## re-run calibration, agreement and quality; fails when a figure leaves its interval

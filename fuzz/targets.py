@@ -129,14 +129,16 @@ def policy(folder: Path) -> Target:
 def http(folder: Path, registry: Any = None) -> Target:
     """A request to the service in this process; the first byte chooses the address, the rest is the body.
 
-    A registry of panels loaded before can be given.
+    It answers from a dozen descriptions and the simplest embedder: what a body does to the service is the
+    same, and an answer costs a tenth. A registry of panels loaded before can be given.
     """
     from simdx.service.app import create_app
     from simdx.service.config import Limits, ServiceConfig
 
     app = create_app(
         ServiceConfig(
-            panels={"oral-lesions": None},
+            panels={"oral-lesions": _small_bank("oral-lesions", folder / "bank.jsonl")},
+            embedder="hashing",
             audit_url=f"sqlite:///{folder / 'audit.sqlite3'}",
             audit_key=folder / "audit.key",
             token_file=folder / "tokens.json",
@@ -168,6 +170,20 @@ def http(folder: Path, registry: Any = None) -> Target:
                 assert abs(sum(found["posterior"].values()) - 1) < 1e-6
 
     return one
+
+
+def _small_bank(panel: str, path: Path, per_label: int = 4) -> Path:
+    """Some of a packaged panel's descriptions as a bank of their own."""
+    from simdx.bank.files import packaged_bank, write_jsonl
+    from simdx.panels import load_source
+
+    bank = packaged_bank(load_source(panel))
+    texts: dict[str, list[str]] = {name: [] for name in bank.labels}
+    for row, text in zip(bank.label_index, bank.texts, strict=True):
+        texts[bank.labels[row]].append(text)
+    few = ({"label": name, "text": text} for name in texts for text in texts[name][:per_label])
+    write_jsonl(path, few)
+    return path
 
 
 TARGETS: dict[str, Callable[[Path], Target]] = {

@@ -66,5 +66,7 @@ def test_the_driver_counts_and_exits(tmp_path: Path) -> None:
 def test_the_committed_record_is_enough_and_clean() -> None:
     record = json.loads((ROOT / "results" / "fuzz.json").read_text())
     assert {run["target"] for run in record["targets"]} == set(TARGETS)
-    assert record["inputs"] >= 100_000
+    assert set(run.SHARES) == set(TARGETS)
+    assert min(run["inputs"] for run in record["targets"]) >= 25_000
+    assert record["inputs"] >= 200_000
     assert record["findings"] == 0
