@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import uvicorn
 
+from simdx.panels import load_panel
+from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from tests.service.conftest import TEXT, create_app, make_config
 
@@ -361,3 +363,45 @@ def test_nothing_overflows_in_either_theme(browser: Any, live: Live, scheme: str
     page("theme").click()
     flipped = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert flipped != ground
+
+
+def test_an_example_is_one_click_away(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    offered = load_panel("oral-lesions").examples
+    buttons = page("example-list").find_elements(By.TAG_NAME, "button")
+    assert [b.text for b in buttons] == [e.title for e in offered]
+    assert "invented" in page("examples").text
+    for button, example in zip(buttons[:2], offered, strict=False):
+        before = int(page("result").get_attribute("data-answers") or 0)
+        button.click()
+        until(lambda before=before: int(page("result").get_attribute("data-answers") or 0) > before)
+        assert page("text").get_attribute("value") == example.text
+        assert page("split-words").text
+        assert "of 4 prefer" in page("alarm-words").text
+    # Several reasons are a list, and nothing is said twice.
+    reasons = [item.text for item in page("decision-reasons").find_elements(By.TAG_NAME, "li")]
+    assert len(reasons) > 1
+    assert all(reason not in page("decision-reason").text for reason in reasons)
+    assert "clinician" in page("disclaimer").text
+
+
+def test_a_general_panel_speaks_of_no_clinic(browser: Any, tmp_path: Path) -> None:
+    panel, bank = tmp_path / "tickets.yaml", tmp_path / "bank.jsonl"
+    panel.write_text("register: general\nlabels: [delivery, billing]\n", encoding="utf-8")
+    texts = {"delivery": "The parcel is late by", "billing": "The invoice is wrong by"}
+    rows = [
+        {"label": label, "text": f"{t} {n} again, please look."}
+        for label, t in texts.items()
+        for n in range(8)
+    ]
+    bank.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    service = Live(application.create_app(make_config(tmp_path, panels={str(panel): str(bank)})))
+    try:
+        page = Page(browser, service.url)
+        assert not page("examples").is_displayed()
+        page.classify("My parcel is a week late.")
+        seen = page.browser.find_element(By.TAG_NAME, "body").text.casefold()
+        assert "no substitute" in seen
+        assert not any(word in seen for word in ("clinic", "medical", "diagnos", "patient"))
+    finally:
+        service.stop()

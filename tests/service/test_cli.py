@@ -175,3 +175,20 @@ def test_a_panel_without_a_bank_is_told_how_serve_takes_one(tmp_path: Path) -> N
     assert refused.returncode == 2
     assert f"--panel {panel}=BANK" in refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+def test_a_service_computes_in_one_thread_for_each_library() -> None:
+    """The limit is read when numpy is loaded, so nothing before it may load numpy."""
+    script = (
+        "import sys, simdx.cli.main, simdx.cli.serve\n"
+        "from simdx.service.threads import limit_threads\n"
+        "assert 'numpy' not in sys.modules\n"
+        "limit_threads()\n"
+        "import numpy, scipy.linalg\n"
+        "from threadpoolctl import threadpool_info\n"
+        "found = threadpool_info()\n"
+        "assert found and all(library['num_threads'] == 1 for library in found), found\n"
+    )
+    asked = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", script], env=asked, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import socket
 import sys
@@ -14,15 +13,6 @@ from simdx.errors import BadInput, MissingExtra
 from simdx.service.config import ServiceConfig
 
 BACKLOG = 1_024
-
-
-def limit_threads() -> None:
-    """One thread for each numerical library: batches are small, and the engine has a thread of its own.
-
-    Has an effect only before numpy is imported, so the command line calls it first.
-    """
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
 
 
 def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bool = False) -> None:

@@ -65,6 +65,8 @@ export async function classify(event, showAlert) {
     $("waiting").hidden = true;
     for (const id of ["result", "evidence-card", "after"]) $(id).hidden = false;
     $("feedback-said").textContent = "";
+    // On a phone the answer lies below the form.
+    if ($("result").getBoundingClientRect().top > innerHeight) $("result").scrollIntoView();
   } catch (error) {
     if (["empty-text", "invalid-body", "bad-input", "too-large"].includes(error.kind)) complain(error.message);
     else showAlert(error.message);
@@ -178,13 +180,15 @@ function show(data, prior) {
   showBars({ posterior: answer.posterior, intervals: data.intervals });
   const decision = $("decision");
   decision.dataset.action = answer.decision.action;
-  const lead = `${answer.label}, ${percent(answer.posterior[answer.label], 0)}`, { action, reason } = answer.decision;
+  const lead = `${answer.label}, ${percent(answer.posterior[answer.label], 0)}`, { action, reason, reasons } = answer.decision;
   // A case sent to review is not announced as the label it may well not be.
   $("decision-title").textContent = action === "review" ? ACTIONS.review : `${ACTIONS[action]}: ${lead}`;
-  $("decision-reason").textContent = `${reason[0].toUpperCase()}${reason.slice(1)}.${action === "review" ? ` Leading label: ${lead}.` : ""}`;
-  const further = (answer.decision.reasons ?? []).filter((r) => r !== reason);
-  $("decision-reasons").replaceChildren(...further.map((r) => el("li", {}, r)));
-  $("decision-reasons").hidden = further.length === 0;
+  // One reason is a sentence, several are a list.
+  const several = reasons.length > 1 ? reasons : [];
+  const said = several.length ? "" : `${reason[0].toUpperCase()}${reason.slice(1)}.`;
+  $("decision-reason").textContent = action === "review" ? `${said} Leading label: ${lead}.`.trim() : said;
+  $("decision-reasons").replaceChildren(...several.map((r) => el("li", {}, r)));
+  $("decision-reasons").hidden = several.length === 0;
   showOutside(answer);
   showSecondOrder(answer, data.draws, data.words);
   showAlarm(answer, data.words);

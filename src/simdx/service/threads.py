@@ -1,0 +1,15 @@
+"""How many threads the numerical libraries of a service take. Imports nothing, because it must come first."""
+
+from __future__ import annotations
+
+import os
+
+
+def limit_threads() -> None:
+    """One thread for each library: batches are small, and the engine has a thread of its own.
+
+    A second one makes nothing faster, and on a busy machine the engine waits for it. The libraries read these
+    variables when they are loaded: this has an effect only before numpy is imported.
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
