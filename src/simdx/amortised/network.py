@@ -1,6 +1,13 @@
 """The trained network: what it computes, what it may be used for, and how it is stored.
 
-    alpha = softplus(relu(relu(x W1 + b1) W2 + b2) W3 + b3),    x = z, or [z, log prior alpha, prior alpha]
+    alpha = softplus(relu(relu(x W1 + b1) W2 + b2) W3 + b3),    x = z
+
+A network told of the prior answers with a ratio instead, and reads the observation on the unit sphere:
+
+    alpha = prior alpha * softplus(...),    x = [z / |A z|, log prior alpha, prior alpha]
+
+A are the class means. D-SMC ranks draws by their cosine with z, which the length of A z does not change, and
+without evidence its answer is the prior: what is known beforehand need not be learnt from examples.
 
 numpy alone is enough to load and run it. On disk it is a folder:
 
@@ -67,6 +74,9 @@ class Card(BaseModel):
     blocks: tuple[int, ...] = Field(min_length=1)
     populations: int
     prior_conditioned: bool
+    # Whether the prior's parameters times the outputs are the answer; a conditioned network made before
+    # there was this gives the answer itself.
+    relative: bool = False
     prior: TrainingPrior
     objective: Literal["kl", "particles", "mean"]
     observations: str
@@ -88,13 +98,14 @@ class Card(BaseModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """Three layers and their card."""
+    """Three layers and their card; a relative network reads z against its `axes` (K, d), the class means."""
 
     layers: Layers
     card: Card
+    axes: Float | None = None
 
     def alpha(self, z: Float, told: Float | None = None) -> Float:
-        """(N, K) Dirichlet parameters of float32 observations in the uncentred space.
+        """(N, K) outputs for float32 observations: Dirichlet parameters, or their ratios to the prior's.
 
         `told` is what a conditioned network is told of the prior (`prior_input`), the same for all rows.
         """
@@ -129,7 +140,11 @@ class Network:
         """
         if not np.all(np.isfinite(z)):
             raise BadInput("an observation holds NaN or infinite values; embed the texts again")
-        alpha = (forward or self.alpha)(z, self.prior_told(prior)).astype(np.float64)
+        told = self.prior_told(prior)
+        x = z if self.axes is None else on_sphere(z, self.axes)
+        alpha = (forward or self.alpha)(x, told).astype(np.float64)
+        if self.card.relative:
+            alpha *= told_alpha(prior)
         alpha[:, prior.probabilities <= 0] = 0
         alpha[~np.any(z, axis=1)] = prior.alpha
         return of_dirichlet(alpha, cap=_cap(tuple(prior.alpha.tolist()), self.card.populations))
@@ -181,8 +196,19 @@ def prior_input(prior: Prior) -> Float:
 
     Both, because rare labels act through the logarithm and likely ones through the parameter itself.
     """
-    alpha = np.maximum(prior.alpha, ALPHA_FLOOR)
+    alpha = told_alpha(prior)
     return np.concatenate([np.log(alpha), alpha])
+
+
+def told_alpha(prior: Prior) -> Float:
+    """(K,) the prior's parameters as a conditioned network knows them."""
+    return np.maximum(prior.alpha, ALPHA_FLOOR)
+
+
+def on_sphere(z: Float, axes: Float) -> Float:
+    """Observations scaled so that their coordinates z @ axes.T have unit length; without any, left alone."""
+    length = np.linalg.norm(z @ axes.T, axis=1, keepdims=True)
+    return z / np.where(length > 0, length, np.float32(1))
 
 
 def softplus(x: Float) -> Float:
@@ -207,6 +233,8 @@ def save(network: Network, folder: Path) -> None:
     tensors = {}
     for i, (weight, bias) in enumerate(network.layers, start=1):
         tensors[f"w{i}"], tensors[f"b{i}"] = weight, bias
+    if network.axes is not None:
+        tensors["axes"] = network.axes
     if not all(np.isfinite(t).all() for t in tensors.values()):
         raise RunFailed("the trained network holds NaN or infinite weights; nothing was saved")
     data = to_bytes(tensors)
@@ -250,7 +278,8 @@ def load(folder: str | Path) -> Network:
     card = _read_card(folder)
     while True:
         try:
-            return Network(_layers(_read_weights(folder, card), card, folder), card)
+            layers, axes = _tensors(_read_weights(folder, card), card, folder)
+            return Network(layers, card, axes)
         except FileNotFoundError:
             # Saved anew while we read: its weights go by another name. The same card again: they are gone.
             newer = _read_card(folder)
@@ -291,24 +320,31 @@ def _read_weights(folder: Path, card: Card) -> bytes:
     return data
 
 
-def _layers(data: bytes, card: Card, folder: Path) -> Layers:
+def _tensors(data: bytes, card: Card, folder: Path) -> tuple[Layers, Float | None]:
+    """The layers and, of a relative network, the axes."""
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 
     k = len(card.labels)
+    wanted: dict[str, tuple[int, ...]] = {
+        "w1": (card.width, HIDDEN),
+        "w2": (HIDDEN, HIDDEN),
+        "w3": (HIDDEN, k),
+    }
+    wanted |= {"b1": (HIDDEN,), "b2": (HIDDEN,), "b3": (k,)}
+    if card.relative:
+        wanted["axes"] = (k, sum(card.blocks))
     try:
-        tensors = from_bytes(data)
-        layers = tuple((tensors[f"w{i}"], tensors[f"b{i}"]) for i in (1, 2, 3))
+        loaded = from_bytes(data)
+        found = {name: loaded[name] for name in wanted}
     except (SafetensorError, KeyError, ValueError):
         raise BadInput(f"the weights of the network in '{folder}' cannot be read; train again") from None
-    shapes = ((card.width, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, k))
     fits = all(
-        w.shape == shape and b.shape == shape[1:] and w.dtype == b.dtype == np.float32
-        for (w, b), shape in zip(layers, shapes, strict=True)
+        found[name].shape == shape and found[name].dtype == np.float32 for name, shape in wanted.items()
     )
     if not fits or len(card.prior.probabilities) != k:
         raise BadInput(f"the weights of the network in '{folder}' do not fit its card; train again")
-    return layers
+    return tuple((found[f"w{i}"], found[f"b{i}"]) for i in (1, 2, 3)), found.get("axes")
 
 
 def _weights_name(digest: str) -> str:

@@ -29,9 +29,10 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import digamma
 
+from simdx.abc.atoms import Bool
 from simdx.abc.dirichlet import SharedDraws, prepare
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import fit_all_components, of_dirichlet
+from simdx.abc.second_order import LN2, fit_all_components
 from simdx.amortised.network import ALPHA_FLOOR, prior_input
 from simdx.errors import BadInput
 from simdx.types import Float, entropy_bits
@@ -43,7 +44,9 @@ DRAWS = 500
 OBSERVATIONS_PER_DRAWS = 400
 # A conditioned network must see many priors, so each gets fewer draws and fewer observations.
 PRIOR_DRAWS = 250
-OBSERVATIONS_PER_PRIOR = 20
+OBSERVATIONS_PER_PRIOR = 40
+# Fits are made for this many blocks at once: alone, a block of a few rows costs more calls than arithmetic.
+BLOCKS_PER_TASK = 20
 LOG_FLOOR = float(digamma(ALPHA_FLOOR))
 # A posterior all in one corner has no spread to learn; without a limit such cases alone would set the loss.
 ALPHA0_LIMIT = 1e3
@@ -58,6 +61,11 @@ class TrainingSet:
     mean: Float  # (N, K) posterior mean
     alpha: Float  # (N, K) the Dirichlet of `kl`
     mean_log: Float  # (N, K) E log theta over the accepted draws
+
+    @property
+    def told_alpha(self) -> Float:
+        """(N, K) the prior's parameters among what is told."""
+        return self.told[:, self.mean.shape[1] :]
 
     def statistic(self, objective: Objective) -> Float:
         """s of the objective, (N, K)."""
@@ -81,19 +89,32 @@ def matched_dirichlet(mean: Float, epistemic: Float, start: Float) -> Float:
     low, high = np.log(start) - 3.0, np.log(start) + 3.0
     for _ in range(30):
         middle = (low + high) / 2
-        too_wide = of_dirichlet(mean * np.exp(middle)[:, None]).epistemic_bits > epistemic
+        too_wide = epistemic_bits(mean * np.exp(middle)[:, None]) > epistemic
         low, high = np.where(too_wide, middle, low), np.where(too_wide, high, middle)
     return mean * np.minimum(np.exp((low + high) / 2), ALPHA0_LIMIT)[:, None]
 
 
+def epistemic_bits(alpha: Float) -> Float:
+    """(N,) of Dir(alpha), every alpha positive: of all that `of_dirichlet` says, this alone."""
+    alpha0 = alpha.sum(axis=1)
+    mean = alpha / alpha0[:, None]
+    total = entropy_bits(mean)
+    aleatoric = -np.sum(mean * (digamma(alpha + 1) - digamma(alpha0 + 1)[:, None]), axis=1) / LN2
+    return total - np.clip(aleatoric, 0, total)
+
+
 def targets_for(shared: SharedDraws, coordinates: Float, prior: Prior, keep: int) -> TrainingSet:
     """D-SMC's answers for observations that share one prior and one set of draws."""
+    moments = accepted_moments(shared, coordinates, keep)
+    told = np.tile(prior_input(prior), (len(coordinates), 1))
+    return targets_from(moments, coordinates, told, shared.possible)
+
+
+def targets_from(moments: Float, coordinates: Float, told: Float, possible: Bool) -> TrainingSet:
+    """The same from the moments of the accepted draws, which may be of several priors."""
     n, k = coordinates.shape
-    possible = shared.possible
     width = int(possible.sum())
-    theta, square, log, entropy = np.split(
-        accepted_moments(shared, coordinates, keep), [width, 2 * width, 3 * width], axis=1
-    )
+    theta, square, log, entropy = np.split(moments, [width, 2 * width, 3 * width], axis=1)
     theta = theta / theta.sum(axis=1, keepdims=True)
     start = fit_all_components(theta, square).sum(axis=1)
     alpha, mean, mean_log = np.full((n, k), ALPHA_FLOOR), np.zeros((n, k)), np.full((n, k), LOG_FLOOR)
@@ -101,7 +122,7 @@ def targets_for(shared: SharedDraws, coordinates: Float, prior: Prior, keep: int
     mean_log[:, possible] = log
     fitted = matched_dirichlet(theta, np.clip(entropy_bits(theta) - entropy[:, 0], 1e-6, None), start)
     alpha[:, possible] = np.maximum(fitted, ALPHA_FLOOR)
-    return TrainingSet(coordinates, np.tile(prior_input(prior), (n, 1)), mean, alpha, mean_log)
+    return TrainingSet(coordinates, told, mean, alpha, mean_log)
 
 
 def sample_prior(rng: np.random.Generator, n_labels: int) -> Prior:
@@ -151,18 +172,29 @@ def make_training_set(
     block = OBSERVATIONS_PER_DRAWS if prior is not None else OBSERVATIONS_PER_PRIOR
     keep = DRAWS if prior is not None else PRIOR_DRAWS
 
-    def make(number: int) -> TrainingSet:
+    def answered(number: int) -> tuple[Float, Float, Float, Bool]:
         rng = np.random.default_rng([seed, 0xAB1, number])
         own = prior if prior is not None else sample_prior(rng, n_labels)
         draws_seed = int(rng.integers(2**62))
         shared = prepare(class_means, own, seed=draws_seed, draws=keep, populations=populations)
-        return targets_for(shared, sample(rng, block), own, keep)
+        coordinates = sample(rng, block)
+        told = np.tile(prior_input(own), (block, 1))
+        return accepted_moments(shared, coordinates, keep), coordinates, told, shared.possible
 
+    def make(numbers: range) -> TrainingSet:
+        # A sampled prior leaves no label out, so that the blocks of a task have the same possible ones.
+        moments, coordinates, told, possible = zip(*map(answered, numbers), strict=True)
+        return targets_from(
+            np.concatenate(moments), np.concatenate(coordinates), np.concatenate(told), possible[0]
+        )
+
+    blocks = range(-(-count // block))
+    tasks = [blocks[i : i + BLOCKS_PER_TASK] for i in range(0, len(blocks), BLOCKS_PER_TASK)]
     parts: list[TrainingSet] = []
     with ThreadPoolExecutor(max_workers=threads) as pool:
-        for part in pool.map(make, range(-(-count // block))):
+        for part, numbers in zip(pool.map(make, tasks), tasks, strict=True):
             parts.append(part)
             if on_block is not None:
-                on_block(min(count, len(parts) * block))
+                on_block(min(count, numbers.stop * block))
     fields = ("coordinates", "told", "mean", "alpha", "mean_log")
     return TrainingSet(*(np.concatenate([getattr(p, f) for p in parts])[:count] for f in fields))

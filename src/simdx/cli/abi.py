@@ -37,10 +37,12 @@ def train(
         Path | None, typer.Option(help="Folder of the network; default: where --method abi looks for it.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option(help="Training observations; default 40,000 or 120,000.")
+        int | None, typer.Option(help="Training observations; default 40,000 or 240,000.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many; default 60 or 40.")] = None,
-    learning_rate: Annotated[float, typer.Option(help="Adam's learning rate.")] = 3e-3,
+    epochs: Annotated[int | None, typer.Option(help="At most so many; default 60 or 30.")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Adam's learning rate; default .003 or .005.")
+    ] = None,
     seed: options.Seed = 0,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
