@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from simdx import __version__
 from simdx.bank.files import packaged_bank
 from simdx.classifier import Classifier
 from simdx.decide.alarm import CONFIDENT, LEAST_NULL, RATE
+from simdx.experiments.records import current_commit
 from simdx.panels import load_source
 from simdx.types import Float, Int, entropy_bits
 
@@ -272,9 +272,7 @@ def main() -> None:
     arguments = parser.parse_args()
     record: dict[str, Any] = {
         "command": " ".join(["python benchmarks/alarm.py", *(a for a in sys.argv[1:] if "/" not in a)]),
-        "commit": subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-        ).stdout.strip(),
+        "commit": current_commit(),
         "version": __version__,
         "embedder": arguments.embedder or "each panel's own",
         "n_cases": {},

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from simdx.bank.files import background_texts, read_bank
 from simdx.bank.score import score_bank
 from simdx.datasets import read_cases
 from simdx.embedders import embed_cached, embed_texts, get_embedder
+from simdx.experiments.records import current_commit
 from simdx.methods import Material, Observations
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Bank, EmbeddedBank, Float, Int
@@ -155,7 +155,7 @@ def banks(name: str, data: Path, folder: Path, extra: list[str], seeds: int) -> 
             "panel": name, "dataset": cases.hash, "cases": len(y), "embedder": embedder.id,
             "command": f"python benchmarks/bank_scores.py banks --panel {name} --seeds {seeds}"
             + "".join(f" --extra {entry.partition('=')[0]}=DIR" for entry in extra),
-            "commit": commit(), "banks": out,
+            "commit": current_commit(), "banks": out,
         })  # fmt: skip
 
 
@@ -289,13 +289,6 @@ def readme(records: dict[str, Any], found: dict[str, Any], chosen: dict[str, Any
 def write(path: Path, record: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
-
-
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +34,9 @@ from scipy.special import expit, logit
 from simdx.abc.prior import Prior
 from simdx.abc.typicality import Typicality
 from simdx.bank.files import jsonl_rows, read_bank
-from simdx.baselines.logistic import folds_by_label
+from simdx.methods.logistic import folds_by_label
 from simdx.embedders import embed_cached, get_embedder
+from simdx.experiments.records import current_commit
 from simdx.methods.base import Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.lexical import Lexicon
@@ -364,7 +364,7 @@ def main() -> None:
     mass = max(m for m in MASSES if rise[m] <= RISE_BITS)
     record = {
         "command": "python benchmarks/outside_choice.py",
-        "commit": _commit(),
+        "commit": current_commit(),
         "embedders": {name: e.id for name, e in embedders.items()},
         "criterion": "mean over panels and tasks of the balanced log loss, fitted on the other panels",
         "combinations": table,
@@ -377,13 +377,6 @@ def main() -> None:
     (arguments.out / "outside.json").write_text(json.dumps(record, indent=1) + "\n")
     print("fitted", dict(zip(SIGNS, weights.round(3), strict=True)), "offset", round(offset, 3))
     print("in-class rise in bits by prior mass", {m: round(r, 3) for m, r in rise.items()}, "->", mass)
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

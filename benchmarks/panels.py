@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from simdx.datasets.dataset import Dataset
 from simdx.datasets.files import read_cases
 from simdx.embedders import embed_texts, get_embedder
 from simdx.evaluate import evaluate
+from simdx.experiments.records import current_commit
 from simdx.metrics import evaluate_probabilities
 
 PANELS = {
@@ -98,7 +98,7 @@ def main() -> None:
     record = {
         "command": f"python benchmarks/panels.py --data DATA --out {arguments.out}"
         + (" --core" if arguments.core else ""),
-        "commit": commit(),
+        "commit": current_commit(),
         "simdx": __version__,
         "python": platform.python_version(),
         "resamples": arguments.resamples,
@@ -208,13 +208,6 @@ def _line(run: dict[str, Any]) -> str:
     )
     name = f"{run['method']} {run.get('engine', '')} {run.get('kernel', '')}"
     return f"{run['panel']:22} {name:24} {_short(run['embedder']):18} {shown}"
-
-
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

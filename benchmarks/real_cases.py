@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +26,11 @@ from scipy.sparse import csr_matrix
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.baselines.logistic import fit_logistic
+from simdx.methods.logistic import fit_logistic
 from simdx.baselines.supervised import supervised_ceiling
 from simdx.datasets import read_cases
 from simdx.embedders import embed_cached, embed_texts, get_embedder
+from simdx.experiments.records import current_commit
 from simdx.methods import Material, Observations
 from simdx.methods.base import RealCases
 from simdx.methods.lexical import Lexicon
@@ -118,7 +118,7 @@ def choose_weight(folder: Path) -> None:
         print(name, losses[name], flush=True)
     mean = {w: float(np.mean([losses[n][w] for n in PACKAGED])) for w in losses[PACKAGED[0]]}
     write(folder / "weight.json", {
-        "command": "python benchmarks/real_cases.py weight", "commit": commit(),
+        "command": "python benchmarks/real_cases.py weight", "commit": current_commit(),
         "what": "log loss on bank_b rows not drawn, bank as simulator, mean over sizes and repeats",
         "sizes": PSEUDO_SIZES, "repeats": PSEUDO_REPEATS, "loss": losses, "mean": mean,
         "chosen": min(mean, key=mean.__getitem__),
@@ -158,7 +158,7 @@ def curves(name: str, data: Path, folder: Path) -> None:
         record = {
             "panel": name, "cases": len(y), "per_label_available": np.bincount(y, minlength=k).tolist(),
             "weight": WEIGHT, "repeats": REPEATS, "embedder": embedder.id, "dataset": cases.hash,
-            "command": f"python benchmarks/real_cases.py curves --panel {name}", "commit": commit(),
+            "command": f"python benchmarks/real_cases.py curves --panel {name}", "commit": current_commit(),
             "points": points, "ceiling": None,
         }  # fmt: skip
         write(folder / f"{name}.json", record)
@@ -280,13 +280,6 @@ def picture(panels: dict[str, Any]) -> str:
 def write(path: Path, record: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1) + "\n")
-
-
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
 
 
 def main() -> None:

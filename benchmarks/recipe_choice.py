@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from scipy.special import expit, log_softmax
 
 from simdx.bank.files import jsonl_rows, read_bank
 from simdx.embedders import embed_cached, get_embedder
+from simdx.experiments.records import current_commit
 from simdx.methods.base import Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.lexical import Lexicon
@@ -146,7 +146,7 @@ def main() -> None:
     shipped = (BANDWIDTH, 0.1, KERNEL_SHARE, SHARPNESS)
     record = {
         "command": f"python benchmarks/recipe_choice.py --embedder {arguments.embedder}",
-        "commit": _commit(),
+        "commit": current_commit(),
         "embedder": embedder.id,
         "criterion": "mean log loss on bank_b of the recipe fitted to bank, three packaged panels",
         "order": ["bandwidth", "penalty", "kernel_share", "sharpness"],
@@ -174,13 +174,6 @@ def main() -> None:
     print(json.dumps({k: record[k] for k in ("shipped", "best_sharpness", "outside")}, indent=1))
     for entry in record["best"][:8]:
         print(entry["setting"], round(entry["loss"], 4))
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

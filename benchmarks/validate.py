@@ -15,7 +15,6 @@ import json
 import math
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from typing import Any
 import yaml
 
 from simdx import __version__
+from simdx.experiments.records import current_commit
 
 ROOT = Path(__file__).resolve().parents[1]
 INTERVALS = Path(__file__).with_name("validate.yaml")
@@ -126,7 +126,7 @@ def main() -> int:
     failed = complaints(rows)
     record: dict[str, Any] = {
         "command": "python -m benchmarks.validate --data DATA",
-        "commit": _commit(),
+        "commit": current_commit(),
         "simdx": __version__,
         "python": platform.python_version(),
         "seconds": round(elapsed),
@@ -154,13 +154,6 @@ def default_data() -> Path | None:
         if candidate is not None and candidate.is_dir():
             return candidate
     return None
-
-
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

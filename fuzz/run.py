@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.targets import TARGETS
-from simdx.experiments.records import versions
+from simdx.experiments.records import current_commit
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "fuzz" / "corpus"
@@ -47,7 +47,7 @@ def main() -> int:
     runs = [run_target(name, _seconds(name, arguments.seconds), arguments.out) for name in chosen]
     record = {
         "command": " ".join(["python -m fuzz.run --seconds", str(arguments.seconds), *arguments.targets]),
-        "commit": versions()["commit"],
+        "commit": current_commit(),
         "date": time.strftime("%Y-%m-%d", time.gmtime(started)),
         "python": platform.python_version(),
         "atheris": version("atheris"),

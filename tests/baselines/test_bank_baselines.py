@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.baselines.logistic import choose_penalty, fit_logistic
 from simdx.baselines.posthoc import temperature_scaled
 from simdx.baselines.scores import similarity_scores
 from simdx.baselines.supervised import supervised_ceiling
@@ -18,6 +17,7 @@ from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Settings, fit_method
+from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.types import Bank, Case, Label, Panel
 
 NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from simdx import BadInput, Classifier, Prior
 from simdx.bank.files import write_bank
-from simdx.baselines.logistic import fit_logistic
 from simdx.cli.main import app
 from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
 from simdx.methods import Material
 from simdx.methods.comparison import self_consistent_bias
+from simdx.methods.logistic import fit_logistic
 from simdx.methods.real import WEIGHT, RealRecipe, fit_comparison, with_real
 from simdx.methods.recipe import Recipe
 from simdx.types import Bank, Case, Panel

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.baselines.logistic import choose_penalty, fit_logistic
 from simdx.baselines.scores import posterior_of
 from simdx.methods.base import Infer, Material, Observations, Settings
+from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.types import Posterior, Trace
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simdx.baselines.logistic import Logistic, choose_penalty, fit_logistic, folds_by_label
 from simdx.errors import BadInput
+from simdx.methods.logistic import Logistic, choose_penalty, fit_logistic, folds_by_label
 from simdx.metrics.calibration import apply_temperature, fit_temperature
 from simdx.types import Float, Int, content_hash
 

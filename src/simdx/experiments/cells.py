@@ -151,16 +151,8 @@ def subset(dataset: Dataset, size: int | None, seed: int) -> Dataset:
 
 
 def settings_of(cell: Cell, setting: Setting) -> Settings:
-    part = cell.method
-    return Settings(
-        method=part.method,
-        engine=part.engine,
-        kernel=part.kernel,
-        populations=part.populations,
-        particles=part.particles,
-        bandwidth=part.bandwidth,
-        budget=part.budget,
-        network=part.network,
+    return Settings.named_alike(
+        cell.method,
         simulator=None if cell.simulator is None else cell.simulator.name,
         allow_remote=setting.config.allow_remote,
         replies=str(setting.replies),

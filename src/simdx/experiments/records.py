@@ -102,7 +102,7 @@ def versions() -> dict[str, str | None]:
         "simdx": __version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
-        "commit": _commit(),
+        "commit": current_commit(),
     }
     for package in _PACKAGES:
         try:
@@ -112,7 +112,7 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def _commit() -> str | None:
+def current_commit() -> str | None:
     """The commit of the checkout this package runs from; images without one name it in SIMDX_COMMIT."""
     if named := os.environ.get("SIMDX_COMMIT"):
         return named[:12]

@@ -11,9 +11,9 @@ that runs a method needs to know which one it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,6 +44,12 @@ class Settings:
     replies: str | None = None  # folder in which an asking baseline keeps what was answered
     device: str = "cpu"  # cuda, cuda:1, …: the exact engines of m-smc and d-smc through torch
     seed: int = 0
+
+    @classmethod
+    def named_alike(cls, description: object, **more: Any) -> Settings:
+        """Every setting that a longer description of a run has under the same name; `more` wins."""
+        alike = (f.name for f in fields(cls) if hasattr(description, f.name))
+        return cls(**({name: getattr(description, name) for name in alike} | more))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,9 +19,9 @@ from scipy.special import log_softmax
 from simdx.abc import exact
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.baselines.logistic import Logistic, fit_logistic
 from simdx.methods.base import Observations
 from simdx.methods.lexical import LexicalSpace, Lexicon
+from simdx.methods.logistic import Logistic, fit_logistic
 from simdx.methods.memo import LastBatch
 from simdx.types import EmbeddedBank, Float, Int
 

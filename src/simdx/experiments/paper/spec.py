@@ -49,18 +49,7 @@ class Spec:
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
 
     def settings(self, network: str | None = None) -> Settings:
-        return Settings(
-            method=self.method,
-            engine=self.engine,
-            kernel=self.kernel,
-            populations=self.populations,
-            particles=self.particles,
-            bandwidth=self.bandwidth,
-            tolerance=self.tolerance,
-            stop_acceptance=self.stop_acceptance,
-            network=network,
-            seed=self.seed,
-        )
+        return Settings.named_alike(self, network=network)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

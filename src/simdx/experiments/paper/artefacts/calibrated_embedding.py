@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from simdx.baselines.logistic import choose_penalty
 from simdx.baselines.posthoc import SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling
 from simdx.datasets.splits import make_splits
@@ -27,6 +26,7 @@ from simdx.experiments.paper.theirs import data_of_panel, quote
 from simdx.experiments.paper.words import ours as cell
 from simdx.experiments.paper.words import theirs as quoted
 from simdx.experiments.paper.world import PAPER_NAMES
+from simdx.methods.logistic import choose_penalty
 from simdx.metrics.calibration import apply_temperature, fit_temperature
 from simdx.types import Float, Int
 
