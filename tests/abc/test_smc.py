@@ -10,7 +10,7 @@ from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.abc.smc import weighted_median
 from simdx.abc.streams import Streams, pick, stream
-from simdx.abc.trace import dynamics_table, format_rows, total_simulations, worked_example
+from simdx.abc.trace import dynamics_table, total_simulations, worked_example
 from simdx.errors import BadInput
 from simdx.types import Trace
 from tests.abc.toys import Toy, toy
@@ -211,9 +211,5 @@ def test_tables_of_a_trace(problem):
     example = worked_example(trace, 3, int(problem.truth[3]))
     assert len(example) == trace.populations[3]
     assert example[-1]["p_label"] == pytest.approx(trace.mass[len(example) - 1, 3, problem.truth[3]])
-    text = format_rows(rows)
-    assert text.splitlines()[0].split()[:3] == ["population", "cases", "epsilon"]
-    assert len(text.splitlines()) == len(rows) + 1
-    assert format_rows([]) == ""
     with pytest.raises(BadInput):
         dynamics_table(trace, [0])

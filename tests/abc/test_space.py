@@ -43,8 +43,6 @@ def test_rows_lead_back_to_the_bank():
     assert np.all(np.diff(space.label_index) >= 0)
     np.testing.assert_array_equal(bank.label_index[space.rows], space.label_index)
     np.testing.assert_allclose(space.transform(bank.vectors)[space.rows], space.bank, atol=1e-7)
-    marks = np.arange(12.0)[space.rows]
-    np.testing.assert_array_equal(space.original_order(marks), np.arange(12.0))
 
 
 def test_class_means_and_background():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from simdx.abc.prior import Prior
-from simdx.abc.typicality import Typicality, temper
+from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
 from tests.abc.toys import toy, unit
 
@@ -60,15 +59,3 @@ def test_tolerances_come_from_the_reference():
     typical = Typicality.fit(toy((20, 20), d=6, seed=5).bank)
     assert typical.tolerance(0) == typical.reference[0]
     assert typical.tolerance(1) == typical.reference[-1]
-
-
-def test_tempering_moves_towards_the_prior():
-    posterior = np.array([[0.9, 0.1, 0.0]] * 3)
-    prior = Prior(np.array([0.2, 0.3, 0.5]), 3.0)
-    out = temper(posterior, prior, np.array([0.5, 0.025, 1e-9]), level=0.05)
-    np.testing.assert_allclose(out[0], posterior[0])
-    assert posterior[1, 0] > out[1, 0] > 0.4
-    np.testing.assert_allclose(out[2], [0.4, 0.6, 0.0], atol=1e-6)  # the excluded label stays excluded
-    np.testing.assert_allclose(out.sum(axis=1), 1)
-    with pytest.raises(BadInput):
-        temper(posterior, prior, np.ones(3), level=0)

@@ -44,14 +44,3 @@ def log_prior_in_log_ratio(log_theta: Float, alpha: Float) -> Float:
 
     constant = gammaln(alpha.sum()) - gammaln(alpha).sum()
     return np.sum(alpha * log_theta, axis=-1) + constant
-
-
-def mixture_cosine(theta: Float, class_means: Float, observations: Float) -> Float:
-    """Cosine between sum_k theta_k mean_k and each observation, without leaving K dimensions.
-
-    theta (N, P, K) or (P, K); class_means (K, d); observations (N, d) of unit length -> (N, P).
-    """
-    c = observations.astype(np.float64) @ class_means.T.astype(np.float64)
-    gram = class_means.astype(np.float64) @ class_means.T.astype(np.float64)
-    length = np.sqrt(np.maximum(np.einsum("...k,kl,...l->...", theta, gram, theta, optimize=True), 1e-30))
-    return np.einsum("npk,nk->np", np.broadcast_to(theta, (c.shape[0], *theta.shape[-2:])), c) / length

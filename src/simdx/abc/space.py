@@ -75,12 +75,6 @@ class Space:
         sums = np.add.reduceat(self.bank.astype(np.float64), starts, axis=0)
         return sums / counts[:, None]
 
-    def original_order(self, values: Float) -> Float:
-        """Undo the label sort along the last axis: (…, n) per sorted row -> per bank row."""
-        out = np.empty_like(values)
-        out[..., self.rows] = values
-        return out
-
 
 def _unit_blocks(vectors: Float, blocks: tuple[int, ...]) -> Float:
     """Each block of each row to unit length, in double precision."""

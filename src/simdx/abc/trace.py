@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -62,20 +62,3 @@ def worked_example(trace: Trace, case: int, label: int) -> list[Row]:
         }
         for t in range(int(trace.populations[case]))
     ]
-
-
-def format_rows(rows: Sequence[Mapping[str, float | int | None]]) -> str:
-    """Rows as an aligned text table."""
-    if not rows:
-        return ""
-    names = list(rows[0])
-    cells = [[_cell(row[name]) for name in names] for row in rows]
-    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(names)]
-    lines = [names, *cells]
-    return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in lines)
-
-
-def _cell(value: float | int | None) -> str:
-    if value is None:
-        return "-"
-    return str(value) if isinstance(value, int) else f"{value:.3f}"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from simdx.abc.atoms import check_observations, chunk_size, similarity
-from simdx.abc.prior import Prior, prior_rows
 from simdx.errors import BadInput
 from simdx.types import Float
 
@@ -55,25 +54,6 @@ class Typicality:
         if not 0 <= quantile <= 1:
             raise BadInput(f"the quantile is {quantile:g}; give one between 0 and 1")
         return float(np.quantile(self.reference, quantile))
-
-
-def temper(probabilities: Float, prior: Prior | Float, typicality: Float, *, level: float = 0.05) -> Float:
-    """Draw posteriors towards the prior where the observation is atypical.
-
-    The evidence (posterior over prior) is raised to the power min(1, typicality / level): untouched at
-    or above the level, the prior itself in the limit of an impossible text. Zeros stay zero.
-    """
-    if level <= 0:
-        raise BadInput("the typicality level must be above 0")
-    p = np.atleast_2d(np.asarray(probabilities, dtype=float))
-    pi = np.broadcast_to(prior_rows(prior, p.shape[1], p.shape[0]), p.shape)
-    power = np.clip(np.asarray(typicality, dtype=float) / level, 0, 1)[:, None]
-    alive = (p > 0) & (pi > 0)
-    log_pi = np.log(np.where(alive, pi, 1.0))
-    log_p = np.log(np.where(alive, p, 1.0))
-    score = np.where(alive, log_pi + power * (log_p - log_pi), -np.inf)
-    out = np.exp(score - score.max(axis=1, keepdims=True))
-    return out / out.sum(axis=1, keepdims=True)
 
 
 def _mean_nearest(rows: Float, bank: Float, k: int, leave_out: bool) -> Float:

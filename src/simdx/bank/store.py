@@ -53,7 +53,6 @@ class AnswerStore:
         self.path = folder / STORE_FILE
         self.answers: dict[str, Answer] = {}
         self.failures: dict[str, int] = {}
-        self.repaired = False
         self._lock = FileLock(folder / LOCK_FILE, timeout=0)
         self._file: int | None = None
         self._synced = 0.0
@@ -69,7 +68,7 @@ class AnswerStore:
         except OSError as error:
             raise BadInput(f"'{self.folder}' cannot be written: {error.strerror}") from None
         try:
-            self.repaired = _repair_last_line(self.path)
+            _repair_last_line(self.path)
             for answer in read_answers(self.path):
                 self._remember(answer)
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -158,15 +157,15 @@ def read_answers(path: Path) -> Iterator[Answer]:
             yield answer
 
 
-def _repair_last_line(path: Path) -> bool:
+def _repair_last_line(path: Path) -> None:
     """Mend the row a killed builder was writing: end it where it is whole, drop it where it is not."""
     if not path.exists():
-        return False
+        return
     with path.open("rb+") as file:
         size = file.seek(0, os.SEEK_END)
         start = _start_of_last_line(file, size)
         if start == size:
-            return False
+            return
         file.seek(start)
         try:
             json.loads(file.read().decode("utf-8"))
@@ -175,7 +174,6 @@ def _repair_last_line(path: Path) -> bool:
             file.truncate(start)
         file.flush()
         os.fsync(file.fileno())
-    return True
 
 
 def _start_of_last_line(file: BinaryIO, size: int) -> int:

@@ -15,7 +15,6 @@ import triton
 import triton.language as tl
 
 BISECTIONS = 21  # the last bracket is at most 1e-6 wide: what the numpy engine calls a tie
-SLICE = 128  # columns of the embedding held at a time
 
 
 @triton.jit

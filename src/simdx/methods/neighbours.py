@@ -46,12 +46,6 @@ class FaissNeighbours:
             self._keep_centres = centres  # faiss holds it by pointer
         self._index.add(rows)
 
-    def set_probes(self, probes: int) -> None:
-        """Look into so many cells from now on."""
-        self.probes = probes
-        if hasattr(self._index, "nprobe"):
-            self._index.nprobe = probes
-
     def nearest(self, observations: Float, count: int) -> tuple[Int, Float]:
         cosine, rows = self._index.search(np.ascontiguousarray(observations, dtype=np.float32), count)
         return rows, np.minimum(cosine, 1.0)

@@ -10,8 +10,6 @@ from simdx.metrics.resampling import HEADLINE
 from simdx.metrics.significance import bootstrap_intervals
 from simdx.metrics.value import Value, checked
 
-EXTRA = ("classwise_ece", "adaptive_ece", "smooth_ece")
-
 
 def headline_values(probabilities: ArrayLike, label_index: ArrayLike) -> dict[str, Value]:
     """Every headline metric and the further calibration errors as `Value`s."""
