@@ -152,3 +152,21 @@ def test_methods_that_cannot_be_refitted_still_get_an_alarm(toy_panel: Panel, to
     assert answer.alarm is not None
     assert answer.sentences is None  # a dozen sampler runs are not worth an explanation
     assert answer.flip is None
+
+
+def test_a_witness_is_asked_by_the_alarm_alone(tmp_path: Path, private_home: Path) -> None:
+    """A bank that is no part of the answer still gives the alarm views of its own."""
+    rows = [("apple", "sweet red fruit"), ("apple", "crisp orchard peel")]
+    rows += [("river", "cold wet bank"), ("river", "deep slow water")]
+    lines = "".join(f'{{"label": "{label}", "text": "{text}"}}\n' for label, text in rows)
+    (tmp_path / "bank.jsonl").write_text(lines)
+    (tmp_path / "other.jsonl").write_text(lines.replace("sweet", "green").replace("deep", "muddy"))
+    head = "labels: [apple, river]\nembedder: hashing\nbanks: [bank.jsonl]\n"
+    alone, heard = tmp_path / "alone.yaml", tmp_path / "heard.yaml"
+    alone.write_text(head)
+    heard.write_text(head + "witnesses: [other.jsonl]\n")
+    one, two = (Classifier(panel).infer("a sweet red peel") for panel in (alone, heard))
+    assert one.posterior == two.posterior
+    assert one.alarm is not None
+    assert two.alarm is not None
+    assert len(two.alarm.views) == 2 * len(one.alarm.views)
