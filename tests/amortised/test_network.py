@@ -18,6 +18,7 @@ from simdx.abc.space import Space
 from simdx.amortised import network as files
 from simdx.amortised.network import Network, save
 from simdx.classifier import Classifier
+from simdx.disk import seal_of
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Material
 from simdx.types import Float
@@ -43,6 +44,29 @@ def test_the_prior_is_concatenated_to_the_input(conditioned: Network, space: Spa
     told = files.prior_input(Prior(np.array([0.6, 0.3, 0.1]), 3.0))
     x = np.concatenate([space.bank, np.tile(told, (len(space.bank), 1))], axis=1)
     assert conditioned.alpha(space.bank, told) == pytest.approx(by_hand(conditioned, x), rel=1e-3)
+
+
+def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space: Space) -> None:
+    prior = Prior(np.array([0.6, 0.3, 0.1]), 5.0)
+    coordinates = space.bank @ space.class_means.T.astype(np.float32)
+    z = space.bank / np.linalg.norm(coordinates, axis=1, keepdims=True)
+    x = np.concatenate([z, np.tile(files.prior_input(prior), (len(z), 1))], axis=1)
+    expected = by_hand(conditioned, x) * prior.alpha
+    second = conditioned.second_order(space.bank, prior)
+    assert second.alpha0 == pytest.approx(expected.sum(axis=1), rel=1e-3)
+    assert second.mean == pytest.approx(expected / expected.sum(axis=1, keepdims=True), rel=1e-3)
+
+
+def test_length_says_nothing_to_a_conditioned_network(conditioned: Network, space: Space) -> None:
+    """As to D-SMC, which ranks its draws by a cosine."""
+    prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
+    whole, half = (conditioned.second_order(scale * space.bank, prior) for scale in (1.0, 0.5))
+    assert half.mean == pytest.approx(whole.mean, rel=1e-3)
+    assert half.alpha0 == pytest.approx(whole.alpha0, rel=1e-3)
+    beside = np.zeros_like(space.bank[:1])
+    basis = np.linalg.qr(space.class_means.T, mode="complete")[0]
+    beside[0] = basis[:, -1]  # orthogonal to every class mean
+    assert np.isfinite(conditioned.second_order(beside, prior).mean).all()
 
 
 def test_the_first_layer_sees_only_coordinates(plain: Network, space: Space) -> None:
@@ -129,6 +153,37 @@ def test_a_saved_network_comes_back_bit_for_bit(conditioned: Network, tmp_path: 
     made_by_saving = {"weights", "seal"}
     assert back.card.model_dump(exclude=made_by_saving) == conditioned.card.model_dump(exclude=made_by_saving)
     assert sorted(p.suffix for p in (tmp_path / "net").iterdir()) == [".json", ".safetensors"]
+
+
+def test_axes_come_back_and_are_asked_for(conditioned: Network, space: Space, tmp_path: Path) -> None:
+    files.save(conditioned, tmp_path / "net")
+    prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
+    back = files.load(tmp_path / "net").second_order(space.bank, prior)
+    assert np.array_equal(back.mean, conditioned.second_order(space.bank, prior).mean)
+    files.save(replace(conditioned, axes=None), tmp_path / "without")
+    with pytest.raises(BadInput, match="cannot be read"):
+        files.load(tmp_path / "without")
+    assert conditioned.axes is not None
+    files.save(replace(conditioned, axes=conditioned.axes[:, :-1]), tmp_path / "narrow")
+    with pytest.raises(BadInput, match="do not fit"):
+        files.load(tmp_path / "narrow")
+
+
+def test_a_conditioned_network_of_before_answers_as_it_did(
+    conditioned: Network, space: Space, tmp_path: Path
+) -> None:
+    """Its card has no word about ratios, is sealed without it, and its outputs are the answer."""
+    card = conditioned.card.model_copy(update={"relative": False})
+    files.save(Network(conditioned.layers, card), tmp_path)
+    place = tmp_path / files.CARD_FILE
+    written = json.loads(place.read_text())
+    del written["relative"]
+    assert written["seal"] == seal_of({k: v for k, v in written.items() if k != "seal"})
+    place.write_text(json.dumps(written))
+    prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
+    alpha = conditioned.alpha(space.bank, files.prior_input(prior)).astype(float)
+    found = files.load(tmp_path).second_order(space.bank, prior)
+    assert found.alpha0 == pytest.approx(alpha.sum(axis=1))
 
 
 def test_saving_over_a_network_leaves_one(plain: Network, conditioned: Network, tmp_path: Path) -> None:

@@ -43,6 +43,11 @@ def test_the_matched_dirichlet_has_that_mean_and_those_bits() -> None:
     assert second.epistemic_bits == pytest.approx(wanted, rel=1e-5)
 
 
+def test_epistemic_bits_are_those_of_the_dirichlet() -> None:
+    alpha = np.random.default_rng(0).gamma(2.0, size=(50, 4)) + targets.ALPHA_FLOOR
+    assert np.array_equal(targets.epistemic_bits(alpha), of_dirichlet(alpha).epistemic_bits)
+
+
 @pytest.fixture(scope="module")
 def some(space: Space) -> targets.TrainingSet:
     base = observations.from_bank(space)
@@ -82,6 +87,26 @@ def test_sampled_priors_are_priors_and_reach_far() -> None:
     assert top.max() > 0.9
     assert min(p.alpha.min() for p in priors) >= ALPHA_FLOOR * (1 - 1e-9)
     assert {p.probabilities.argmax() for p in priors} == set(range(6))
+
+
+def test_blocks_fitted_together_are_the_blocks_fitted_alone(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = observations.from_bank(space)
+    found = []
+    for together in (20, 1):
+        monkeypatch.setattr(targets, "BLOCKS_PER_TASK", together)
+        done: list[int] = []
+        found.append(
+            targets.make_training_set(
+                space.class_means, lambda rng, n: observations.spread(rng, base, n), 100,
+                prior=None, populations=4, seed=1, on_block=done.append,
+            )
+        )  # fmt: skip
+        assert done[-1] == 100
+    for name in ("coordinates", "told", "mean", "alpha", "mean_log"):
+        assert np.array_equal(getattr(found[0], name), getattr(found[1], name))
+    assert len(np.unique(found[0].told_alpha, axis=0)) == 3  # 40 observations a prior
 
 
 def test_a_training_set_depends_on_its_seed_and_not_on_its_threads(space: Space) -> None:

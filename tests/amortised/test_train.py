@@ -78,6 +78,13 @@ def test_progress_is_live_and_the_card_remembers(material: Material) -> None:
     assert network.card.embedder == material.embedder.id
 
 
+def test_the_card_says_how_much_training_there_was(material: Material, conditioned: Network) -> None:
+    few = train(material, TrainSettings(count=600, epochs=2, threads=1)).card.settings
+    assert (few["count"], few["epochs"], few["batch"], few["learning_rate"]) == (600, 2, 256, 3e-3)
+    assert conditioned.card.relative
+    assert (conditioned.card.settings["batch"], conditioned.card.settings["learning_rate"]) == (512, 5e-3)
+
+
 def test_training_stops_early_when_nothing_improves(material: Material) -> None:
     seen: list[Progress] = []
     train(

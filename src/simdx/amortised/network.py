@@ -88,7 +88,9 @@ class Card(BaseModel):
     seal: str = Field(default="", pattern=r"^$|^[0-9a-f]{64}$")
 
     def own_seal(self) -> str:
-        return seal_of(self.model_dump(mode="json", exclude={"seal"}))
+        # What is not relative is sealed as it was before there was the word.
+        without = {"seal"} if self.relative else {"seal", "relative"}
+        return seal_of(self.model_dump(mode="json", exclude=without))
 
     @property
     def width(self) -> int:
