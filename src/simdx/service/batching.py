@@ -71,7 +71,7 @@ class Told:
     bodies: tuple[bytes, ...]
     observations: Observations
     draws: Float | None
-    words: tuple[dict[str, str | None], ...] = ()  # of each answer: sentences for a reader
+    words: tuple[dict[str, str | None], ...] = ()  # of each explored answer: sentences for a reader
 
 
 @dataclass(slots=True)
@@ -224,7 +224,9 @@ class Batcher:
             draws = None
             if ask.draws:
                 draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)
-            words = tuple({"uncertainty": a.uncertainty_words, "alarm": a.alarm_words} for a in mine)
+            words: tuple[dict[str, str | None], ...] = ()
+            if ask.kind == "explore":
+                words = tuple({"uncertainty": a.uncertainty_words, "alarm": a.alarm_words} for a in mine)
             told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws, words))
         return told
 
