@@ -23,6 +23,8 @@ from simdx.service.problems import Problem
 class Said:
     """An answer as the batcher needs it."""
 
+    uncertainty_words = alarm_words = None
+
     def __init__(self, text: str) -> None:
         self.text = text
 
