@@ -235,6 +235,9 @@ class ManyOut(BaseModel):
     results: list[AnswerOut]
 
 
+Interval = Annotated[list[float], Field(min_length=2, max_length=2)]  # a list: validators differ on tuples
+
+
 class WordsOut(BaseModel):
     """Sentences for a reader; null where there is nothing to say."""
 
@@ -247,7 +250,7 @@ class ExploreOut(BaseModel):
     expires_in_s: float
     answer_id: str | None
     answer: AnswerOut
-    intervals: dict[str, tuple[float, float]]
+    intervals: dict[str, Interval]
     words: WordsOut
     draws: list[list[float]]
 
@@ -256,7 +259,7 @@ class PreviewOut(BaseModel):
     """What bars show under another prior. No answer: it has no label, no decision and no id."""
 
     posterior: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
+    intervals: dict[str, Interval]
 
 
 class LabelOut(BaseModel):

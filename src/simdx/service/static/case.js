@@ -50,6 +50,7 @@ export async function classify(event, showAlert) {
   if (!text.trim()) { complain("The case is empty: paste or type a description first."); return; }
   complain(null);
   showAlert(null);
+  clearTimeout(state.resting);  // this asks under the present prior anyway
   const button = $("classify");
   button.disabled = true;
   $("result").classList.add("stale");
