@@ -72,20 +72,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
+
+    def add(row: dict[str, Any]) -> None:
+        print(row, flush=True)
+        rows.append(row)
+        record = {"device": device, "versions": versions(), "rows": rows}  # after every row: machines go away
+        args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+    device = torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device
     for panel, texts in texts_by_panel(os.environ.get("SIMDX_DATA")).items():
         for method in ("m-smc", "d-smc"):
             for kernel in ("soft", "hard"):
-                rows.append(compare(panel, texts, method, kernel, args.device))
-                print(rows[-1], flush=True)
+                add(compare(panel, texts, method, kernel, args.device))
         with tempfile.TemporaryDirectory() as folder:
             save(train(Classifier(panel, method="d-smc").material, TrainSettings()), Path(folder) / "net")
             network = str(Path(folder) / "net")
-            rows.append(compare(panel, texts, "abi", None, args.device, network=network))
-            print(rows[-1], flush=True)
-    device = torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device
-    record = {"device": device, "versions": versions(), "rows": rows}
-    args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            add(compare(panel, texts, "abi", None, args.device, network=network))
 
 
 if __name__ == "__main__":
