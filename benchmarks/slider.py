@@ -42,6 +42,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from simdx import __version__
+from simdx.experiments.records import current_commit
 from simdx.panels import PACKAGED, load_panel
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -205,10 +206,9 @@ def main() -> None:
         for panel in PACKAGED:
             text = load_panel(panel).examples[DOUBTFUL].text
             taken[panel] = measure(chrome, url, panel, text, arguments.moves)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT)
     record = {
         "command": "python benchmarks/slider.py",
-        "commit": commit.stdout.strip(),
+        "commit": current_commit(),
         "versions": {"simdx": __version__, "chromium": version, "python": platform.python_version()},
         "cores": os.cpu_count(),
         "load_before": round(load, 2),
