@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from threadpoolctl import threadpool_limits
 
 from simdx.panels import load_panel
 from simdx.service import app as application
@@ -58,9 +59,11 @@ class Live:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    service = Live(create_app(make_config(tmp_path_factory.mktemp("browser"))))
-    yield service
-    service.stop()
+    # As `simdx serve` limits them: here numpy was loaded long before.
+    with threadpool_limits(1):
+        service = Live(create_app(make_config(tmp_path_factory.mktemp("browser"))))
+        yield service
+        service.stop()
 
 
 @pytest.fixture
