@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simdx import metrics
+from simdx.decide.audit import adjust, audit
 from simdx.types import entropy_bits
-from tests.properties.strategies import accepted, bounded, few, numbers
+from tests.properties.strategies import accepted, bounded, few, numbers, texts
 
 UNIT = ("accuracy", "macro_f1", "ece", "auroc", "error_auroc", "aurc", "e_aurc", "risk_at_80")
 UNIT += ("classwise_ece", "adaptive_ece", "smooth_ece")
@@ -107,3 +108,55 @@ def test_entropy_is_finite_and_never_negative(weights: list[float]) -> None:
     p = np.array(weights) + 1e-300
     bits = entropy_bits(p / p.sum())
     assert -1e-12 <= bits <= np.log2(len(weights)) + 1e-9
+
+
+@few
+@given(distributions(), st.data())
+def test_groups_and_pairs(found: tuple[np.ndarray, np.ndarray], data: st.DataObject) -> None:
+    p, y = found
+    rng = np.random.default_rng(0)
+    kinds = st.one_of(st.none(), st.sampled_from(["", "a", "b", "not stated"]), numbers, texts)
+    groups = data.draw(st.lists(kinds, min_size=len(y), max_size=len(y)))
+    parts = metrics.by_group(p, y, groups, expected=["z"], resamples=100, rng=rng)
+    assert sum(part.n for part in parts.values()) == len(y)
+    assert parts["z"].n == 0 or "z" in groups
+    for name, difference in metrics.paired_bootstrap(p, p, y, resamples=100, rng=rng).items():
+        assert difference.metric == name
+        assert difference.difference in (None, 0.0)
+    for interval in metrics.bootstrap_intervals(p, y, resamples=100, rng=rng).values():
+        assert interval.low is None or interval.low <= interval.high
+    table = metrics.reliability(p, y)
+    assert table.n.sum() == len(y)
+    strata = metrics.entropy_strata(p, y)
+    assert sum(stratum.n for stratum in strata) == len(y)
+    named = {"field": [str(g) for g in groups]}
+    for gap in audit(p, y, named, resamples=100, rng=rng):
+        assert gap.p_corrected is None or gap.p_value <= gap.p_corrected + 1e-12
+
+
+@settings(max_examples=5, deadline=None)  # a fit takes a second
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, 0.1, 0.2, 1.5e154, float("nan")]),
+            st.sampled_from("mn"),
+            st.sampled_from("abcdef"),
+        ),
+        max_size=14,
+    )
+)
+def test_any_regression(rows: list[tuple[float, str, str]]) -> None:
+    values, methods, models = ([row[i] for row in rows] for i in range(3))
+    fitted = accepted(lambda: metrics.mixed_effects([float(v) for v in values], methods, models))
+    assert (
+        fitted is None
+        or fitted.reason
+        or all(e.p_value is None or 0 <= e.p_value <= 1 for e in fitted.effects)
+    )
+
+
+@bounded
+@given(st.lists(st.floats(0, 1), max_size=8), st.sampled_from(["holm", "bh"]))
+def test_corrected_p_values_only_rise(p_values: list[float], correction: str) -> None:
+    corrected = adjust(p_values, correction)
+    assert all(p <= q <= 1 for p, q in zip(p_values, corrected, strict=True))

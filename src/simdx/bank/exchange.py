@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,10 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def read_any_bank(path: Path, panel: Panel) -> Bank:
     """A bank folder, a JSONL file or a Parquet file, with background rows where the file has them."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return read_bank(path, panel)
-    if not path.is_file():
-        raise BadInput(f"no bank at '{path}': give a bank folder, a JSONL file or a Parquet file")
+    if not os.path.isfile(path):
+        raise BadInput(f"no bank at '{str(path)[:200]}': give a bank folder, a JSONL file or a Parquet file")
     rows = read_rows(path)
     texts, index, background = [], [], []
     position = {name: i for i, name in enumerate(panel.names)}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -51,10 +52,12 @@ def packaged_bank(source: PanelSource) -> Bank:
 def read_bank(path: str | Path, panel: Panel) -> Bank:
     """A bank folder (verified first) or a plain JSONL file, for that panel."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):
         return _read_folder(path, panel)
-    if not path.is_file():
-        raise BadInput(f"no bank at '{path}': give a bank folder or a JSONL file with label and text")
+    if not os.path.isfile(path):
+        raise BadInput(
+            f"no bank at '{str(path)[:200]}': give a bank folder or a JSONL file with label and text"
+        )
     if path.suffix.lower() in (".csv", ".parquet"):
         raise BadInput(
             f"'{path.name}' is a table: make a bank of it with 'simdx bank import --from {path.name}'"

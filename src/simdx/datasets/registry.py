@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,10 +20,12 @@ def open_data(
 ) -> Benchmark:
     """A data set by name, else a file; a file that exists wins over a name."""
     path = Path(source)
-    if path.is_file():
+    if os.path.isfile(path):  # False, and no error, for a name no file can have
         return Benchmark(read_cases(path, columns=columns, labels=labels))
     if str(source) == "oral-lesions":
         return load_oral()
     if str(source) == "symptom-to-diagnosis":
         return load_symptoms()
-    raise BadInput(f"there is no file at {source}, nor a data set of that name ({', '.join(NAMED)})")
+    raise BadInput(
+        f"there is no file at {str(source)[:200]}, nor a data set of that name ({', '.join(NAMED)})"
+    )

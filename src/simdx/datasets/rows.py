@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +23,8 @@ FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
 def read_rows(path: str | Path) -> Iterator[Row]:
     """(line or row number, mapping) for each row; blank lines are passed over."""
     path = Path(path)
-    if not path.is_file():
-        raise BadInput(f"there is no file at {path}")
+    if not os.path.isfile(path):
+        raise BadInput(f"there is no file at {str(path)[:200]}")
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         return _jsonl(path)
@@ -94,5 +95,5 @@ def _parquet(path: Path) -> Iterator[Row]:
             for row in batch.to_pylist():
                 number += 1
                 yield number, {k: v for k, v in row.items() if v is not None}
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, ValueError):  # a ValueError: names or texts that are not UTF-8
         raise BadInput(f"{path.name} is not a readable Parquet file") from None

@@ -20,7 +20,7 @@ class SentenceEmbedder:
     """Wraps a SentenceTransformer; pieces longer than its window are halved until they fit."""
 
     def __init__(self, name: str) -> None:
-        if name not in REGISTRY and "/" not in name and not Path(name).is_dir():
+        if name not in REGISTRY and "/" not in name and not os.path.isdir(name):
             # A hub name has an owner: a bare word is a slip, and must not be looked for on the network.
             known = ", ".join(n for n, weights in REGISTRY.items() if weights.kind == "embedder")
             raise BadInput(

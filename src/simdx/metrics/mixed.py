@@ -73,7 +73,11 @@ def mixed_effects(
     design = np.column_stack([np.ones(len(x))] + [[float(m == o) for m in methods] for o in others])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = MixedLM(x, design, groups=np.asarray(models, dtype=object).astype(str)).fit(reml=True)
+        model = MixedLM(x, design, groups=np.asarray(models, dtype=object).astype(str))
+        try:
+            fit = model.fit(reml=True)
+        except np.linalg.LinAlgError:  # values hundreds of orders apart
+            return MixedFit(reference, len(x), n_models, reason="the fit met a singular matrix")
     estimates = np.asarray(fit.fe_params, dtype=float)
     spreads = np.asarray(fit.bse_fe, dtype=float)
     if not np.all(np.isfinite(estimates)) or not np.all(np.isfinite(spreads)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
@@ -40,11 +41,12 @@ def load_source(name_or_path: str | Path) -> PanelSource:
     if name in PACKAGED:
         return read_panel_file(Path(str(resources.files("simdx.panels"))) / "data" / name / "panel.yaml")
     path = Path(name)
-    if path.is_dir():
+    # Not the path's own questions: they raise where a name is longer than any file's.
+    if os.path.isdir(path):
         path = path / "panel.yaml"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise BadInput(
-            f"unknown panel '{name}': choose {', '.join(PACKAGED)}, or give the path of a panel file"
+            f"unknown panel '{name[:200]}': choose {', '.join(PACKAGED)}, or give the path of a panel file"
         )
     return read_panel_file(path)
 

@@ -12,7 +12,6 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from filelock import FileLock
 
 from simdx.disk import cannot_write, write_atomically
 from simdx.errors import BadInput
+from simdx.markup import data_blocks
 from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
 
 _MOST_FEEDBACK = 10_000
@@ -148,32 +148,10 @@ def _is_page(content: str) -> bool:
     return content.lstrip()[:1] == "<"
 
 
-class _Scripts(HTMLParser):
-    """Collects the JSON blocks of a saved form by their id."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: dict[str, str] = {}
-        self._inside: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        about = dict(attrs)
-        is_data = tag == "script" and about.get("type") == "application/json"
-        self._inside = about.get("id") if is_data else None
-
-    def handle_data(self, data: str) -> None:
-        if self._inside:
-            self.found[self._inside] = self.found.get(self._inside, "") + data
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = None
-
-
 def _html(content: str, name: str) -> tuple[str, str, dict[str, dict[str, Any]]]:
-    parser = _Scripts()
-    parser.feed(content)
+    blocks = data_blocks(content)
     try:
-        setup, answers = json.loads(parser.found["setup"]), json.loads(parser.found["answers"])
+        setup, answers = json.loads(blocks["setup"]), json.loads(blocks["answers"])
         review, reviewer = setup["review"], setup["reviewer"]
     except (KeyError, ValueError, TypeError, RecursionError):
         raise BadInput(f"{name} is not a saved review form") from None

@@ -36,7 +36,7 @@ class ReviewSheet:
     def case_of(self, reviewer: str, code: str) -> str:
         """The case behind a code such as "017"; anything else is refused."""
         cases = self.order[reviewer]
-        if not code.isdigit() or not 1 <= int(code) <= len(cases):
+        if not code.isdecimal() or not 1 <= int(code) <= len(cases):
             raise BadInput(f"'{code[:20]}' is not a code of {reviewer}'s form")
         return cases[int(code) - 1]
 
@@ -64,7 +64,7 @@ def open_review(folder: str | Path) -> ReviewSheet:
         r = json.loads(path.read_text(encoding="utf-8"))
         if r["format"] != FORMAT:
             raise BadInput(f"{path} has the review format {r['format']}, this version reads {FORMAT}")
-        return ReviewSheet(
+        sheet = ReviewSheet(
             folder=path.parent,
             review=r["review"],
             dataset=r["dataset"],
@@ -76,5 +76,18 @@ def open_review(folder: str | Path) -> ReviewSheet:
             seed=int(r["seed"]),
             label_shown=bool(r["label_shown"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+        _check_kinds(sheet)
+        return sheet
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise BadInput(f"{path} is not a readable review key") from None
+
+
+def _check_kinds(sheet: ReviewSheet) -> None:
+    """TypeError or KeyError where a key file that can be read says something that is no review."""
+    ids = [i for order in sheet.order.values() for i in order]
+    named = (sheet.review, sheet.dataset, sheet.scores_file, *sheet.labels, *sheet.hashes.values(), *ids)
+    if not all(isinstance(v, str) for v in named):
+        raise TypeError
+    if not all(v is None or isinstance(v, str) for v in sheet.gold.values()):
+        raise TypeError
+    _ = [sheet.hashes[i] for i in ids]

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 
@@ -131,8 +132,8 @@ class TokenFile:
             return
         try:
             rows = json.loads(self._path.read_text(encoding="utf-8"))["tokens"]
-            self._tokens = {r["id"]: Token(**{**r, "scopes": tuple(r["scopes"])}) for r in rows}
-        except (OSError, ValueError, KeyError, TypeError):
+            self._tokens = {r["id"]: _token(r) for r in rows}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise BadInput(f"the token file {self._path} cannot be read: it is damaged or not ours") from None
         self._seen = stamp
 
@@ -160,6 +161,18 @@ class Guard:
         if scope not in caller.scopes:
             raise Problem("wrong-scope", f"This needs a token with the scope '{scope}'.")
         return caller
+
+
+def _token(row: dict[str, Any]) -> Token:
+    """A row of the file; TypeError for a number in place of a digest, before a caller meets it."""
+    token = Token(**{**row, "scopes": tuple(row["scopes"])})
+    named = (token.id, token.name, token.sha256, token.created, *token.scopes)
+    moments = (token.expires, token.revoked)
+    if not all(isinstance(v, str) for v in named) or not all(
+        v is None or isinstance(v, str) for v in moments
+    ):
+        raise TypeError
+    return token
 
 
 def _digest(text: str) -> str:

@@ -12,8 +12,9 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from typing import Any
+
+from simdx.markup import words_of
 
 _DEPTH = 12
 _RESOURCES = 500
@@ -110,7 +111,7 @@ def _attachment(attachment: Mapping[str, Any]) -> str:
         text = base64.b64decode(re.sub(r"\s", "", data), validate=True).decode(charset)
     except (binascii.Error, UnicodeDecodeError, LookupError, ValueError):
         return ""
-    return _strip_tags(text) if "html" in media else text
+    return words_of(text) if "html" in media else text
 
 
 def _questionnaire(resource: Mapping[str, Any]) -> str:
@@ -164,29 +165,3 @@ def _items(value: Any) -> list[Mapping[str, Any]]:
 
 def _string(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
-
-
-class _Words(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._hidden += tag in ("script", "style")
-        self.parts.append(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._hidden -= tag in ("script", "style") and self._hidden > 0
-        self.parts.append(" ")
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.parts.append(data)
-
-
-def _strip_tags(html: str) -> str:
-    words = _Words()
-    words.feed(html)
-    words.close()
-    return re.sub(r"[ \t]+", " ", "".join(words.parts)).strip()

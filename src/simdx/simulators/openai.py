@@ -174,7 +174,10 @@ def split_name(name: str) -> tuple[str, str]:
     if found is None:
         raise BadInput(f"'{name}' is not of the form openai:MODEL@http://host:port/v1")
     url = found["url"].rstrip("/")
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BadInput(f"'{url[:80]}' is no address") from None
     if parts.username or parts.password:
         raise BadInput("put the key in the environment variable SIMDX_API_KEY, not into the URL")
     if not parts.hostname:
@@ -212,7 +215,10 @@ def make_client(base_url: str, timeout: float) -> Any:
     except ImportError:
         raise MissingExtra("an OpenAI-compatible server", "openai") from None
     key = os.environ.get("SIMDX_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
-    return openai.OpenAI(base_url=base_url, api_key=key, timeout=timeout, max_retries=0)
+    try:
+        return openai.OpenAI(base_url=base_url, api_key=key, timeout=timeout, max_retries=0)
+    except Exception as error:  # the library's own kinds for a host or a port that cannot be
+        raise BadInput(f"'{base_url[:80]}' is no address of a server ({type(error).__name__})") from None
 
 
 def call(send: Callable[[], Any]) -> str:

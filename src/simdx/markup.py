@@ -1,0 +1,98 @@
+"""Pages from others: their words, and the data blocks of a form, in time that grows with their length alone.
+
+The parser of the standard library looks at all that follows for every mark left open, so that 20 kB of `<a `
+take seconds and a few megabytes days; it also fails on marked sections it does not know and on numbers of
+thousands of digits. Nothing here needs a tree, so tags are passed over from one to the next. Where a page is
+broken its words are kept rather than lost: they may be what a case is about.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_OPENS = re.compile(r"[A-Za-z/!?]")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9:-]*")
+_STOPS = re.compile(r">|=\s*([\"'])")  # elsewhere in a tag a quotation mark is a letter like others
+_ATTRIBUTE = re.compile(r"""(?<![\w:-])([A-Za-z][\w:-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_HUGE_NUMBER = re.compile(r"&#[0-9a-fA-FxX]{9,};?")
+_BLANKS = re.compile(r"[ \t]+")
+# Elements whose content is no text.
+_HIDING = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A run of text, or a tag (`name` not empty) with the content it hides."""
+
+    text: str
+    name: str = ""
+    attributes: str = ""
+
+
+def words_of(page: str) -> str:
+    """The text of an HTML page or fragment: tags become blanks, references the characters they stand for."""
+    parts = (" " if piece.name else piece.text for piece in _pieces(page))
+    text = html.unescape(_HUGE_NUMBER.sub("\N{REPLACEMENT CHARACTER}", "".join(parts)))
+    return _BLANKS.sub(" ", text).strip()
+
+
+def data_blocks(page: str) -> dict[str, str]:
+    """The JSON blocks of a page (`<script type="application/json" id=…>`) by their id."""
+    found: dict[str, str] = {}
+    for piece in _pieces(page):
+        if piece.name == "script":
+            about = {m[1].lower(): m[2] or m[3] or m[4] or "" for m in _ATTRIBUTE.finditer(piece.attributes)}
+            if about.get("type") == "application/json" and about.get("id"):
+                found[about["id"]] = piece.text
+    return found
+
+
+def _pieces(page: str) -> Iterator[_Piece]:
+    at, quotes = 0, True
+    while (start := page.find("<", at)) >= 0:
+        yield _Piece(page[at:start])
+        at = start
+        if page.startswith("<!--", start):
+            end = page.find("-->", start + 4)
+            if end < 0:  # nor will there be one for any later comment
+                break
+            yield _Piece("", "!")
+            at = end + 3
+        elif not _OPENS.match(page, start + 1):
+            yield _Piece("<")
+            at = start + 1
+        else:
+            end, quotes = _end_of_tag(page, start + 1, quotes)
+            if end < 0:
+                break
+            named = _NAME.match(page, start + 1)
+            name = named[0].lower() if named else "/"
+            attributes = page[named.end() : end] if named else ""
+            at = end + 1
+            hidden = ""
+            if name in _HIDING:
+                closing = _HIDING[name].search(page, at)
+                stop = closing.start() if closing else len(page)
+                hidden, at = page[at:stop], stop
+            yield _Piece(hidden, name, attributes)
+    yield _Piece(page[at:])
+
+
+def _end_of_tag(page: str, at: int, quotes: bool) -> tuple[int, bool]:
+    """Where the `>` of a tag is (−1: nowhere), and whether quoted values are still believed in.
+
+    A `>` between quotes does not end a tag. Where that leaves the tag without an end, or a quote is never
+    closed, the belief is over for the rest of the page: to look again with every tag would take for ever.
+    """
+    begun = at
+    while quotes and (stop := _STOPS.search(page, at)):
+        if stop[1] is None:
+            return stop.start(), True
+        closed = page.find(stop[1], stop.end())
+        if closed < 0:
+            break
+        at = closed + 1
+    return page.find(">", begun), False

@@ -1,0 +1,165 @@
+"""What simdx wrote itself and others may have touched: tokens, the audit log, networks, records, arrays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simdx.amortised.network import load, save
+from simdx.disk import load_arrays, save_arrays, seal_holds, sealed
+from simdx.errors import SimdxError
+from simdx.experiments.records import read_record, read_records, write_record
+from simdx.service.audit import AuditKey, open_store
+from simdx.service.auth import TokenFile
+from tests.faults.networks import toy_network
+from tests.properties.strategies import accepted, bounded, few, texts, trees
+
+
+@bounded
+@given(st.binary(max_size=200), trees)
+def test_any_token_file(tmp_path: Path, data: bytes, tree: object) -> None:
+    path = tmp_path / "tokens.json"
+    for content in (data, json.dumps(tree).encode(), json.dumps({"format": 1, "tokens": tree}).encode()):
+        path.write_bytes(content)
+        accepted(TokenFile(path).list)
+        assert accepted(lambda: TokenFile(path).check("sdx_a_b")) is None
+
+
+@bounded
+@given(st.sampled_from(["id", "name", "scopes", "sha256", "created", "expires", "revoked"]), trees, texts)
+def test_one_value_of_a_token(tmp_path: Path, key: str, tree: object, sent: str) -> None:
+    """Whatever a file says of a token, a caller who sends other words than the token's is nobody."""
+    token = {
+        "id": "ab",
+        "name": "n",
+        "scopes": ["classify"],
+        "sha256": "0" * 64,
+        "created": "2026-01-01T00:00:00Z",
+    }
+    path = tmp_path / "tokens.json"
+    path.write_text(json.dumps({"format": 1, "tokens": [{**token, key: tree}]}))
+    assert accepted(lambda: TokenFile(path).check(f"sdx_ab_{sent}")) is None
+
+
+@few
+@given(st.binary(max_size=4000), st.booleans())
+def test_any_audit_log(tmp_path: Path, data: bytes, headed: bool) -> None:
+    path = tmp_path / "audit.sqlite3"
+    for left in tmp_path.glob("audit.sqlite3*"):
+        left.unlink()
+    path.write_bytes((b"SQLite format 3\0" + bytes(84) if headed else b"") + data)
+    key = AuditKey(bytes(32))
+    try:
+        store = open_store(f"sqlite:///{path}", key, must_exist=True)
+        store.close()
+    except SimdxError:
+        refused = True
+    else:
+        refused = False
+    assert refused or (headed and not data.strip(bytes(1)))  # a header and nothing else is an empty database
+
+
+@bounded
+@given(texts, st.binary(max_size=80))
+def test_any_audit_address_and_key(tmp_path: Path, url: str, secret: bytes) -> None:
+    if not url.startswith(("sqlite:", "postgres")):
+        assert accepted(lambda: open_store(url, AuditKey(bytes(32)))) is None
+    path = tmp_path / "key"
+    path.write_bytes(secret)
+    accepted(lambda: AuditKey.from_file(path))
+
+
+@bounded
+@given(trees, st.binary(max_size=120))
+def test_any_record_of_an_experiment(tmp_path: Path, tree: object, data: bytes) -> None:
+    cells = tmp_path / "cells"
+    cells.mkdir(exist_ok=True)
+    for content in (data, json.dumps(tree).encode(), json.dumps({"format": 1, "x": tree}).encode()):
+        (cells / "c.json").write_bytes(content)
+        found = read_record(tmp_path, "c")
+        assert found is None or found["format"] == 1
+        assert len(read_records(tmp_path)) == (found is not None)
+
+
+plain = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@bounded
+@given(plain, st.integers(0))
+def test_a_record_comes_back_or_is_known_to_be_damaged(tmp_path: Path, value: object, place: int) -> None:
+    record = {"format": 1, "status": "done", "value": value}
+    write_record(tmp_path, "c", record)
+    assert read_record(tmp_path, "c") == sealed(record)
+    path = tmp_path / "cells" / "c.json"
+    content = bytearray(path.read_bytes())
+    content[place % len(content)] ^= 1
+    path.write_bytes(bytes(content))
+    found = read_record(tmp_path, "c")
+    assert found is None or found == sealed(record) or not seal_holds(found)
+
+
+@bounded
+@given(st.lists(st.floats(width=32), max_size=6), st.binary(max_size=60), st.integers(0))
+def test_arrays_come_back_or_nothing_does(tmp_path: Path, row: list[float], data: bytes, place: int) -> None:
+    path = tmp_path / "a.safetensors"
+    kept = {"x": np.array(row, dtype=np.float32), "y": np.arange(3)}
+    save_arrays(path, kept)
+    found = load_arrays(path)
+    assert found is not None
+    np.testing.assert_array_equal(found["x"], kept["x"])
+    content = bytearray(path.read_bytes())
+    content[place % len(content)] ^= 255
+    path.write_bytes(bytes(content))
+    again = load_arrays(path)
+    assert again is None or all(np.array_equal(again[k], kept[k], equal_nan=k == "x") for k in kept)
+    path.write_bytes(data)
+    assert load_arrays(path) is None
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("network")
+    save(toy_network(0), folder)
+    return folder
+
+
+@bounded
+@given(trees, st.data())
+def test_any_value_in_a_networks_card(network: Path, tree: object, data: st.DataObject) -> None:
+    """Unsealed, as a card of another hand would be: what it says is checked, not believed."""
+    path = network / "network.json"
+    whole = path.read_bytes()
+    card = json.loads(whole)
+    key = data.draw(st.sampled_from(sorted(card)))
+    try:
+        path.write_text(json.dumps({**card, "seal": "", key: tree}), encoding="utf-8")
+        found = accepted(lambda: load(network))
+        if found is not None:
+            assert found.card.labels
+    finally:
+        path.write_bytes(whole)
+
+
+@few
+@given(st.integers(0), st.binary(min_size=1, max_size=40))
+def test_any_change_of_a_networks_weights(network: Path, place: int, data: bytes) -> None:
+    (path,) = network.glob("weights-*.safetensors")
+    whole = path.read_bytes()
+    try:
+        at = place % len(whole)
+        path.write_bytes(whole[:at] + data + whole[at:])
+        assert accepted(lambda: load(network)) is None
+    finally:
+        path.write_bytes(whole)
+    assert load(network).card.panel == "toy"
