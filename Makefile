@@ -58,7 +58,7 @@ docs: $(VENV)/.full ## the documentation site in out/site; a link that leads now
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	$(VENV)/bin/python docs/check_links.py
 
-FUZZ_SECONDS ?= 90
+FUZZ_SECONDS ?= 80
 fuzz: $(VENV)/.full ## coverage-guided fuzzing, FUZZ_SECONDS a target on average; fails on a traceback or a hang
 	$(VENV)/bin/python -m fuzz.run --seconds $(FUZZ_SECONDS) --out out/fuzz
 

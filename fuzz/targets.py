@@ -7,6 +7,7 @@ labels are a choice, texts can be written again, probabilities sum to one, HTTP 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import tempfile
@@ -172,6 +173,40 @@ def http(folder: Path, registry: Any = None) -> Target:
     return one
 
 
+def page(folder: Path) -> Target:
+    """A page of others: the note of a record system, or a reviewer's form, as a page or as a table."""
+    from simdx.markup import data_blocks, words_of
+    from simdx.review import import_scores, make_review
+    from simdx.service.cds_text import find_text
+
+    cases = folder / "cases.jsonl"
+    cases.write_text('{"id": "1", "text": "a", "label": "gout"}\n{"id": "2", "text": "b", "label": "flu"}\n')
+    sheet = make_review(cases, folder / "review", reviewers=["anna"], seed=1)
+    form = folder / "form"
+
+    def one(data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        words = words_of(text)
+        assert len(words) <= len(text) or "&" in text  # one reference may stand for two characters
+        assert all(block in text for block in data_blocks(text).values())
+        attachment = {"contentType": "text/html", "data": base64.b64encode(data).decode()}
+        find_text(
+            {
+                "note": {
+                    "resourceType": "DocumentReference",
+                    "status": "current",
+                    "content": [{"attachment": attachment}],
+                }
+            }
+        )
+        # The identity of a review is not to be guessed: the form's own is put in.
+        form.write_text(text.replace("REVIEW", sheet.review), encoding="utf-8")
+        done = _taken(lambda: import_scores(sheet, form, role="reader"))
+        assert done is None or done.scored + done.unscored == 2
+
+    return one
+
+
 def _small_bank(panel: str, path: Path, per_label: int = 4) -> Path:
     """Some of a packaged panel's descriptions as a bank of their own."""
     from simdx.bank.files import packaged_bank, write_jsonl
@@ -187,7 +222,7 @@ def _small_bank(panel: str, path: Path, per_label: int = 4) -> Path:
 
 
 TARGETS: dict[str, Callable[[Path], Target]] = {
-    made.__name__: made for made in (panel_yaml, bank_jsonl, prior, http, cases, policy)
+    made.__name__: made for made in (panel_yaml, bank_jsonl, prior, http, cases, policy, page)
 }
 
 
