@@ -113,7 +113,7 @@ def test_any_key_of_a_review(sheet: ReviewSheet, tmp_path: Path, tree: object, d
     key = data.draw(st.sampled_from(sorted(whole)))
     (tmp_path / "review.json").write_text(json.dumps({**whole, key: tree}))
     found = accepted(lambda: open_review(tmp_path))
-    if found is not None:
+    if found is not None and key != "scores_file":  # which says where to write
         accepted(lambda: import_scores(found, sheet.folder / "form-anna.csv", role="reader"))
     (tmp_path / "review.json").write_text(json.dumps(tree))
     accepted(lambda: open_review(tmp_path))
