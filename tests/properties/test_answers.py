@@ -53,7 +53,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 @pytest.fixture(scope="module")
 def network(material: Material, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("network")
-    save(train(material, TrainSettings(prior_conditioned=True, count=512, epochs=1, threads=1)), folder)
+    save(train(material, TrainSettings(prior_conditioned=True, count=1024, epochs=1, threads=1)), folder)
     return str(folder)
 
 
