@@ -45,11 +45,11 @@ def main() -> int:
     arguments = parser.parse_args()
     chosen = arguments.targets or list(TARGETS)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    started = time.time()
+    started, commit = time.time(), current_commit()  # as it begins: it takes minutes, and people commit
     runs = [run_target(name, _seconds(name, arguments.seconds), arguments.out) for name in chosen]
     record = {
         "command": " ".join(["python -m fuzz.run --seconds", str(arguments.seconds), *arguments.targets]),
-        "commit": current_commit(),
+        "commit": commit,
         "date": time.strftime("%Y-%m-%d", time.gmtime(started)),
         "python": platform.python_version(),
         "atheris": version("atheris"),
