@@ -26,7 +26,6 @@ from scipy.sparse import csr_matrix
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.methods.logistic import fit_logistic
 from simdx.baselines.supervised import supervised_ceiling
 from simdx.datasets import read_cases
 from simdx.embedders import embed_cached, embed_texts, get_embedder
@@ -34,6 +33,7 @@ from simdx.experiments.records import current_commit
 from simdx.methods import Material, Observations
 from simdx.methods.base import RealCases
 from simdx.methods.lexical import Lexicon
+from simdx.methods.logistic import fit_logistic
 from simdx.methods.real import WEIGHT, RealRecipe
 from simdx.methods.recipe import Recipe
 from simdx.metrics.resampling import WeightedMetrics

@@ -266,9 +266,9 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
 
     alarm = Alarm((), (Null.of(np.zeros(20)),))
 
-    def tuned(n: int) -> Policy:
+    def tuned(n: int, wrong: int = 1) -> Policy:
         truth = np.arange(n) % 3
-        truth[0] = 1
+        truth[:wrong] = (truth[:wrong] + 1) % 3
         return tune_on_simulated(toy_panel, rehearsed(n), truth, alarm, {"bank": "b"})
 
     small, enough = tuned(LEAST_REHEARSED - 1), tuned(LEAST_REHEARSED)
@@ -276,6 +276,10 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
     assert (small.origin.source, small.origin.n) == ("round figures", LEAST_REHEARSED - 1)
     assert "99 descriptions are too few to find limits on (100 are needed)" in next(policy_words(small))
     assert check_policy(yaml.safe_load(policy_text(small)), "again") == small
+    assert not any("simply accepted" in line for line in policy_words(small))  # one wrong of 99 is chance
+    doubtful = tuned(LEAST_REHEARSED - 1, wrong=12)
+    assert doubtful.thresholds == replace(Thresholds(), entropy_bits=0.0)
+    assert "too many confident answers" in next(policy_words(doubtful))
     assert enough.origin.source == "simulated text"
     assert enough.thresholds.entropy_bits == 1.0
     assert too_few(enough) is None

@@ -8,7 +8,8 @@ so what it says only ever tightens the round figures, never loosens them.
 
 A small bank has too few texts to say anything: with a dozen, one wrong answer puts the limit at no entropy at
 all, and everything is sent on. Below `LEAST_REHEARSED` held-out texts the round figures stay as they are, and
-the policy says so.
+the policy says so. What few texts can do is refute: where more of the confident answers to them are wrong
+than the risk allows by chance (a binomial test at 5 %), nothing is simply accepted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from scipy.stats import binom
 
 from simdx.decide.alarm import RATE, Alarm
 from simdx.decide.conformal import Kind, calibrate
@@ -40,8 +42,9 @@ TAIL = 0.01
 RISK = 0.05
 # Of fewer than 1 / TAIL answers the quantile above is the most extreme one, whatever it happens to be.
 LEAST_REHEARSED = 100
+CHANCE = 0.05
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
-TUNING = 2
+TUNING = 3
 
 
 def tune_on_simulated(
@@ -57,6 +60,8 @@ def tune_on_simulated(
     thresholds = Thresholds()
     if answers is not None and len(truth) < LEAST_REHEARSED:
         origin = Origin("round figures", len(truth), None, dict(made_for))
+        if _refuted(thresholds, answers, truth, risk):
+            thresholds = replace(thresholds, entropy_bits=0.0)
     elif answers is not None:
         thresholds, separation = _thresholds(answers, truth, risk)
         origin = Origin("simulated text", len(truth), risk, dict(made_for), separation)
@@ -113,6 +118,13 @@ def largest_entropy(entropy: Float, wrong: Float, risk: float) -> float | None:
     last = np.append(ranked[1:] != ranked[:-1], True)
     good = np.flatnonzero(last & (rate <= risk))
     return float(ranked[good[-1]]) if good.size else None
+
+
+def _refuted(limits: Thresholds, answers: Answers, truth: Int, risk: float) -> bool:
+    """Are confident answers wrong more often than `risk`, beyond what chance would do with so few of them?"""
+    sure = answers.posterior.max(axis=1) >= (limits.confident or 0.0)
+    wrong = int((answers.posterior.argmax(axis=1) != truth)[sure].sum())
+    return float(binom.sf(wrong - 1, int(sure.sum()), risk)) < CHANCE
 
 
 def _thresholds(answers: Answers, truth: Int, risk: float) -> tuple[Thresholds, dict[str, float | None]]:

@@ -40,10 +40,10 @@ def too_few(policy: Policy) -> str | None:
     origin = policy.origin
     if origin.source != "round figures" or not origin.made_for:
         return None
-    return (
-        f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_REHEARSED} are needed), "
-        "so that 'accept' promises no rate of errors"
-    )
+    few = f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_REHEARSED} are needed)"
+    if policy.thresholds.entropy_bits == 0.0:
+        return f"{few}, and too many confident answers to them were wrong for any to be simply accepted"
+    return f"{few}, so that 'accept' promises no rate of errors"
 
 
 def _source(policy: Policy) -> str:
