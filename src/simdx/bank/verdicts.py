@@ -52,7 +52,7 @@ class Stratum:
         """Judge every answer in plan order and find the horizon anew."""
         self.verdicts, self._todo = [], deque()
         self._duplicates = Duplicates()
-        self.horizon = self.usable = self.open = self.given_up = 0
+        self.horizon = self.usable = self.open = 0
         self._extend()
 
     @property
@@ -84,7 +84,6 @@ class Stratum:
         if answer.error is not None:
             if self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER:
                 self.open -= 1
-                self.given_up += 1
             return None
         self.open -= 1
         return self._judge(planned, answer)
@@ -96,9 +95,7 @@ class Stratum:
             answer = self._store.answers.get(planned.key)
             if answer is not None:
                 self._judge(planned, answer)
-            elif self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER:
-                self.given_up += 1
-            else:
+            elif self._store.failures.get(planned.key, 0) < GIVE_UP_AFTER:
                 self.open += 1
                 if planned.index not in self._asked:
                     self._todo.append(planned)
