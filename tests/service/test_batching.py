@@ -14,6 +14,7 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods import Observations
+from simdx.service import batching
 from simdx.service.audit.record import Entry
 from simdx.service.batching import BUSY, Ask, Batcher
 from simdx.service.meters import Meters
@@ -192,6 +193,20 @@ def test_a_busy_engine_answers_without_explaining_and_says_so() -> None:
     assert notes == [[], [BUSY], [], []]  # the last of the queue is again a small matter
     assert scripted.explained[0]
     assert not all(scripted.explained)
+
+
+@pytest.mark.parametrize(("moment", "notes"), [(60.0, [BUSY]), (0.0, [])])
+def test_a_gap_between_two_batches_is_no_calm(
+    monkeypatch: pytest.MonkeyPatch, moment: float, notes: list[str]
+) -> None:
+    monkeypatch.setattr(batching, "JUST_NOW", moment)
+
+    async def scenario(batcher: Batcher, scripted: Scripted) -> Any:
+        await batcher.ask(ask("many", n=20))
+        return await batcher.ask(ask("some", n=10))
+
+    told, _, _ = run(scenario)
+    assert told.answers[0]["provenance"]["notes"] == notes
 
 
 @pytest.mark.parametrize("same", [True, False])

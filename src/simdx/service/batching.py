@@ -7,7 +7,8 @@ transaction before any of its answers leaves.
 
 Explaining an answer (which sentences matter, at which prior it flips) costs several times the answer. When
 more texts are at hand than `explained_texts`, answers go out without it, and say so in their notes: under
-load a caller gets the posterior in time rather than a refusal.
+load a caller gets the posterior in time rather than a refusal. Texts answered a moment ago count as well:
+their callers are about to ask again, and a gap between two full batches is no calm.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from simdx.service.problems import Problem
 from simdx.service.wire import dump, finite
 from simdx.types import Float
 
+JUST_NOW = 0.25  # seconds after which callers who were answered no longer count as being there
 BUSY = "sentences and flip were left out: the service was busy"
 
 
@@ -96,6 +98,7 @@ class Batcher:
         self._classifier, self._record, self._meters = classifier, record, meters
         self._batch_texts, self._limit, self._seconds = batch_texts, waiting_texts, seconds
         self._explained_texts = explained_texts
+        self._answered = (0, 0.0)  # texts of the last batch, and when it was done
         self._jobs: deque[_Job] = deque()
         self._waiting = 0
         self._wake = threading.Condition()
@@ -152,6 +155,7 @@ class Batcher:
             batch = [job for job in batch if not job.abandoned]
             if batch:
                 self._deliver(self._run(batch))
+                self._answered = (_texts(batch), time.perf_counter())
         self._deliver(
             [(job, Problem("overloaded", "The service is stopping.", retry_after=5)) for job in self._jobs]
         )
@@ -186,7 +190,7 @@ class Batcher:
         except Exception as error:
             return [(job, error) for job in batch]
         self._meters.engine.observe(time.perf_counter() - started)
-        self._meters.batch.observe(sum(len(job.ask.texts) for job in batch))
+        self._meters.batch.observe(_texts(batch))
         if batch[0].ask.preview:
             return list(zip(batch, told, strict=True))
         try:
@@ -202,7 +206,9 @@ class Batcher:
         """Is there time to explain? Callers of the other methods paid for it with a call of their own."""
         if batch[0].ask.alone:
             return True
-        return sum(len(job.ask.texts) for job in batch) + self._waiting <= self._explained_texts
+        texts, when = self._answered
+        just_now = texts if time.perf_counter() - when < JUST_NOW else 0
+        return _texts(batch) + self._waiting + just_now <= self._explained_texts
 
     def _infer(self, asks: list[Ask], calm: bool) -> list[Told]:
         classifier = self._classifier(asks[0].panel, asks[0].method)
@@ -234,6 +240,10 @@ class Batcher:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
             self._loop.call_soon_threadsafe(_settle, results)
+
+
+def _texts(batch: Sequence[_Job]) -> int:
+    return sum(len(job.ask.texts) for job in batch)
 
 
 def _settle(results: Sequence[tuple[_Job, Told | Exception]]) -> None:
