@@ -59,6 +59,7 @@ def test_a_conditioned_network_takes_priors_it_never_saw(panel: str, shared: Pat
         p = np.full(k, 0.3 / (k - 1))
         p[label] = 0.7
         agree.append(compare(network, space, vectors, Prior(p, k)).agree)
-    # The aim is .95, and the record (results/abi_fidelity.md) says under which priors it is missed. Training
-    # ends elsewhere with another machine's arithmetic: .938 was seen on one panel, so less is asked here.
-    assert np.concatenate(agree).mean() >= 0.92
+    # Under such a prior D-SMC's two leading labels are often within .02 of each other, so this asks for means
+    # right to about .01. The record (results/abi_fidelity.md) has five seeds on each panel above it: training
+    # that ends a little elsewhere, as with another machine's arithmetic, is no reason to miss it.
+    assert np.concatenate(agree).mean() >= 0.95
