@@ -62,7 +62,7 @@ def classify(
         policy=policy, device=device, **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
     if engine in ("live", "hybrid") and sys.stderr.isatty():
-        note("asking the language model anew for this case; --budget N sets how often at most")
+        note("asking the language model anew for this case; --budget N sets how many simulations at most")
     with asking(engine) as watch:
         classifier.watch_simulations(watch)
         answer = classifier.infer(case, prior=chosen_prior, ask=ask)

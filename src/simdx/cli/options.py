@@ -32,7 +32,11 @@ Simulator = Annotated[
     str | None, typer.Option("--simulator", help="For live, hybrid and asking: which model.")
 ]
 Budget = Annotated[
-    int | None, typer.Option("--budget", help="For live, hybrid and asking: most LLM calls per case.")
+    int | None,
+    typer.Option(
+        "--budget",
+        help="Most simulations a case (live, hybrid; a rejected one is tried again) or questions (asking).",
+    ),
 ]
 Network = Annotated[str | None, typer.Option("--network", help="For abi: the trained network's folder.")]
 PolicyFile = Annotated[
