@@ -21,7 +21,7 @@ SMALL = Size(
     outside=10,
     resamples=100,
     paired_resamples=100,
-    network_observations=600,
+    network_observations=1_100,  # a conditioned network takes no fewer than two batches
     network_epochs=2,
     asked_cases=0,
 )
