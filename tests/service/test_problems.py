@@ -38,6 +38,9 @@ BAD_BODIES = [
     ({"panel": PANEL, "text": SECRET, "prior": {"oral mucocele": -0.1}}, 422, "invalid-body"),
     ({"panel": PANEL, "text": SECRET, "prior": {"oral mucocele": "x"}}, 422, "invalid-body"),
     ({"panel": PANEL, "text": SECRET, "prior": {SECRET: "x"}}, 422, "invalid-body"),
+    ({"panel": PANEL, "text": SECRET, "prior": {SECRET: 0.5}}, 422, "bad-input"),
+    ({"panel": SECRET, "text": SECRET}, 404, "unknown-panel"),
+    ({"panel": PANEL, "text": SECRET, "method": SECRET}, 422, "bad-input"),
     ({"panel": PANEL, "text": SECRET, "prior": TOO_MUCH}, 422, "bad-input"),
     ({"panel": PANEL, "text": SECRET, "prior": [1]}, 422, "invalid-body"),
     ({"panel": PANEL, "text": SECRET, SECRET: 1}, 422, "invalid-body"),
@@ -63,6 +66,22 @@ def test_bad_bodies_are_typed_problems(
         assert problem["type"] == f"urn:simdx:problem:{kind}"
     assert SECRET not in reply.text
     assert SECRET not in caplog.text
+
+
+def test_no_address_repeats_a_made_up_label(client: TestClient) -> None:
+    first = client.post("/v1/explore", json={"panel": PANEL, "text": TEXT}).json()
+    bodies = {
+        "/v1/explore": {"panel": PANEL, "text": TEXT, "prior": {SECRET: 0.5}},
+        f"/v1/explore/{first['observation']}": {"prior": {SECRET: 0.5}},
+        f"/v1/explore/{first['observation']}/preview": {"prior": {SECRET: 0.5}},
+        "/v1/fhir/RiskAssessment": {"panel": PANEL, "text": TEXT, "prior": {SECRET: 0.5}},
+        "/v1/feedback": {"answer": first["answer_id"], "label": SECRET},
+    }
+    for address, body in bodies.items():
+        reply = client.post(address, json=body)
+        assert (reply.status_code, reply.json()["type"]) == (422, "urn:simdx:problem:bad-input"), address
+        assert "oral mucocele" in reply.json()["detail"], address  # what may be given is named
+        assert SECRET not in reply.text, address
 
 
 def test_other_types_methods_and_addresses(client: TestClient) -> None:

@@ -57,7 +57,7 @@ class House:
         draws: int = 0,
     ) -> Told:
         classifier = self.classifier_for(panel, method, texts)
-        chosen: Prior = classifier.prior(prior or None)
+        chosen = prior_of(classifier, prior)
         # Only the default method explains an answer in about a millisecond; others take up to a third of a
         # second for a case, which one text may cost and a batch may not.
         usual = method == self.registry.methods[0]
@@ -93,6 +93,18 @@ class House:
 
     def base_url(self, request: Request) -> str:
         return (self.config.public_url or str(request.base_url)).rstrip("/")
+
+
+def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
+    """The prior a body gave, in the panel's labels. An unknown key may be a patient's name: not repeated."""
+    names = classifier.panel.names
+    if not set(sent or ()) <= set(names):
+        raise Problem(
+            "bad-input",
+            "prior: it names something that is not a label of this panel; "
+            f"its labels are {', '.join(names)}.",
+        )
+    return classifier.prior(sent or None)
 
 
 def request_id(request: Request) -> str:

@@ -82,7 +82,7 @@ class Problem(Exception):
 
     def response(self) -> Response:
         return Response(
-            dump(self.body()),  # the detail may name a label of the request's own making
+            dump(self.body()),
             self.status,
             self.all_headers(),
             media_type=MEDIA_TYPE,

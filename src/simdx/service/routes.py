@@ -12,7 +12,7 @@ from simdx import __version__
 from simdx.service import schemas
 from simdx.service.audit import Entry
 from simdx.service.batching import Ask
-from simdx.service.house import House, MayAdmin, MayClassify, house_of, request_id
+from simdx.service.house import House, MayAdmin, MayClassify, house_of, prior_of, request_id
 from simdx.service.intervals import posterior_intervals
 from simdx.service.problems import Problem, documented
 from simdx.service.wire import dump
@@ -95,7 +95,7 @@ async def reinfer(
     kept = house.kept(observation, caller)
     classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
     ask = Ask(
-        kept.panel, body.method, classifier.prior(body.prior or None), kept.observations.texts, caller.name,
+        kept.panel, body.method, prior_of(classifier, body.prior), kept.observations.texts, caller.name,
         request_id(request), "explore", kept.observations, body.draws, body.explain,
         alone=body.explain and body.method != house.registry.methods[0],
     )  # fmt: skip
@@ -122,7 +122,7 @@ async def preview(
     kept = house.kept(observation, caller)
     classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
     ask = Ask(
-        kept.panel, body.method, classifier.prior(body.prior or None), kept.observations.texts, caller.name,
+        kept.panel, body.method, prior_of(classifier, body.prior), kept.observations.texts, caller.name,
         request_id(request), observed=kept.observations, explain=False, preview=True,
     )  # fmt: skip
     told = await house.tell(ask)
