@@ -158,7 +158,7 @@ def test_one_label_and_no_errors_are_stated_not_crashed_on(classifier, bench, tm
 
 def test_a_label_outside_the_panel_is_refused(classifier):
     data = Dataset("odd", (Case("a text", "x1", "gout"),), ("gout",))
-    with pytest.raises(BadInput, match="case 'x1' of odd has a label that is not in the panel"):
+    with pytest.raises(BadInput, match="case 1 of odd has a label that is not in the panel"):
         evaluate(classifier, data)
 
 

@@ -200,7 +200,7 @@ def _labelled_rows(path: Path, panel: Panel) -> list[tuple[str, str]]:
     for number, (label, text) in enumerate(_rows(path), start=1):
         if label not in panel.names:
             raise BadInput(
-                f"{path.name} row {number}: label '{label[:80]}' is not in panel '{panel.name}' "
+                f"{path.name} row {number}: its label is not in panel '{panel.name}' "
                 f"({', '.join(panel.names)})"
             )
         rows.append((label, text))

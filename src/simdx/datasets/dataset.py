@@ -46,7 +46,7 @@ class Dataset:
         for i, case in enumerate(self.cases):
             if case.label not in position:
                 what = "has no label" if case.label is None else "has a label that is not in the panel"
-                raise BadInput(f"case '{case.id}' of {self.name} {what}")
+                raise BadInput(f"case {i + 1} of {self.name} {what}")
             index[i] = position[case.label]
         return index
 

@@ -44,7 +44,7 @@ def read_cases(
         where = f"{path.name}, line {number}"
         case = _case(row, columns, where, f"line-{number}", labelled, labels)
         if case.id in seen:
-            raise BadInput(f"{where}: the id '{_short(case.id)}' was used on line {seen[case.id]} already")
+            raise BadInput(f"{where}: the id in '{columns.id}' was used on line {seen[case.id]} already")
         seen[case.id] = number
         cases.append(case)
     if not cases:
@@ -88,7 +88,10 @@ def _label(row: Mapping[str, Any], columns: Columns, where: str, labels: Sequenc
         raise BadInput(f"{where}: the label in '{columns.label}' is empty or not a string")
     value = value.strip()
     if labels is not None and value not in labels:
-        raise BadInput(f"{where}: '{_short(value)}' is not a label of the panel ({', '.join(labels[:8])})")
+        # Never the value itself: with the wrong column named it is the case's own words.
+        raise BadInput(
+            f"{where}: what stands in '{columns.label}' is not a label of the panel ({', '.join(labels)})"
+        )
     return value
 
 
@@ -104,8 +107,3 @@ def _no_column(where: str, role: str, wanted: str, row: Mapping[str, Any]) -> st
         commas = "save the file with commas between its columns"
     mend = f"call one of them '{wanted}', or say which with --{role}-column where the command takes it"
     return f"{where}: no column '{wanted}', only {there}: {commas or mend}"
-
-
-def _short(value: str) -> str:
-    """Enough of a value to recognise it, never enough to repeat a case's text."""
-    return value if len(value) <= 40 else value[:20] + "…"
