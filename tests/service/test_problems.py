@@ -17,7 +17,7 @@ TOO_MUCH = {"oral mucocele": 0.8, "atrophic glossitis": 0.8}
 BAD_BODIES = [
     (b"", 422, "invalid-body"),
     (b"{", 400, "not-json"),
-    (b"\xff\xfe\x00", 400, None),
+    (b"\xff\xfe\x00", 400, "not-json"),
     (b"null", 422, "invalid-body"),
     (b"[]", 422, "invalid-body"),
     (b'"text"', 422, "invalid-body"),
@@ -82,6 +82,37 @@ def test_no_address_repeats_a_made_up_label(client: TestClient) -> None:
         assert (reply.status_code, reply.json()["type"]) == (422, "urn:simdx:problem:bad-input"), address
         assert "oral mucocele" in reply.json()["detail"], address  # what may be given is named
         assert SECRET not in reply.text, address
+
+
+def test_a_body_in_another_encoding_is_told_which_one_is_expected(client: TestClient) -> None:
+    sent = json.dumps({"panel": PANEL, "text": "Naevus, bläulich"}, ensure_ascii=False)
+    json_type = {"content-type": "application/json"}
+    for encoding in ("latin-1", "utf-16"):
+        reply = client.post("/v1/classify", content=sent.encode(encoding), headers=json_type)
+        assert (reply.status_code, reply.json()["type"]) == (400, "urn:simdx:problem:not-json")
+        assert "UTF-8" in reply.json()["detail"]
+    assert client.post("/v1/classify", content=sent.encode("utf-8"), headers=json_type).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "words"),
+    [
+        ("/v1/classify", [], "body: a JSON object is expected."),
+        ("/v1/classify", {"panel": PANEL, "text": TEXT, "prior": [1]}, "prior: a JSON object is expected."),
+        ("/v1/classify", {"text": TEXT}, "panel: it is required and was not sent."),
+        ("/v1/classify", {"panel": PANEL, "text": 5}, "text: a string is expected."),
+        ("/v1/feedback", {"answer": SECRET, "label": None}, "answer: the id of an answer is expected"),
+        (f"/v1/explore/{'x' * 32}", {}, "observation: the id of an observation is expected"),
+    ],
+)
+def test_a_wrong_form_is_said_in_plain_words(
+    client: TestClient, address: str, body: object, words: str
+) -> None:
+    reply = client.post(address, json=body)
+    assert reply.status_code == 422
+    assert reply.json()["detail"].startswith(words)
+    assert SECRET not in reply.text
+    assert not any(jargon in reply.text for jargon in ("Input should", "String should", "dictionary", "^["))
 
 
 def test_other_types_methods_and_addresses(client: TestClient) -> None:

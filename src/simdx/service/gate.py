@@ -76,6 +76,8 @@ class Gate:
             body = await self._body(request.scope, receive)
             if body and not _is_json(request.scope):
                 raise Problem("wrong-type", "Send the body as application/json.")
+            if not _is_utf8(body):
+                raise Problem("not-json", "The body is not UTF-8: send JSON encoded as UTF-8.")
             await self._app(request.scope, _Replay(body, receive), request.send)
         except Problem as problem:
             await self._refuse(request, problem)
@@ -203,6 +205,14 @@ def _header(scope: Scope, name: bytes) -> str:
         if key == name:
             return str(value.decode("latin-1"))
     return ""
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_json(scope: Scope) -> bool:

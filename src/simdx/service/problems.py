@@ -114,10 +114,33 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
 
 
 def _reason(error: Mapping[str, Any]) -> str:
-    message = str(error.get("msg", "invalid"))
-    if error.get("type") in _SAFE_TYPES:
-        return message
-    return f"invalid ({error.get('type', 'unknown')})"
+    kind, field = str(error.get("type", "unknown")), str((error.get("loc") or ("",))[-1])
+    if kind == "string_pattern_mismatch" and field in _FORMS:
+        return _FORMS[field]
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in _SAFE_TYPES:
+        return str(error.get("msg", "invalid"))
+    return f"invalid ({kind})"
+
+
+# What a validator says of Python's types, in a caller's words. A UUID's message quotes a sent character.
+_PLAIN = {
+    "model_attributes_type": "a JSON object is expected",
+    "model_type": "a JSON object is expected",
+    "dict_type": "a JSON object is expected",
+    "list_type": "a JSON list is expected",
+    "string_type": "a string is expected",
+    "missing": "it is required and was not sent",
+    "extra_forbidden": "a field was sent that this address does not take",
+    "string_pattern_mismatch": "it does not have the form that GET /openapi.json gives for it",
+    "uuid_parsing": "a UUID is expected",
+}
+_FORMS = {
+    "answer": "the id of an answer is expected: its Simdx-Answer header, with .N for text N of several",
+    "observation": "the id of an observation is expected, as POST /v1/explore gave it",
+    "reference": "a FHIR reference such as Patient/123 is expected",
+}
 
 
 # pydantic error types whose message holds no part of the input.
