@@ -110,6 +110,8 @@ def test_priors(cli: Cli) -> None:
         (["--bank", "no/such/bank"], "no bank"),
         (["--no-such-option"], "no-such-option"),
         (["--html", "no/such/folder/x.html"], "does not exist"),
+        (["--html", str(Path(__file__).parent)], "--html names a folder"),
+        (["--seed", "-1"], "--seed"),
     ],
 )
 def test_bad_options(cli: Cli, args: list[str], problem: str) -> None:
@@ -154,7 +156,7 @@ def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
     assert a["out_of_class"] is None
     assert a["posterior"] == a["posterior_in_class"]
     bank.write_text('{"label": "gingivitis", "text": "x"}\n')
-    assert "gingivitis" in cli("classify", CASE, "--bank", bank).complaint
+    assert "row 1: its label is not in panel" in cli("classify", CASE, "--bank", bank).complaint
 
 
 def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:

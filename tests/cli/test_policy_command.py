@@ -42,6 +42,17 @@ def test_tune_on_labelled_cases(cli, tmp_path: Path) -> None:
     assert isinstance(answer["conformal_set"], list)
 
 
+def test_show_takes_the_bank_of_a_panel_without_one(cli, tmp_path: Path, private_home: Path) -> None:
+    panel, bank = tmp_path / "p.yaml", tmp_path / "b.jsonl"
+    panel.write_text("labels: [apple, river]\nembedder: hashing\n", encoding="utf-8")
+    texts = {"apple": ("red and sweet", "round and red"), "river": ("wet and long", "long and blue")}
+    rows = [json.dumps({"label": label, "text": text}) for label, two in texts.items() for text in two]
+    bank.write_text("\n".join(rows), encoding="utf-8")
+    assert "--bank" in cli("policy", "show", "--panel", panel).complaint
+    shown = cli("policy", "show", "--panel", panel, "--bank", bank, "--json").json
+    assert shown["origin"]["n"] == 4
+
+
 def test_bad_requests_are_one_line(cli, tmp_path: Path) -> None:
     out = tmp_path / "p.yaml"
     assert "--risk" in cli("policy", "tune", "--panel", "oral-lesions", "--risk", "2", "--out", out).complaint
@@ -50,6 +61,8 @@ def test_bad_requests_are_one_line(cli, tmp_path: Path) -> None:
         "folder"
         in cli("policy", "tune", "--panel", "oral-lesions", "--out", tmp_path / "no" / "p.yaml").complaint
     )
+    assert "names a folder" in cli("policy", "tune", "--panel", "oral-lesions", "--out", tmp_path).complaint
+    assert "--bank goes with --panel" in cli("policy", "show", out, "--bank", tmp_path).complaint
     assert "cannot be read" in cli("policy", "show", tmp_path / "none.yaml").complaint
     assert "give a policy file or --panel" in cli("policy", "show").complaint
     out.write_text("thresholds: {confident: high}", encoding="utf-8")

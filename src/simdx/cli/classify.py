@@ -54,8 +54,8 @@ def classify(
     check_text(case, "the text")
     labels = load_panel(panel).names
     chosen_prior = options.make_prior(labels, prior, prior_counts, odds)
-    if html is not None and not html.parent.is_dir():
-        raise BadInput(f"the folder of --html does not exist: {html.parent}")
+    if html is not None:
+        options.check_target(html, "--html")
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,

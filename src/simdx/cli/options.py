@@ -51,7 +51,7 @@ UnlabelledFile = Annotated[
 ]
 AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
 Device = Annotated[str, typer.Option("--device", help="cpu | cuda: where m-smc, d-smc (exact) and abi run.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all random streams.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random streams.")]
 PriorOption = Annotated[
     list[str] | None,
     typer.Option("--prior", metavar="LABEL=P", help="Prior probability of a label; repeatable. 0 drops it."),
@@ -107,6 +107,14 @@ def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
             raise BadInput(f"{option} names '{label[:80]}' twice")
         out[label] = value
     return out
+
+
+def check_target(path: Path, option: str) -> None:
+    """Refuse, before anything slow is done, a file that could not be written where the option says."""
+    if not path.parent.is_dir():
+        raise BadInput(f"the folder of {option} does not exist: {path.parent}")
+    if path.is_dir():
+        raise BadInput(f"{option} names a folder, {path}: give the name of a file in it")
 
 
 def read_real(labels: tuple[str, ...], real: Path | None, unlabelled: Path | None) -> dict[str, Any]:

@@ -44,8 +44,7 @@ def tune(
     """Choose thresholds from simulated text, or from labelled cases with a stated risk."""
     if not 0 < risk < 1:
         raise BadInput(f"--risk is {risk:g}: give a number between 0 and 1, such as .05")
-    if not out.parent.is_dir():
-        raise BadInput(f"the folder of --out does not exist: {out.parent}")
+    options.check_target(out, "--out")
     from simdx.bank.files import write_atomically
     from simdx.classifier import Classifier
     from simdx.decide.policy import policy_text
@@ -69,6 +68,7 @@ def tune(
 def show(
     policy: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A policy file.")] = None,
     panel: Annotated[str | None, typer.Option("--panel", help="Show the policy of this panel.")] = None,
+    bank: options.BankPath = None,
     json: options.AsJson = False,
 ) -> None:
     """What a policy says, in words; without a file, the one a panel's answers use."""
@@ -76,13 +76,15 @@ def show(
     from simdx.panels import load_panel
 
     if policy is not None:
+        if bank is not None:
+            raise BadInput("--bank goes with --panel: a policy file needs none to be shown")
         _print(read_policy(policy, None if panel is None else load_panel(panel)), json)
         return
     if panel is None:
         raise BadInput("give a policy file or --panel")
     from simdx.classifier import Classifier
 
-    _print(Classifier(panel).policy, json)
+    _print(Classifier(panel, bank).policy, json)
 
 
 def _kind(sets: str) -> Literal["split", "class-conditional"]:
