@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,10 @@ def test_a_table_for_people(capsys, cases):
         (("--label-column", "label"), "line 1: no column 'label'"),
         (("--ood", "nonesuch.jsonl"), "no file"),
         (("--resamples", "5"), "at least 100"),
+        (("--resamples", "100000000000"), "--resamples is over 1,000,000"),
+        (("--seed", "-1"), "--seed"),
+        (("--data", str(Path(__file__).parent)), "is a folder: give one of the files in it"),
+        (("--ood", str(Path(__file__).parent)), "is a folder: give one of the files in it"),
         (("--method", "magic"), "magic"),
     ],
 )

@@ -15,6 +15,8 @@ from simdx.errors import BadInput
 if TYPE_CHECKING:
     from simdx.datasets import Columns, Dataset
 
+MOST_RESAMPLES = 1_000_000
+
 
 def evaluate(
     data: Annotated[
@@ -65,6 +67,8 @@ def evaluate(
     outside = _outside(ood, columns)
     if resamples < 100:
         raise BadInput("--resamples needs at least 100")
+    if resamples > MOST_RESAMPLES:
+        raise BadInput(f"--resamples is over {MOST_RESAMPLES:,}: more would take days and narrow no interval")
     fields = [f.strip() for f in (by or "").split(",") if f.strip()]
     for field in fields:
         for part in field.split("*"):

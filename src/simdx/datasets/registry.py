@@ -26,6 +26,8 @@ def open_data(
         return load_oral()
     if str(source) == "symptom-to-diagnosis":
         return load_symptoms()
+    if os.path.isdir(path):
+        raise BadInput(f"{str(source)[:200]} is a folder: give one of the files in it")
     raise BadInput(
         f"there is no file at {str(source)[:200]}, nor a data set of that name ({', '.join(NAMED)})"
     )

@@ -23,6 +23,8 @@ FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
 def read_rows(path: str | Path) -> Iterator[Row]:
     """(line or row number, mapping) for each row; blank lines are passed over."""
     path = Path(path)
+    if os.path.isdir(path):
+        raise BadInput(f"{str(path)[:200]} is a folder: give one of the files in it")
     if not os.path.isfile(path):
         raise BadInput(f"there is no file at {str(path)[:200]}")
     suffix = path.suffix.lower()
