@@ -388,7 +388,8 @@ def test_an_example_is_one_click_away(browser: Any, live: Live) -> None:
     assert "clinician" in page("disclaimer").text
 
 
-def test_a_general_panel_speaks_of_no_clinic(browser: Any, tmp_path: Path) -> None:
+def _tickets(tmp_path: Path) -> dict[str, str | None]:
+    """A panel of support tickets with a bank too small to find thresholds on."""
     panel, bank = tmp_path / "tickets.yaml", tmp_path / "bank.jsonl"
     panel.write_text("register: general\nlabels: [delivery, billing]\n", encoding="utf-8")
     texts = {"delivery": "The parcel is late by", "billing": "The invoice is wrong by"}
@@ -398,7 +399,11 @@ def test_a_general_panel_speaks_of_no_clinic(browser: Any, tmp_path: Path) -> No
         for n in range(8)
     ]
     bank.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    service = Live(application.create_app(make_config(tmp_path, panels={str(panel): str(bank)})))
+    return {str(panel): str(bank)}
+
+
+def test_a_general_panel_speaks_of_no_clinic(browser: Any, tmp_path: Path) -> None:
+    service = Live(application.create_app(make_config(tmp_path, panels=_tickets(tmp_path))))
     try:
         page = Page(browser, service.url)
         assert not page("examples").is_displayed()
@@ -406,5 +411,23 @@ def test_a_general_panel_speaks_of_no_clinic(browser: Any, tmp_path: Path) -> No
         seen = page.browser.find_element(By.TAG_NAME, "body").text.casefold()
         assert "no substitute" in seen
         assert not any(word in seen for word in ("clinic", "medical", "diagnos", "patient"))
+    finally:
+        service.stop()
+
+
+def test_notes_of_an_answer_stand_beside_its_decision(browser: Any, tmp_path: Path) -> None:
+    service = Live(application.create_app(make_config(tmp_path, panels=_tickets(tmp_path))))
+    try:
+        page = Page(browser, service.url)
+        page.classify("My parcel is a week late.")
+        assert "thresholds are round figures" in page("decision-notes").text
+        page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="batch"]').click()
+        rows = b"text\n" + b"My parcel is a week late.\n" * 20
+        page("batch-file").send_keys(str(_written(tmp_path / "cases.csv", rows)))
+        until(lambda: page("batch-run").is_enabled())
+        page("batch-run").click()
+        until(lambda: "done" in page("batch-said").text)
+        assert page("batch-notes").text.count("thresholds are round figures") == 1
+        assert page.errors() == []
     finally:
         service.stop()

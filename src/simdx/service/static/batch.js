@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { format, parse } from "./csv.js";
-import { $, el, percent } from "./dom.js";
+import { $, el, percent, showNotes } from "./dom.js";
 
 const TEXTS = 16, MAX_ROWS = 20000, MAX_BYTES = 50_000_000, SHOWN = 100;
 const LIKELY = ["text", "case", "description", "note", "input_text", "report"];
@@ -71,6 +71,7 @@ export async function run(event) {
   $("batch-rows").replaceChildren();
   $("batch-bar").max = full.length;
   const tally = { accept: 0, test: 0, review: 0 };
+  const notes = new Set();
   let done = 0;
   const tell = (end = "") => {
     $("batch-bar").value = done;
@@ -79,10 +80,13 @@ export async function run(event) {
       ...(todo.length > full.length ? [el("li", { class: "hint" }, `${todo.length - full.length} empty`)] : []));
   };
   tell();
+  showNotes($("batch-notes"), []);
   try {
     for (let start = 0; start < full.length; start += TEXTS) {
       const part = full.slice(start, start + TEXTS);
       const answers = await send(panel, part.map((t) => t.text), state.stop.signal);
+      for (const answer of answers) for (const note of answer.provenance.notes) notes.add(note);
+      showNotes($("batch-notes"), [...notes]);
       part.forEach((t, k) => {
         results[t.i] = answers[k];
         tally[answers[k].decision.action] += 1;

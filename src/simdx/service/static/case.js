@@ -1,7 +1,7 @@
 // The case view: ask, show the answer, ask again under another prior as a slider moves.
 
 import { call } from "./api.js";
-import { $, bits, el, percent } from "./dom.js";
+import { $, bits, el, percent, showNotes } from "./dom.js";
 import { showEvidence } from "./evidence.js";
 import { gauge, split, spread, ternary } from "./pictures.js";
 import { even, latestOnly, moved } from "./priors.js";
@@ -190,6 +190,7 @@ function show(data, prior) {
   $("decision-reason").textContent = action === "review" ? `${said} Leading label: ${lead}.`.trim() : said;
   $("decision-reasons").replaceChildren(...several.map((r) => el("li", {}, r)));
   $("decision-reasons").hidden = several.length === 0;
+  showNotes($("decision-notes"), answer.provenance.notes);
   showOutside(answer);
   showSecondOrder(answer, data.draws, data.words);
   showAlarm(answer, data.words);

@@ -17,6 +17,12 @@ function fill(node, attributes, children) {
 export const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+// What an answer says of itself, such as thresholds that promise no rate of errors.
+export function showNotes(list, notes) {
+  list.replaceChildren(...notes.map((n) => el("li", {}, `Note: ${n}.`)));
+  list.hidden = notes.length === 0;
+}
+
 // Whole percents never claim a certainty that is only rounding.
 export const percent = (p, digits = 1) =>
   digits === 0 && p >= 0.995 && p < 1 ? "over 99 %" : `${(100 * p).toFixed(digits)} %`;
