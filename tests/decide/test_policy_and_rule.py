@@ -276,10 +276,17 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
     assert (small.origin.source, small.origin.n) == ("round figures", LEAST_REHEARSED - 1)
     assert "99 descriptions are too few to find limits on (100 are needed)" in next(policy_words(small))
     assert check_policy(yaml.safe_load(policy_text(small)), "again") == small
-    assert not any("simply accepted" in line for line in policy_words(small))  # one wrong of 99 is chance
+    assert not any("always" in line for line in policy_words(small))  # one wrong of 99 is chance
+    assert decide(toy_panel, facts(entropy_bits=0.03), small).action == "accept"
     doubtful = tuned(LEAST_REHEARSED - 1, wrong=12)
     assert doubtful.thresholds == replace(Thresholds(), entropy_bits=0.0)
-    assert "too many confident answers" in next(policy_words(doubtful))
+    assert any("test    always: too many confident answers" in line for line in policy_words(doubtful))
+    assert not any("entropy exceeds" in line for line in policy_words(doubtful))
+    for bits in (0.0, 0.03):  # not even a certain answer passes, and no limit of 0.00 bits is spoken of
+        held = decide(toy_panel, facts(entropy_bits=bits), doubtful)
+        assert held.action == "test"
+        assert "too many confident answers to the bank's own 99 descriptions were wrong" in held.reason
+        assert "entropy" not in held.reason
     assert enough.origin.source == "simulated text"
     assert enough.thresholds.entropy_bits == 1.0
     assert too_few(enough) is None

@@ -127,6 +127,12 @@ class Policy:
         """The panel's own review rules and those of the policy."""
         return (*panel.review_rules, *(rule.to_rule() for rule in self.review_rules))
 
+    @property
+    def refuted(self) -> bool:
+        """Did few texts of a bank show that the round figures let too many wrong answers pass?"""
+        few = self.origin.source == "round figures" and bool(self.origin.made_for)
+        return few and self.thresholds.entropy_bits == 0.0  # how `decide.tune` writes it down
+
     def fits(self, fingerprint: Mapping[str, str]) -> bool:
         """Were the thresholds found for this bank, embedder and method?"""
         return dict(self.origin.made_for) == dict(fingerprint)

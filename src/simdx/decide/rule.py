@@ -90,7 +90,12 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
             yield f"'{names[i]}' must not be missed and keeps probability {p[i]:.2f}"
     if limit.confident is not None and p[top] < limit.confident:
         yield f"'{names[top]}' leads with only {p[top]:.2f}, against {p[second]:.2f} for '{names[second]}'"
-    if _exceeds(facts.entropy_bits, limit.entropy_bits):
+    if policy.refuted:  # a limit of no entropy at all is how it is kept, and says nothing to a reader
+        yield (
+            f"nothing is simply accepted: too many confident answers to the bank's own {policy.origin.n} "
+            "descriptions were wrong"
+        )
+    elif _exceeds(facts.entropy_bits, limit.entropy_bits):
         yield f"entropy {facts.entropy_bits:.2f} bits is above the limit of {limit.entropy_bits:.2f}"
     if _exceeds(facts.aleatoric_bits, limit.aleatoric_bits):
         yield (

@@ -41,8 +41,8 @@ def too_few(policy: Policy) -> str | None:
     if origin.source != "round figures" or not origin.made_for:
         return None
     few = f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_REHEARSED} are needed)"
-    if policy.thresholds.entropy_bits == 0.0:
-        return f"{few}, and too many confident answers to them were wrong for any to be simply accepted"
+    if policy.refuted:
+        return few
     return f"{few}, so that 'accept' promises no rate of errors"
 
 
@@ -78,7 +78,9 @@ def _thresholds(policy: Policy) -> Iterator[str]:
         yield f"  test    if a must-not-miss label that does not lead keeps at least {t.must_not_miss:g}"
     if t.confident is not None:
         yield f"  test    if the leading label has less than {t.confident:g}"
-    if t.entropy_bits is not None:
+    if policy.refuted:
+        yield "  test    always: too many confident answers to the bank's own descriptions were wrong"
+    elif t.entropy_bits is not None:
         yield f"  test    if entropy exceeds {t.entropy_bits:g} bits{known('entropy_bits')}"
     if t.aleatoric_bits is not None:
         yield f"  test    if aleatoric uncertainty exceeds {t.aleatoric_bits:g} bits{known('aleatoric_bits')}"
