@@ -264,7 +264,7 @@ def test_a_dry_run_estimates_and_writes_nothing(toy_panel: Panel, tmp_path: Path
 
 
 def test_changed_settings_do_not_reuse_answers(toy_panel: Panel, tmp_path: Path) -> None:
-    build(toy_panel, tmp_path / "bank")
+    build(toy_panel, tmp_path / "bank", max_requests=20)
     simulator = ScriptedSimulator()
     settings = BuildSettings(per_label=6, background=5, temperature=0.3)
     build_bank(toy_panel, simulator, settings, tmp_path / "bank")

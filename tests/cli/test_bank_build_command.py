@@ -101,3 +101,21 @@ def test_a_table_is_imported_by_its_columns(cli: Cli, tmp_path: Path, private_ho
     assert "stone" not in odd
     assert not (tmp_path / "c").exists()
     assert "bank import --from a.csv" in cli("classify", "red", "--panel", panel, "--bank", plain).complaint
+
+
+def test_a_finished_bank_is_not_replaced(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "bank"
+    first = cli(*BUILD, "--background", 2, "--out", out, "--json").json
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    same = (*BUILD[:-2], "--out", out)
+    smaller = cli(*same, "--per-label", 2, "--background", 2).complaint
+    assert "give at least --per-label 3, or another --out" in smaller
+    assert "--background 2" in cli(*same, "--per-label", 3).complaint
+    assert "--temperature 0.8, not 0.2" in cli(*BUILD, "--out", out, "--temperature", 0.2).complaint
+    # Before a model is looked for: these weights are nowhere, and whoever asked for them would say so.
+    other = ("--simulator", "hf:nowhere/at-all", "--background", 2)
+    assert "simulator scripted, not the one given" in cli(*BUILD, "--out", out, *other).complaint
+    assert "larger finished bank" in cli(*same, "--per-label", 2, "--dry-run").complaint
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert cli(*BUILD, "--background", 2, "--out", out, "--json").json["hash"] == first["hash"]
+    assert cli(*same, "--per-label", 4, "--background", 2, "--json").json["complete"] is True

@@ -88,6 +88,10 @@ def test_scripted_answers_by_phrase() -> None:
 def test_names_and_refusals() -> None:
     assert isinstance(get_simulator("scripted:delay=0,error=.5"), Simulator)
     assert identity_of("smollm2").startswith("smollm2@b179c9523d0e6a0f")
+    address = "openai:m@http://127.0.0.1:9/v1/"
+    server = get_simulator(address)
+    assert identity_of(address) == server.id == "openai:m@http://127.0.0.1:9/v1"
+    server.close()
     for bad in ("no-such-model", "no/such/file.gguf", "scripted:error=2", "scripted:what=1", "wordllama"):
         with pytest.raises(BadInput):
             get_simulator(bad)

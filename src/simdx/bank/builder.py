@@ -31,6 +31,7 @@ from simdx.bank.files import (
 )
 from simdx.bank.plan import BACKGROUND, BuildSettings, Plan, Planned
 from simdx.bank.store import STORE_FILE, AnswerStore, answer_row
+from simdx.bank.successor import refuse_lesser
 from simdx.bank.verdicts import Stratum, Verdict, strata_of
 from simdx.disk import cannot_write
 from simdx.errors import BadInput, RunFailed
@@ -116,7 +117,9 @@ def build_bank(
     """Bring the bank at `out` to the settings' numbers, or as far as the limits allow."""
     limits = limits or Limits()
     refuse_foreign(out, panel)
+    refuse_lesser(out, panel, simulator.id, settings)
     with AnswerStore(out) as store:
+        refuse_lesser(out, panel, simulator.id, settings)  # another build may just have finished here
         plan = Plan(panel, simulator.id, settings)
         strata = strata_of(plan, store, lockstep=simulator.lockstep)
         progress = Progress(sum(plan.targets.values()), sum(s.usable for s in strata.values()))
@@ -322,10 +325,7 @@ def _write_complete(
     settings: BuildSettings,
 ) -> dict[str, Any]:
     """Bank files, then the manifest. An older manifest goes first: it must not vouch for new files."""
-    try:
-        (folder / MANIFEST_FILE).unlink(missing_ok=True)
-    except OSError as error:
-        raise cannot_write(folder / MANIFEST_FILE, error) from None
+    _remove(folder / MANIFEST_FILE)
     usable = {name: _chosen(stratum) for name, stratum in strata.items()}
     labelled = [(name, v) for name in plan.panel.names for v in usable[name]]
     files = {
@@ -343,6 +343,8 @@ def _write_complete(
             folder / BACKGROUND_FILE,
             ({"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background),
         )
+    else:
+        _remove(folder / BACKGROUND_FILE)  # of a build with other settings that never came to its manifest
     position = {name: i for i, name in enumerate(plan.panel.names)}
     bank = Bank(
         panel=plan.panel.name,
@@ -364,6 +366,13 @@ def _write_complete(
         "answers": answers,
     }
     return write_manifest(folder, manifest)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def _chosen(stratum: Stratum) -> list[Verdict]:

@@ -52,6 +52,7 @@ def build(
     from simdx.bank.builder import Limits, build_bank, failed_line, refuse_foreign
     from simdx.bank.estimate import estimate
     from simdx.bank.plan import BuildSettings
+    from simdx.bank.successor import refuse_lesser
     from simdx.bank.voice import voice_for
     from simdx.disk import refuse_unwritable
     from simdx.panels import load_panel
@@ -70,6 +71,7 @@ def build(
     )
     limits = Limits(max_requests, max_tokens, price_in, price_out)
     if dry_run:
+        refuse_lesser(out, chosen, identity_of(simulator), settings)
         expected = estimate(chosen, identity_of(simulator), settings, out, limits)
         if json:
             print_json(asdict(expected))
@@ -78,8 +80,9 @@ def build(
         return
     if timeout is not None and not simulator.startswith("openai:"):
         raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
-    refuse_unwritable(out)  # both before a model is loaded for nothing
+    refuse_unwritable(out)  # all before a model is loaded for nothing
     refuse_foreign(out, chosen)
+    refuse_lesser(out, chosen, identity_of(simulator), settings)
     running = get_simulator(simulator, **({} if timeout is None else {"timeout": timeout}))
     try:
         note(f"{running.id}: {running.capabilities.describe()}")

@@ -73,7 +73,9 @@ def identity_of(name: str) -> str:
         return "scripted"
     if name.startswith("hf:") and _known_generator(name.removeprefix("hf:")):
         return f"hf:{identity_of(name.removeprefix('hf:'))}"
-    if name.startswith(("openai:", "hf:")):
+    if name.startswith("openai:"):
+        return name.rstrip("/")  # as the address is taken
+    if name.startswith("hf:"):
         return name
     if name.endswith(".gguf"):
         from simdx.simulators.llamacpp import file_identity
