@@ -299,6 +299,17 @@ def test_a_csv_goes_in_and_a_csv_comes_out(browser: Any, live: Live, tmp_path: P
     until(lambda: page("batch-error").is_displayed())
     page("batch-file").send_keys(str(_written(tmp_path / "latin.csv", b"text\n\xe9\xff\n")))
     until(lambda: "UTF-8" in page("batch-error").text)
+    assert page("batch-column").find_elements(By.TAG_NAME, "option") == []  # not those of the file before
+    prose = b"A firm ulcer of the tongue for three months with a raised margin " * 2 + b"\nA hard node.\n"
+    pages = (b"<!DOCTYPE html>\n<p>a, b</p>\n", b"\n<html><body>\n<p>\n", b'[{"text": "x"},\n{}]\n', prose)
+    for n, data in enumerate(pages):
+        page("batch-file").send_keys(str(_written(tmp_path / "good.csv", b"id,text\n1,A blue lip.\n")))
+        until(lambda: page("batch-run").is_enabled())
+        page("batch-file").send_keys(str(_written(tmp_path / f"page{n}.csv", data)))
+        until(lambda: "not CSV" in page("batch-error").text)
+        assert not page("batch-run").is_enabled()
+        assert not page("batch-column").is_enabled()
+        assert page("batch-column").find_elements(By.TAG_NAME, "option") == []
     assert page.errors() == []
 
 
@@ -428,6 +439,36 @@ def test_notes_of_an_answer_stand_beside_its_decision(browser: Any, tmp_path: Pa
         page("batch-run").click()
         until(lambda: "done" in page("batch-said").text)
         assert page("batch-notes").text.count("thresholds are round figures") == 1
+        assert page.errors() == []
+    finally:
+        service.stop()
+
+
+def test_the_page_follows_the_panel(browser: Any, tmp_path: Path) -> None:
+    panels = {"oral-lesions": None, **_tickets(tmp_path)}
+    service = Live(application.create_app(make_config(tmp_path, panels=panels)))
+
+    def choose(select: str, panel: str) -> None:
+        page(select).find_element(By.CSS_SELECTOR, f'option[value="{panel}"]').click()
+
+    try:
+        page = Page(browser, service.url, "#batch")
+        assert "clinician" in page("disclaimer").text
+        choose("batch-panel", "tickets")
+        assert "no substitute" in page("disclaimer").text
+        assert "clinician" not in page("disclaimer").text
+        # The case view has a panel of its own, and its disclaimer with it.
+        page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="case"]').click()
+        until(lambda: "clinician" in page("disclaimer").text)
+        # An example goes with its panel, a text of one's own stays.
+        page("example-list").find_element(By.TAG_NAME, "button").click()
+        until(lambda: page("result").is_displayed())
+        choose("panel", "tickets")
+        assert page("text").get_attribute("value") == ""
+        assert "clinician" not in page("disclaimer").text
+        page("text").send_keys("My parcel is late.")
+        choose("panel", "oral-lesions")
+        assert page("text").get_attribute("value") == "My parcel is late."
         assert page.errors() == []
     finally:
         service.stop()

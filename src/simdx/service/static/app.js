@@ -13,6 +13,12 @@ function showAlert(message) {
   $("alert").hidden = !message;
 }
 
+// What an answer is no substitute for depends on the panel of the view that is open.
+function showDisclaimer() {
+  const chosen = $("view-batch").hidden ? $("panel") : $("batch-panel");
+  $("disclaimer").textContent = panels.get(chosen.value)?.disclaimer ?? "";
+}
+
 function route() {
   const fragment = location.hash.slice(1);
   const chosen = fragment.startsWith("answer=") ? fragment.slice(7) : null;
@@ -22,6 +28,7 @@ function route() {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  showDisclaimer();
   if (view === "audit") audit.load({ chosen });
 }
 
@@ -42,7 +49,8 @@ async function start() {
   $("text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) classify(event, showAlert);
   });
-  $("panel").addEventListener("change", () => setPanel(panels.get($("panel").value)));
+  $("panel").addEventListener("change", () => { setPanel(panels.get($("panel").value)); showDisclaimer(); });
+  $("batch-panel").addEventListener("change", showDisclaimer);
   $("reset-prior").addEventListener("click", resetPrior);
   $("feedback-form").addEventListener("submit", sendFeedback);
   $("batch-file").addEventListener("change", batch.readFile);
@@ -63,6 +71,7 @@ async function start() {
     const wanted = new URLSearchParams(location.search).get("panel");
     if (panels.has(wanted)) $("panel").value = wanted;
     setPanel(panels.get($("panel").value));
+    showDisclaimer();
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
     showAlert(error.message);

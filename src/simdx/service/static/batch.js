@@ -1,7 +1,7 @@
 // The batch view: a CSV read here, its rows classified a few at a time, the results offered as a CSV.
 
 import { call } from "./api.js";
-import { format, parse } from "./csv.js";
+import { format, notCsv, parse } from "./csv.js";
 import { $, el, percent, showNotes } from "./dom.js";
 
 const TEXTS = 16, MAX_ROWS = 20000, MAX_BYTES = 50_000_000, SHOWN = 100;
@@ -15,7 +15,8 @@ function complain(message) {
 
 export async function readFile() {
   complain(null);
-  $("batch-run").disabled = true;
+  $("batch-run").disabled = $("batch-column").disabled = true;
+  $("batch-column").replaceChildren();  // the columns of the file before
   $("batch-results").hidden = $("batch-progress").hidden = $("batch-download").hidden = true;
   const file = $("batch-file").files[0];
   if (!file) return;
@@ -27,6 +28,8 @@ export async function readFile() {
     } catch {
       throw new Error("The file is not UTF-8 text: save it as CSV UTF-8.");
     }
+    const refused = notCsv(text);
+    if (refused) throw new Error(refused);
     const [header, ...rows] = parse(text);
     if (!header || rows.length === 0) throw new Error("The file has no rows below its header.");
     if (rows.length > MAX_ROWS) throw new Error(`The file has ${rows.length} rows; the page takes ${MAX_ROWS}.`);

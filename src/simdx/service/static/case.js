@@ -13,13 +13,14 @@ const state = { panel: null, prior: null, observation: null, answerId: null, tex
   method: null, settled: null, resting: null };
 
 export function setPanel(panel) {
+  // An example of the last panel says nothing about this one; what was typed stays.
+  if (state.panel?.examples.some((e) => e.text === $("text").value)) $("text").value = "";
   state.panel = panel;
   state.prior = even(panel.labels.map((l) => l.name));
   state.observation = null;
   clearTimeout(state.resting);
   $("panel-about").textContent = panel.description;
   $("panel-notice").textContent = panel.notice;
-  $("disclaimer").textContent = panel.disclaimer;
   $("h-feedback").textContent = $("feedback-said-of").textContent =
     panel.register === "general" ? "Final label" : "Final diagnosis";
   showExamples(panel.examples);

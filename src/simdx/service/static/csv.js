@@ -1,5 +1,17 @@
 // CSV as RFC 4180 has it: quoted fields may hold commas, quotes and line breaks.
 
+const LONGEST_NAME = 100;  // characters; a first line above it that divides into no columns is prose
+
+// Why a text is not taken for a CSV with a header; null where it may be one.
+export function notCsv(text) {
+  const head = text.replace(/^\uFEFF/, "").trimStart().split(/\r?\n/, 1)[0];
+  if (/^(<|\{|\[|%PDF)/i.test(head)) return "The file is not CSV but looks like a web page, JSON or a document: save it as CSV.";
+  if (!/[,;\t]/.test(head) && head.length > LONGEST_NAME) {
+    return "The file is not CSV: its first line has no comma, semicolon or tab and is too long for the name of a column.";
+  }
+  return null;
+}
+
 export function parse(text) {
   const rows = [];
   let row = [], field = "", quoted = false;
