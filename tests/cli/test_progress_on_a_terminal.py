@@ -17,6 +17,11 @@ import sys
 import termios
 from pathlib import Path
 
+import pytest
+
+from simdx.cli.progress import say_model
+from simdx.simulators import DEFAULT
+
 BUILD = (
     "bank", "build", "--panel", "oral-lesions", "--simulator", "scripted", "--per-label", "20",
     "--background", "5",
@@ -86,7 +91,38 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path) -> Non
     calls = [int(n) for n in re.findall(r"(\d+) calls, \d+ a minute, \d+ tokens, \d+ rejected", seen)]
     assert calls, seen
     assert calls == sorted(calls)
+    assert "asking the language model anew" in seen
     quiet = in_a_pipe(*LIVE)
     assert quiet.returncode == 0
     assert quiet.stderr == ""
     assert json.loads(quiet.stdout)["posterior"] == json.loads(out)["posterior"]
+
+
+def test_live_answers_count_their_calls_without_a_budget_too(private_home: Path) -> None:
+    unlimited = [word for word in LIVE if word not in ("--budget", "40")]
+    code, _, seen = on_a_terminal(*unlimited, width=120)
+    assert code == 0, seen
+    assert re.search(r"[1-9]\d* calls, \d+ a minute", seen), seen
+
+
+@pytest.mark.parametrize(
+    ("method", "engine", "simulator", "said"),
+    [
+        ("m-smc", "live", None, f"asking {DEFAULT} (--simulator"),
+        ("d-smc", "hybrid", None, f"asking {DEFAULT} (--simulator"),
+        ("elicited", "exact", None, f"asking {DEFAULT} (--simulator"),
+        ("m-smc", "live", "scripted", "asking the language model anew"),
+        ("elicited", "exact", "scripted", ""),
+        ("auto", "exact", None, ""),
+    ],
+)
+def test_a_model_nobody_chose_is_named_on_a_terminal_alone(
+    monkeypatch, capsys, method: str, engine: str, simulator: str | None, said: str
+) -> None:
+    say_model(method, engine, simulator)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    say_model(method, engine, simulator)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == (1 if said else 0)
+    assert all(line.startswith(said) for line in lines)

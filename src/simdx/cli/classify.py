@@ -10,7 +10,7 @@ import typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
-from simdx.cli.progress import asking
+from simdx.cli.progress import asking, say_model
 from simdx.errors import BadInput
 
 MAX_BYTES = 2_000_000
@@ -61,8 +61,7 @@ def classify(
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
         policy=policy, device=device, **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
-    if engine in ("live", "hybrid") and sys.stderr.isatty():
-        note("asking the language model anew for this case; --budget N sets how many simulations at most")
+    say_model(method, engine, simulator)
     with asking(engine) as watch:
         classifier.watch_simulations(watch)
         answer = classifier.infer(case, prior=chosen_prior, ask=ask)

@@ -9,7 +9,7 @@ import typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
-from simdx.cli.progress import CasesBar
+from simdx.cli.progress import CasesBar, say_model
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def evaluate(
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
         **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
+    say_model(method, engine, simulator)
     with CasesBar(len(cases.cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(

@@ -82,6 +82,25 @@ def facts_of(p: Progress) -> str:
 # --------------------------------------------------------------------------- a model asked while answering
 
 
+ASKING = ("logits", "elicited", "ensemble", "fidelity")
+
+
+def say_model(method: str, engine: str, simulator: str | None) -> None:
+    """On a terminal: that a language model is asked for the answer, and which one where nobody chose it."""
+    live = engine in ("live", "hybrid")
+    if not (live or method in ASKING) or not sys.stderr.isatty():
+        return
+    model = "the language model"
+    if simulator is None:
+        from simdx.simulators import DEFAULT
+
+        model = f"{DEFAULT} (--simulator NAME takes another model)"
+    if live:
+        note(f"asking {model} anew for every case; --budget N sets how many simulations at most")
+    elif simulator is None:
+        note(f"asking {model}")
+
+
 @contextmanager
 def asking(engine: str) -> Iterator[Callable[[Usage], None]]:
     """Calls made so far and their rate, while a language model simulates for one answer."""
