@@ -21,12 +21,20 @@ def test_build_show_export_merge(cli: Cli, tmp_path: Path, private_home: Path) -
 
     shown = cli("bank", "show", out, "--map", tmp_path / "map.svg", "--json").json
     assert shown["hash"] == built.json["hash"]
+    assert (shown["background"], shown["holds"]) == (2, True)
+    assert "     2  (background)" in cli("bank", "show", out, "--no-stats").out
     assert set(shown["stats"]["confusion"]) == set(shown["labels"])
     assert "<svg" in (tmp_path / "map.svg").read_text()[:1000]
 
     assert cli("bank", "export", out, "--to", parquet, "--json").json["rows"] == 11
     imported = cli("bank", "import", "--panel", "oral-lesions", "--from", parquet, "--out", again, "--json")
     assert imported.json["hash"] == built.json["hash"]
+    assert imported.json["background"] == 2
+    (again / "background.jsonl").rename(tmp_path / "elsewhere.jsonl")
+    lost = cli("bank", "show", again, "--json").json
+    assert (lost["background"], lost["holds"]) == (None, False)
+    assert "     ?  (background)" in cli("bank", "show", again).out
+    (tmp_path / "elsewhere.jsonl").rename(again / "background.jsonl")
     merged = cli("bank", "merge", out, again, "--panel", "oral-lesions", "--out", tmp_path / "m", "--json")
     assert merged.json["hash"] == built.json["hash"]
 

@@ -55,7 +55,8 @@ def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:
     made = cli("bank", "import", "--panel", "oral-lesions", "--from", source, "--out", out, "--json").json
     assert made["labels"] == dict.fromkeys(labels, 2)
     shown = cli("bank", "show", out, "--json").json
-    assert {k: shown[k] for k in ("panel", "labels", "rejected", "hash")} == made
+    assert {k: shown[k] for k in ("panel", "labels", "rejected", "hash", "background")} == made
+    assert shown["holds"] is True
     assert cli("bank", "verify", out).code == 0
     assert (
         "not empty"
@@ -65,6 +66,12 @@ def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:
     broken = cli("bank", "verify", out)
     assert broken.code == 1
     assert len(broken.err.strip().splitlines()) == 1
+    damaged = cli("bank", "show", out, "--json")
+    assert (damaged.json["holds"], damaged.json["labels"]) == (False, made["labels"])
+    assert "stats" not in damaged.json
+    assert "finds bank 'bank' damaged" in damaged.err
+    assert len(cli("bank", "show", out).err.splitlines()) == 1
+    assert "finds it damaged" in cli("bank", "show", out, "--map", tmp_path / "m.svg").complaint
     assert "does not hold" in cli("classify", "text", "--bank", out).complaint
 
 

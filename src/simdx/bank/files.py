@@ -99,6 +99,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def background_count(folder: Path, manifest: Mapping[str, Any]) -> int | None:
+    """Texts of other conditions in the file the manifest names; None where that file cannot be read."""
+    if BACKGROUND_FILE not in manifest["files"]:
+        return 0
+    try:
+        return len(background_texts(folder / BACKGROUND_FILE))
+    except BadInput:
+        return None
+
+
 def problems_of(folder: Path) -> Iterator[str]:
     """What in a bank folder does not match its manifest; nothing when it holds."""
     manifest = read_manifest(folder)

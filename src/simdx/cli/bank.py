@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simdx.cli import bank_build, options
-from simdx.cli.output import print_json
+from simdx.cli.output import note, print_json
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -94,9 +94,14 @@ def show(
     from simdx.bank.files import read_manifest
 
     manifest = read_manifest(folder)
-    _report(
-        folder, manifest, json, bank_build.statistics(folder, manifest, panel, picture) if stats else None
-    )
+    holds = not _problems(folder)
+    if not holds:
+        if picture is not None:
+            raise BadInput(f"no map of bank '{folder.name}': 'simdx bank verify' finds it damaged")
+        note(f"warning: 'simdx bank verify' finds bank '{folder.name}' damaged: its manifest says this")
+    wanted = stats and holds  # nothing is said of texts that nothing vouches for
+    found = bank_build.statistics(folder, manifest, panel, picture) if wanted else None
+    _report(folder, manifest, json, found, {"holds": holds})
 
 
 @app.command()
@@ -145,14 +150,9 @@ def score(
 @app.command()
 def verify(folder: Folder, json: options.AsJson = False) -> None:
     """Check every hash and count of a bank (exit 1 when it does not hold)."""
-    from simdx.bank.files import problems_of
-
     if not folder.is_dir():
         raise BadInput(f"no bank folder at '{folder}'")
-    try:
-        problems = list(problems_of(folder))
-    except BadInput as error:  # a damaged or absent manifest is a bank that does not hold
-        problems = [str(error)]
+    problems = _problems(folder)
     if json:
         print_json({"ok": not problems, "problems": problems})
     if problems:
@@ -161,14 +161,30 @@ def verify(folder: Folder, json: options.AsJson = False) -> None:
         print(f"{folder}: holds")
 
 
-def _report(folder: Path, manifest: dict, json: bool, stats: dict | None = None) -> None:
+def _problems(folder: Path) -> list[str]:
+    from simdx.bank.files import problems_of
+
+    try:
+        return list(problems_of(folder))
+    except BadInput as error:  # a damaged or absent manifest is a bank that does not hold
+        return [str(error)]
+
+
+def _report(
+    folder: Path, manifest: dict, json: bool, stats: dict | None = None, state: dict | None = None
+) -> None:
+    from simdx.bank.files import background_count
+
+    others = background_count(folder, manifest)
     if json:
         shown = {key: manifest[key] for key in ("panel", "labels", "rejected", "hash")}
+        shown |= {"background": others, **(state or {})}
         print_json(shown if stats is None else {**shown, "stats": stats})
         return
     print(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} descriptions")
     for label, n in manifest["labels"].items():
         print(f"  {n:6}  {label}")
+    print(f"  {'?' if others is None else others:>6}  (background)")
     for reason, n in manifest["rejected"].items():
         print(f"  {n:6}  rejected: {reason}")
     print(f"  hash {manifest['hash']}")
