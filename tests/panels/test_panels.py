@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from simdx.bank import packaged_bank
+from simdx.bank.facets import facets_of, generic_facets
+from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
 from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of, scaffold
 
@@ -98,6 +100,26 @@ def test_a_panel_that_is_not_utf8(tmp_path: Path) -> None:
 def test_an_unknown_panel_names_the_known_ones() -> None:
     with pytest.raises(BadInput, match="oral-lesions"):
         load_panel("no-such-panel")
+
+
+def test_the_scaffold_says_what_the_policy_and_the_facets_do(tmp_path: Path) -> None:
+    text = scaffold("mine", ["a", "b"])
+    share = Thresholds().must_not_miss
+    assert share is not None
+    assert f"true asks for more tests when this label keeps {100 * share:.0f} % without leading" in text
+    named = text.replace("# facets:", "facets:").replace("#   site:", "  site:")
+    panel = load_panel(write(tmp_path, named))
+    assert panel.facets == {"site": ("hand", "foot")}
+    assert set(facets_of(panel)) == {*generic_facets(panel.register), "site"}  # beside the built-in ones
+
+
+def test_the_scaffold_of_a_panel_that_is_not_about_illness_offers_no_codes(tmp_path: Path) -> None:
+    text = scaffold("mine", ["delivery", "billing"], "general")
+    assert not any(word in text for word in ("icd10", "snomed", "hand, foot"))
+    named = text.replace("# facets:", "facets:").replace("#   channel:", "  channel:")
+    panel = load_panel(write(tmp_path, named))
+    assert panel.names == ("delivery", "billing")
+    assert panel.facets == {"channel": ("letter", "telephone")}
 
 
 def test_the_scaffold_is_a_valid_panel_whatever_the_labels(tmp_path: Path) -> None:

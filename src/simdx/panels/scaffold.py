@@ -17,6 +17,7 @@ def scaffold(name: str, labels: Sequence[str], register: str = "clinician") -> s
         plain = json.dumps(text, ensure_ascii=False)
         return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
+    medical = register != "general"
     lines = [
         f"name: {quoted(name)}",
         'title: ""',
@@ -34,15 +35,18 @@ def scaffold(name: str, labels: Sequence[str], register: str = "clinician") -> s
             "    aliases: []",
             "    # one or two sentences on how it presents: the simulator is told this",
             '    description: ""',
-            "    icd10: []",
-            "    snomed: []",
-            "    # true sends a case to review when this label keeps a small but real probability",
+        ]
+        if medical:  # no code of a disease belongs to a kind of text that is not about illness
+            lines += ["    icd10: []", "    snomed: []"]
+        lines += [
+            "    # true asks for more tests when this label keeps 10 % without leading",
             "    must_not_miss: false",
         ]
     lines += [
-        "# What a good set of descriptions should vary; leave out to use the built-in list",
+        "# What a good set of descriptions should vary, beside the built-in facets; one of the same",
+        "# name replaces its namesake",
         "# facets:",
-        "#   site: [hand, foot]",
+        "#   site: [hand, foot]" if medical else "#   channel: [letter, telephone]",
         "",
     ]
     return "\n".join(lines)
