@@ -127,3 +127,31 @@ def test_a_finished_bank_is_not_replaced(cli: Cli, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert cli(*BUILD, "--background", 2, "--out", out, "--json").json["hash"] == first["hash"]
     assert cli(*same, "--per-label", 4, "--background", 2, "--json").json["complete"] is True
+
+
+def test_an_import_from_nowhere_says_what_is_taken(cli: Cli, tmp_path: Path) -> None:
+    for name in ("none.jsonl", "none.csv", "none.parquet", "none"):
+        given = ("bank", "import", "--panel", "oral-lesions", "--from", tmp_path / name)
+        said = cli(*given, "--out", tmp_path / "bank").complaint
+        assert "give a JSONL, CSV or Parquet file" in said
+        assert name in said
+    assert not (tmp_path / "bank").exists()
+
+
+def test_score_reads_the_column_it_is_told(cli: Cli, tmp_path: Path, private_home: Path) -> None:
+    panel, rows = tmp_path / "p.yaml", tmp_path / "rows.jsonl"
+    panel.write_text("labels: [apple, river]\nembedder: hashing\n")
+    rows.write_text(
+        "".join(
+            json.dumps({"label": label, "text": f"{words} {i}"}) + "\n"
+            for label, words in (("apple", "red sweet fruit"), ("river", "wet cold stream"))
+            for i in range(4)
+        )
+    )
+    plain, named = tmp_path / "plain.csv", tmp_path / "named.csv"
+    cases = "".join(f"a red fruit {i}\na cold stream {i}\n" for i in range(6))
+    plain.write_text("text\n" + cases)
+    named.write_text("words\n" + cases)
+    given = ("bank", "score", "--panel", panel, "--bank", rows, "--permutations", 20, "--json", "--cases")
+    assert "no column 'text'" in cli(*given, named).complaint
+    assert cli(*given, named, "--text-column", "words").json == cli(*given, plain).json

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,6 +45,10 @@ def import_(
     from simdx.panels import load_panel
 
     chosen = load_panel(panel)
+    if not os.path.exists(source):
+        raise BadInput(
+            f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
+        )
     refuse_occupied(out)
     columns = Columns(text_column, label_column, id=None)
     bank = _described(source, chosen, columns)
@@ -117,12 +122,13 @@ def score(
     plot: Annotated[Path | None, typer.Option(help="Write a plot of the cases' typicality (SVG).")] = None,
     permutations: Annotated[int, typer.Option(help="Of the two-sample test.")] = 500,
     seed: Annotated[int, typer.Option(help="Seed of the two-sample test.")] = 0,
+    text_column: options.TextColumn = "text",
     json: options.AsJson = False,
 ) -> None:
     """How good a bank is for these cases, from their texts alone: likeness, coverage, agreement, fidelity."""
     from simdx.bank.files import packaged_bank, read_bank, write_atomically
     from simdx.bank.score import draw_score, in_words, score_bank
-    from simdx.datasets import read_cases
+    from simdx.datasets import Columns, read_cases
     from simdx.embedders import get_embedder
     from simdx.methods import Material
     from simdx.panels import load_source
@@ -131,7 +137,7 @@ def score(
         raise BadInput(f"the folder of --plot does not exist: {plot.parent}")
     source = load_source(panel)
     chosen = packaged_bank(source) if bank is None else read_bank(bank, source.panel)
-    texts = read_cases(cases, labelled=False).texts
+    texts = read_cases(cases, columns=Columns(text_column), labelled=False).texts
     model = get_embedder(embedder or source.panel.embedder)
     if getattr(model, "remote", False):
         raise BadInput(f"embedder '{model.id}' would send case text to another machine: use a local one")
