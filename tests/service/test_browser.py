@@ -300,6 +300,8 @@ def test_a_csv_goes_in_and_a_csv_comes_out(browser: Any, live: Live, tmp_path: P
     page("batch-file").send_keys(str(_written(tmp_path / "latin.csv", b"text\n\xe9\xff\n")))
     until(lambda: "UTF-8" in page("batch-error").text)
     assert page("batch-column").find_elements(By.TAG_NAME, "option") == []  # not those of the file before
+    page("batch-file").send_keys(str(_written(tmp_path / "ragged.csv", b"text\nA hard, painless node.\n")))
+    until(lambda: "more fields than the header" in page("batch-error").text)
     prose = b"A firm ulcer of the tongue for three months with a raised margin " * 2 + b"\nA hard node.\n"
     pages = (b"<!DOCTYPE html>\n<p>a, b</p>\n", b"\n<html><body>\n<p>\n", b'[{"text": "x"},\n{}]\n', prose)
     for n, data in enumerate(pages):

@@ -32,6 +32,9 @@ export async function readFile() {
     if (refused) throw new Error(refused);
     const [header, ...rows] = parse(text);
     if (!header || rows.length === 0) throw new Error("The file has no rows below its header.");
+    // A comma that nobody quoted would cut a case short without a word.
+    const ragged = rows.findIndex((r) => r.slice(header.length).some((field) => field.trim() !== ""));
+    if (ragged >= 0) throw new Error(`Row ${ragged + 1} below the header has more fields than the header: quote texts that hold commas.`);
     if (rows.length > MAX_ROWS) throw new Error(`The file has ${rows.length} rows; the page takes ${MAX_ROWS}.`);
     Object.assign(state, { header, rows, name: file.name.replace(/\.csv$/i, "") });
     const guess = header.findIndex((h) => LIKELY.includes(h.trim().toLowerCase()));
