@@ -149,6 +149,8 @@ def test_the_background_leaves_the_panel_out() -> None:
     "wrong",
     [
         {"per_label": 0},
+        {"per_label": 100_001},
+        {"per_label": 1, "background": 100_001},
         {"per_label": 1, "temperature": 3},
         {"per_label": 1, "top_p": 0},
         {"per_label": 1, "voice": "x"},
@@ -157,6 +159,10 @@ def test_the_background_leaves_the_panel_out() -> None:
 def test_settings_are_checked(wrong: dict) -> None:
     with pytest.raises(BadInput):
         BuildSettings(**wrong)
+
+
+def test_a_bank_may_be_as_large_as_the_limit() -> None:
+    assert BuildSettings(per_label=100_000, background=100_000).per_label == 100_000
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])

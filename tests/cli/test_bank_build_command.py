@@ -61,6 +61,9 @@ def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
         ("--temperature", "7"),
         ("--voice", "loud"),
         ("--per-label", "0"),
+        ("--per-label", "99999999999"),
+        ("--background", "100001"),
+        ("--seed", "-1"),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(cli: Cli, wrong: tuple[str, str], tmp_path: Path) -> None:
@@ -155,3 +158,10 @@ def test_score_reads_the_column_it_is_told(cli: Cli, tmp_path: Path, private_hom
     given = ("bank", "score", "--panel", panel, "--bank", rows, "--permutations", 20, "--json", "--cases")
     assert "no column 'text'" in cli(*given, named).complaint
     assert cli(*given, named, "--text-column", "words").json == cli(*given, plain).json
+
+
+def test_too_many_texts_are_refused_with_the_most_there_may_be(cli: Cli, tmp_path: Path) -> None:
+    asked = (*BUILD, "--out", tmp_path / "bank")
+    many = cli(*asked, "--per-label", 99999999999).complaint
+    assert "99999999999 descriptions per label are too many: ask for at most 100,000" in many
+    assert "of the background are too many" in cli(*asked, "--background", 100_001, "--dry-run").complaint

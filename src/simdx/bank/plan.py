@@ -29,6 +29,7 @@ from simdx.simulators.base import Request
 from simdx.types import Label, Panel, content_hash
 
 VOICES = ("full", "short")
+MOST_TEXTS = 100_000  # of a label or the background; a bank is held in memory, and more is a slip of the keys
 BACKGROUND = ""  # the stratum of conditions outside the panel; no label may be empty
 
 
@@ -49,6 +50,9 @@ class BuildSettings:
     def __post_init__(self) -> None:
         if self.per_label < 1 or self.background < 0:
             raise BadInput("a bank needs at least one description per label")
+        for what, number in (("per label", self.per_label), ("of the background", self.background)):
+            if number > MOST_TEXTS:
+                raise BadInput(f"{number} descriptions {what} are too many: ask for at most {MOST_TEXTS:,}")
         if not 0 <= self.temperature <= 2 or not 0 < self.top_p <= 1:
             raise BadInput("the temperature lies in [0, 2] and top-p in (0, 1]")
         if self.max_tokens is not None and self.max_tokens < 1:

@@ -81,7 +81,7 @@ TopP = Annotated[float, typer.Option("--top-p", min=0, max=1)]
 MaxNew = Annotated[
     int | None, typer.Option("--max-new", min=1, help="Tokens per description; default by register.")
 ]
-BuildSeed = Annotated[int, typer.Option("--seed", help="Starts every request's own seed.")]
+BuildSeed = Annotated[int, typer.Option("--seed", min=0, help="Starts every request's own seed.")]
 MaxRequests = Annotated[
     int | None, typer.Option("--max-requests", min=0, help="Stop this run after so many requests.")
 ]
