@@ -13,47 +13,108 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from simdx.errors import BadInput
 from simdx.simulators.base import Capabilities, Completion, Request, failed
 from simdx.simulators.stream import stream
 from simdx.types import content_hash
 
-_OPENINGS = (
-    "For {time} there has been {finding}, {course}.",
-    "{Who} describes {finding} that began {time} ago and is {course}.",
-    "It started {time} ago with {finding}; since then it is {course}.",
-    "{Who} came because of {finding}, noticed {time} ago and {course}.",
-)
-_MIDDLES = (
-    "There is also {finding}, mostly {when}.",
-    "On looking closely one sees {finding} on the {side}.",
-    "{Who} mentions {finding} as well, worse {when}.",
-    "Earlier there was {finding}, which passed {when}.",
-)
-_ENDINGS = (
-    "Nothing taken so far has changed it.",
-    "Otherwise {who} feels well.",
-    "Sleep and appetite have suffered.",
-    "There is no fever and no loss of weight.",
-)
-_TIMES = ("two days", "five days", "a week", "three weeks", "two months", "half a year", "about a year")
-_COURSES = (
-    "slowly getting worse",
-    "coming and going",
-    "unchanged",
-    "worse at night",
-    "spreading",
-    "improving",
-)
-_WHOS = ("the patient", "a young woman", "an older man", "a retired teacher", "a student", "a farmer")
-_WHENS = ("after meals", "in the morning", "at night", "during work", "in cold weather", "after exercise")
-_SIDES = ("left side", "right side", "front", "back", "upper part", "lower part")
-_QUALITIES = ("dull", "burning", "sharp", "pale", "red", "firm", "soft", "itching", "throbbing", "smooth")
-_THINGS = ("pain", "swelling", "patch", "spot", "stiffness", "tiredness", "soreness", "rash", "lump", "cough")
 
-# Where the wordings of a bank build say which condition they want.
-_CONDITION = re.compile(r"(?:must not name, is|this problem:|patient has:) ([^.]+)")
+@dataclass(frozen=True, slots=True)
+class Phrases:
+    """What texts of one kind are put together from."""
+
+    openings: tuple[str, ...]
+    middles: tuple[str, ...]
+    endings: tuple[str, ...]
+    times: tuple[str, ...]
+    courses: tuple[str, ...]
+    whos: tuple[str, ...]
+    whens: tuple[str, ...]
+    sides: tuple[str, ...]
+    qualities: tuple[str, ...]
+    things: tuple[str, ...]
+
+
+_CLINICAL = Phrases(
+    openings=(
+        "For {time} there has been {finding}, {course}.",
+        "{Who} describes {finding} that began {time} ago and is {course}.",
+        "It started {time} ago with {finding}; since then it is {course}.",
+        "{Who} came because of {finding}, noticed {time} ago and {course}.",
+    ),
+    middles=(
+        "There is also {finding}, mostly {when}.",
+        "On looking closely one sees {finding} on the {side}.",
+        "{Who} mentions {finding} as well, worse {when}.",
+        "Earlier there was {finding}, which passed {when}.",
+    ),
+    endings=(
+        "Nothing taken so far has changed it.",
+        "Otherwise {who} feels well.",
+        "Sleep and appetite have suffered.",
+        "There is no fever and no loss of weight.",
+    ),
+    times=("two days", "five days", "a week", "three weeks", "two months", "half a year", "about a year"),
+    courses=(
+        "slowly getting worse",
+        "coming and going",
+        "unchanged",
+        "worse at night",
+        "spreading",
+        "improving",
+    ),
+    whos=("the patient", "a young woman", "an older man", "a retired teacher", "a student", "a farmer"),
+    whens=("after meals", "in the morning", "at night", "during work", "in cold weather", "after exercise"),
+    sides=("left side", "right side", "front", "back", "upper part", "lower part"),
+    qualities=("dull", "burning", "sharp", "pale", "red", "firm", "soft", "itching", "throbbing", "smooth"),
+    things=(
+        "pain",
+        "swelling",
+        "patch",
+        "spot",
+        "stiffness",
+        "tiredness",
+        "soreness",
+        "rash",
+        "lump",
+        "cough",
+    ),
+)
+
+# Of no subject in particular: a general panel may be about anything.
+_GENERAL = Phrases(
+    openings=(
+        "For {time} there has been {finding}, {course}.",
+        "{Who} wrote about {finding} that came up {time} ago and is {course}.",
+        "It began {time} ago with {finding}; since then it is {course}.",
+        "{Who} got in touch because of {finding}, first seen {time} ago and {course}.",
+    ),
+    middles=(
+        "There is also {finding}, mostly {when}.",
+        "On looking closely one finds {finding} on the {side}.",
+        "{Who} mentions {finding} as well, more so {when}.",
+        "Earlier there was {finding}, which was settled {when}.",
+    ),
+    endings=(
+        "Nothing tried so far has changed it.",
+        "Otherwise {who} has nothing to add.",
+        "A short reply would be enough.",
+        "There is no hurry and no need to call back.",
+    ),
+    times=_CLINICAL.times,
+    courses=("still open", "coming and going", "unchanged", "as it was", "nearly settled", "talked about"),
+    whos=("the writer", "a neighbour", "a colleague", "a new member", "a visitor", "somebody"),
+    whens=("at noon", "in the morning", "at night", "during work", "on weekends", "in the holidays"),
+    sides=("first page", "last page", "front", "back", "upper part", "lower part"),
+    qualities=("plain", "long", "green", "narrow", "second", "quiet", "round", "loose", "bright", "early"),
+    things=("note", "corner", "list", "line", "box", "plan", "card", "mark", "step", "table"),
+)
+
+# Where the wordings of a bank build say which condition or subject they want, and that it is no illness.
+_CONDITION = re.compile(r"(?:must not name, is|this problem:|patient has:|about this:) ([^.]+)")
+_ABOUT_ANYTHING = re.compile(r"Write a message (?:in|of) ")
 
 
 class ScriptedSimulator:
@@ -136,19 +197,28 @@ class ScriptedSimulator:
 def describe(prompt: str, rng: random.Random) -> str:
     """A description whose findings depend on the condition the prompt is about, so that labels differ."""
     about = _CONDITION.search(prompt)
-    topic = random.Random(content_hash("topic", about.group(1) if about else prompt))
-    findings = [f"{topic.choice(_QUALITIES)} {topic.choice(_THINGS)}" for _ in range(4)]
-    findings.append(f"{rng.choice(_QUALITIES)} {rng.choice(_THINGS)}")
+    subject = about.group(1) if about else prompt
+    topic = random.Random(content_hash("topic", subject))
+    said = _CLINICAL
+    things = said.things
+    if _ABOUT_ANYTHING.match(prompt):
+        said = _GENERAL
+        # A label of a general panel may well be one of the words, and no text may name its label.
+        things = tuple(thing for thing in said.things if thing not in subject.lower()) or said.things
+    findings = [f"{topic.choice(said.qualities)} {topic.choice(things)}" for _ in range(4)]
+    findings.append(f"{rng.choice(said.qualities)} {rng.choice(things)}")
+    if said is _GENERAL:
+        findings = [f"a {finding}" if finding[0] not in "aeiou" else f"an {finding}" for finding in findings]
     rng.shuffle(findings)
-    who = rng.choice(_WHOS)
-    sentences = [rng.choice(_OPENINGS), *rng.sample(_MIDDLES, 2), rng.choice(_ENDINGS)]
+    who = rng.choice(said.whos)
+    sentences = [rng.choice(said.openings), *rng.sample(said.middles, 2), rng.choice(said.endings)]
     written = [
         sentence.format(
-            time=rng.choice(_TIMES),
+            time=rng.choice(said.times),
             finding=findings[i],
-            course=rng.choice(_COURSES),
-            when=rng.choice(_WHENS),
-            side=rng.choice(_SIDES),
+            course=rng.choice(said.courses),
+            when=rng.choice(said.whens),
+            side=rng.choice(said.sides),
             who=who,
             Who=who.capitalize(),
         )
