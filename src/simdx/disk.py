@@ -13,6 +13,7 @@ disk or a copy changed a byte, where the changed file would still be read withou
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import hashlib
 import json
@@ -124,7 +125,9 @@ def refuse_unwritable(folder: Path) -> None:
     if there != folder and not there.is_dir():
         raise BadInput(f"'{folder}' cannot be made: '{there}' is a file")
     if not os.access(there, os.W_OK):
-        raise BadInput(f"'{folder}' cannot be written: '{there}' is read-only for you")
+        locked = os.statvfs(there).f_flag & os.ST_RDONLY
+        reason = os.strerror(errno.EROFS if locked else errno.EACCES)
+        raise BadInput(f"'{folder}' cannot be written: '{there}': {reason}")
 
 
 def _open_scratch(path: Path) -> tuple[BinaryIO, str]:
