@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simdx import metrics
@@ -157,6 +157,7 @@ def test_any_regression(rows: list[tuple[float, str, str]]) -> None:
 
 @bounded
 @given(st.lists(st.floats(0, 1), max_size=8), st.sampled_from(["holm", "bh"]))
+@example([0.0, 0.0, 0.0, 0.0, 0.0, 0.7758646730056371], "bh")
 def test_corrected_p_values_only_rise(p_values: list[float], correction: str) -> None:
     corrected = adjust(p_values, correction)
     assert all(p <= q <= 1 for p, q in zip(p_values, corrected, strict=True))

@@ -102,7 +102,7 @@ def adjust(p_values: Sequence[float], correction: str = "holm") -> list[float]:
     else:
         ranked = np.minimum.accumulate((p[order] * n / np.arange(1, n + 1))[::-1])[::-1]
     out = np.empty(n)
-    out[order] = np.minimum(ranked, 1.0)
+    out[order] = np.clip(ranked, p[order], 1.0)  # times n over n may round below the value itself
     return [float(v) for v in out]
 
 
