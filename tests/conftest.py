@@ -7,8 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from simdx.types import Bank, Label, Panel
+
+# The same inputs on every machine and run: new ones are looked for with `HYPOTHESIS_SEARCH=1` and by
+# `make fuzz`, not by whoever happens to run the tests next.
+settings.register_profile("same-inputs", derandomize=True)
+if not os.environ.get("HYPOTHESIS_SEARCH"):
+    settings.load_profile("same-inputs")
 
 ROOT = Path(__file__).resolve().parents[1]
 
