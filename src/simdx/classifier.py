@@ -197,8 +197,7 @@ class Classifier:
 
     def watch_simulations(self, told: Callable[[Usage], None]) -> None:
         """Let `told` hear of every call to a language model that answering makes; most methods make none."""
-        watch = getattr(self._infer, "watch", None)
-        if watch is not None:
+        if watch := getattr(self._infer, "watch", None):
             watch(told)
 
     @property
@@ -277,10 +276,9 @@ class Classifier:
         alarm: bool = False,
         second_order: bool = True,
     ) -> BatchAnswer:
-        """As `infer_batch`, for texts observed before (or elsewhere: the embedding may be another worker).
+        """As `infer_batch`, for texts observed before, here or by another worker.
 
-        Without `second_order` the recipe's simplex posterior, whose draws a prior seen for the first time
-        has to make, is left out.
+        Without `second_order` the recipe's simplex posterior is left out: a new prior has to make its draws.
         """
         chosen = self.prior(prior)
         batch = self._batch(observations, chosen, second_order)

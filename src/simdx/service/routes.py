@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -11,6 +12,7 @@ from pydantic import Field
 from simdx import __version__
 from simdx.service import schemas
 from simdx.service.audit import Entry
+from simdx.service.auth import Caller
 from simdx.service.batching import Ask
 from simdx.service.house import House, MayAdmin, MayClassify, house_of, prior_of, request_id
 from simdx.service.intervals import posterior_intervals
@@ -20,8 +22,10 @@ from simdx.service.wire import dump
 router = APIRouter()
 JSON = "application/json"
 _ASKING = documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503)
+_ASKING_AGAIN = {**_ASKING, **documented(410)}
 _READING = documented(400, 401, 403, 404, 421, 422, 429, 500, 503)
 _OPEN = documented(400, 421, 429, 500, 503)
+ObservationId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 ANSWER_HEADER = {
     "Simdx-Answer": {
         "description": "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0.",
@@ -79,26 +83,19 @@ async def explore(body: schemas.ExploreBody, request: Request, caller: MayClassi
     "/v1/explore/{observation}",
     summary="Another prior for a case kept by POST /v1/explore: nothing is embedded again",
     tags=["classify"],
-    responses={
-        200: {"model": schemas.ExploreOut, "description": "The answer"},
-        **_ASKING,
-        **documented(410),
-    },
+    responses={200: {"model": schemas.ExploreOut, "description": "The answer"}, **_ASKING_AGAIN},
 )
 async def reinfer(
-    observation: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")],
-    body: schemas.ReinferBody,
-    request: Request,
-    caller: MayClassify,
+    observation: ObservationId, body: schemas.ReinferBody, request: Request, caller: MayClassify
 ) -> Response:
     house = house_of(request)
-    kept = house.kept(observation, caller)
-    classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
-    ask = Ask(
-        kept.panel, body.method, prior_of(classifier, body.prior), kept.observations.texts, caller.name,
-        request_id(request), "explore", kept.observations, body.draws, body.explain,
+    ask = replace(
+        _of_kept(house, request, caller, observation, body),
+        kind="explore",
+        draws=body.draws,
+        explain=body.explain,
         alone=body.explain and body.method != house.registry.methods[0],
-    )  # fmt: skip
+    )
     return _explored(house, request, observation, await house.tell(ask))
 
 
@@ -106,27 +103,31 @@ async def reinfer(
     "/v1/explore/{observation}/preview",
     summary="The posterior alone while a slider moves: no answer, no decision, no record",
     tags=["classify"],
-    responses={
-        200: {"model": schemas.PreviewOut, "description": "The posterior"},
-        **_ASKING,
-        **documented(410),
-    },
+    responses={200: {"model": schemas.PreviewOut, "description": "The posterior"}, **_ASKING_AGAIN},
 )
 async def preview(
-    observation: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")],
-    body: schemas.PreviewBody,
-    request: Request,
-    caller: MayClassify,
+    observation: ObservationId, body: schemas.PreviewBody, request: Request, caller: MayClassify
 ) -> Response:
     house = house_of(request)
+    ask = _of_kept(house, request, caller, observation, body)
+    told = await house.tell(replace(ask, explain=False, preview=True))
+    return Response(dump(told.answers[0]), media_type=JSON)
+
+
+def _of_kept(
+    house: House,
+    request: Request,
+    caller: Caller,
+    observation: str,
+    body: schemas.ReinferBody | schemas.PreviewBody,
+) -> Ask:
+    """What is asked of a case kept by POST /v1/explore, under the body's method and prior."""
     kept = house.kept(observation, caller)
     classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
-    ask = Ask(
+    return Ask(
         kept.panel, body.method, prior_of(classifier, body.prior), kept.observations.texts, caller.name,
-        request_id(request), observed=kept.observations, explain=False, preview=True,
+        request_id(request), observed=kept.observations,
     )  # fmt: skip
-    told = await house.tell(ask)
-    return Response(dump(told.answers[0]), media_type=JSON)
 
 
 def _explored(house: House, request: Request, name: str, told: Any) -> Response:
