@@ -7,8 +7,12 @@ that is not about illness. Whatever belongs to the panel itself is left out by n
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from simdx.errors import BadInput
 from simdx.types import Panel
+
+LONGEST_NAME, LARGEST_FILE = 120, 1_000_000  # characters, bytes
 
 _LISTED = """
     migraine; tension headache; cluster headache; stroke; epilepsy; Parkinson disease; multiple sclerosis;
@@ -61,13 +65,38 @@ _EVERYDAY = """
 SUBJECTS: tuple[str, ...] = tuple(re.split(r"\s*;\s*", _EVERYDAY.strip()))
 
 
-def outside(panel: Panel) -> tuple[str, ...]:
-    """The conditions, or subjects, that share no telling word with a label or alias of the panel."""
-    listed = SUBJECTS if panel.register == "general" else CONDITIONS
+def outside(panel: Panel, listed: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Those listed (else the broad list) that share no telling word with a label or alias of the panel."""
+    if listed is None:
+        listed = SUBJECTS if panel.register == "general" else CONDITIONS
     taken = {
         word for label in panel.labels for name in (label.name, *label.aliases) for word in _telling(name)
     }
     return tuple(condition for condition in listed if not taken & _telling(condition))
+
+
+def read_conditions(path: Path) -> tuple[str, ...]:
+    """One condition a line, each once; empty lines and lines that begin with # say nothing."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise BadInput(f"{path.name} is over {LARGEST_FILE:,} bytes: that is no list of conditions")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise BadInput(f"{path.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+    named: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name = line.strip()
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise BadInput(
+                f"{path.name} line {number} is no name of a condition: at most {LONGEST_NAME} characters"
+            )
+        if name and not name.startswith("#"):
+            named.setdefault(name.casefold(), name)
+    if not named:
+        raise BadInput(f"{path.name} names no condition: give one a line")
+    return tuple(named.values())
 
 
 def _telling(name: str) -> set[str]:

@@ -46,6 +46,7 @@ class BuildSettings:
     facets: bool = True
     voice: str = "full"
     options: Mapping[str, Any] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()  # what the background describes; none: the broad list
 
     def __post_init__(self) -> None:
         if self.per_label < 1 or self.background < 0:
@@ -86,7 +87,7 @@ class Plan:
 
     @cached_property
     def conditions(self) -> tuple[str, ...]:
-        return outside(self.panel)
+        return outside(self.panel, self.settings.conditions or None)
 
     def planned(self, stratum: str, index: int) -> Planned:
         if stratum == BACKGROUND:

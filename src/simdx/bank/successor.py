@@ -60,6 +60,7 @@ def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) 
 def _effective(settings: Mapping[str, Any], panel: Panel) -> dict[str, Any]:
     """Settings as the manifest's JSON has them, the register's token limit in place of none."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
+    plain.setdefault("conditions", [])  # banks from before a list could be given
     return {**plain, "max_tokens": plain.get("max_tokens") or MAX_TOKENS[panel.register]}
 
 

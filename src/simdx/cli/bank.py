@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
 app.command()(bank_build.build)
+app.command()(bank_build.conditions)
 app.command()(bank_build.export)
 app.command()(bank_build.merge)
 

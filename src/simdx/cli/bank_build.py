@@ -14,6 +14,7 @@ from simdx.errors import BadInput
 
 if TYPE_CHECKING:
     from simdx.bank.builder import BuildReport
+    from simdx.types import Panel
 
 
 def build(
@@ -25,6 +26,7 @@ def build(
         typer.Option(help="smollm2, another named model, FILE.gguf, openai:MODEL@URL, hf:NAME, scripted."),
     ] = "smollm2",
     background: options.Background = 0,
+    conditions: options.Conditions = None,
     temperature: options.Temperature = 0.8,
     top_p: options.TopP = 0.95,
     max_new: options.MaxNew = None,
@@ -59,6 +61,7 @@ def build(
     from simdx.simulators import get_simulator, identity_of
 
     chosen = load_panel(panel)
+    described = _conditions(conditions, background, chosen)
     settings = BuildSettings(
         per_label=per_label,
         background=background,
@@ -68,6 +71,7 @@ def build(
         seed=seed,
         facets=facets,
         voice=voice or voice_for(simulator),
+        conditions=described,
     )
     limits = Limits(max_requests, max_tokens, price_in, price_out)
     if dry_run:
@@ -96,6 +100,69 @@ def build(
         print(_as_words(out, report))
     if not report.complete:
         raise failed_line(report, out)
+
+
+def _conditions(path: Path | None, background: int, panel: Panel) -> tuple[str, ...]:
+    """The conditions a background shall describe; none: the broad list."""
+    from simdx.bank.conditions import outside, read_conditions
+
+    if path is None:
+        return ()
+    if not background:
+        raise BadInput("--conditions says what --background describes: give --background N as well")
+    listed = read_conditions(path)
+    others = outside(panel, listed)
+    if not others:
+        raise BadInput(f"every condition of {path.name} belongs to the panel: name others")
+    if len(others) < len(listed):
+        note(f"{len(listed) - len(others)} of {len(listed)} conditions belong to the panel and are left out")
+    return others
+
+
+def conditions(
+    panel: options.PanelName,
+    simulator: Annotated[
+        str | None, typer.Option(help="The model that names near misses; default: the broad list.")
+    ] = None,
+    per_label: Annotated[int, typer.Option(min=1, max=100, help="Near misses wanted per label.")] = 20,
+    out: Annotated[
+        Path | None, typer.Option(help="Write them to a file for 'bank build --conditions'.")
+    ] = None,
+    json: options.AsJson = False,
+) -> None:
+    """Conditions outside the panel for 'none of these': a broad list, or near misses that a model names."""
+    from simdx.bank.conditions import outside
+    from simdx.bank.files import write_atomically
+    from simdx.bank.neighbours import neighbours
+    from simdx.disk import refuse_occupied
+    from simdx.panels import load_panel
+    from simdx.simulators import get_simulator
+
+    chosen = load_panel(panel)
+    if out is not None:
+        refuse_occupied(out)
+    if simulator is None:
+        found, heading = {"": outside(chosen)}, "the broad list"
+    else:
+        running = get_simulator(simulator)
+        try:
+            found, heading = dict(neighbours(chosen, running, per_label)), f"named by {running.id}"
+        finally:
+            running.close()
+    names = [name for group in found.values() for name in group]
+    lines = [f"# Conditions outside the panel {chosen.name}, {heading}: read them before use."]
+    for label, group in found.items():
+        lines += [f"# taken for {label}"] if label else []
+        lines += group
+    if out is not None:
+        write_atomically(out, ("\n".join(lines) + "\n").encode())
+    if json:
+        by_label = {"by_label": found} if simulator is not None else {}
+        print_json({"panel": chosen.name, "source": heading, "conditions": names, **by_label})
+    elif out is not None:
+        print(f"{out}: {len(names)} conditions")
+    else:
+        print("\n".join(lines))
 
 
 def export(

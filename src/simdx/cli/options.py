@@ -76,6 +76,14 @@ BankFolder = Annotated[
 Background = Annotated[
     int, typer.Option("--background", min=0, help="Descriptions of other conditions, for 'none of these'.")
 ]
+Conditions = Annotated[
+    Path | None,
+    typer.Option(
+        "--conditions",
+        help="What --background describes, one condition a line; default: a broad list. "
+        "See 'simdx bank conditions'.",
+    ),
+]
 Temperature = Annotated[float, typer.Option("--temperature", min=0, max=2)]
 TopP = Annotated[float, typer.Option("--top-p", min=0, max=1)]
 MaxNew = Annotated[

@@ -34,7 +34,7 @@ from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
-from simdx.methods import method_fit, outside
+from simdx.methods import method_fit, outside, strangeness
 from simdx.methods.base import Material, Observations, Settings
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
@@ -362,7 +362,7 @@ class Desk:
 
 def _code_of(method: str) -> str:
     """A hash of the code that decides what thresholds mean: another version may need other ones."""
-    modules = (inspect.getmodule(method_fit(method)), outside, alarm, lexical, views)
+    modules = (inspect.getmodule(method_fit(method)), outside, strangeness, alarm, lexical, views)
     return content_hash(*(inspect.getsource(m) for m in modules if m is not None))[:12]
 
 

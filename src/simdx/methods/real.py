@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import expit, logit
 
 from simdx.abc import exact
 from simdx.abc.prior import Prior
@@ -25,9 +24,10 @@ from simdx.abc.space import Space
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, RealCases, Settings
-from simdx.methods.comparison import BANDWIDTH, KERNEL_SHARE, Comparison
-from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, Outside
+from simdx.methods.comparison import BANDWIDTH, Comparison
+from simdx.methods.outside import Outside, outside_by
 from simdx.methods.recipe import Recipe, pool
+from simdx.methods.strangeness import Strangeness
 from simdx.types import Case, EmbeddedBank, Float, Posterior, Trace, content_hash
 
 WEIGHT = 1.0  # simulations that one real labelled case counts as
@@ -144,12 +144,4 @@ def fit_outside_real(material: Material) -> Outside | None:
     background = material.embedded.background
     if background is None or len(background) == 0:
         return None
-    c = fit_comparison(material, background=True)
-
-    def outside(observations: Observations, prior: Prior) -> Float:
-        lexical, joint = c.observe(observations)
-        score = c.summary(lexical) + KERNEL_SHARE * c.kernel(joint)
-        best = score[:, :-1][:, prior.probabilities > 0].max(axis=1)
-        return expit(SLOPE * (score[:, -1] - best) + OFFSET + logit(PRIOR_MASS))
-
-    return outside
+    return outside_by(fit_comparison(material, background=True), Strangeness.fit(material))

@@ -1,0 +1,61 @@
+"""Is a text of the kind that was simulated at all? A line of code, a complaint about a train are not.
+
+The comparisons take the common direction of all simulated texts out, since every label shares it; what is
+left hardly tells a case from a cooking recipe that mentions a tongue. Strangeness looks at what was
+taken out: the typicality distance in the *uncentred* space, from all simulations, the background's too.
+It is scaled by itself: 0 is as far as half of the simulations lie from the others, 1 as far as half of
+the packaged everyday texts do. So it means the same with every panel and embedder.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from simdx.abc.space import Space
+from simdx.abc.typicality import Typicality
+from simdx.embedders.cache import embed_cached
+from simdx.methods.base import Material
+from simdx.types import EmbeddedBank, Float
+
+# Simulations must lie this much nearer to each other than everyday texts do, or there is nothing to tell.
+LEAST_SPAN = 0.05
+
+
+@cache
+def everyday_texts() -> tuple[str, ...]:
+    """Short texts about anything but illness, packaged."""
+    lines = files("simdx.methods").joinpath("data", "everyday.jsonl").read_text(encoding="utf-8").splitlines()
+    return tuple(json.loads(line)["text"] for line in lines)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strangeness:
+    """Typicality distances on a scale from the simulations' own (0) to everyday texts' (1)."""
+
+    space: Space
+    typicality: Typicality
+    own: float
+    span: float
+
+    @classmethod
+    def fit(cls, material: Material) -> Strangeness | None:
+        """None for a panel whose own texts are everyday ones: there nothing is strange in this sense."""
+        bank = material.embedded
+        parts = [bank.vectors] if bank.background is None else [bank.vectors, bank.background]
+        vectors = np.concatenate(parts)
+        rows = EmbeddedBank(vectors, np.zeros(len(vectors), dtype=np.int64), 1, bank.blocks)
+        space = Space.fit(rows, centre=False)
+        typicality = Typicality.fit(space.bank)
+        others = typicality.distance(space.transform(embed_cached(material.embedder, everyday_texts())))
+        own = float(np.median(typicality.reference))
+        span = float(np.median(others)) - own
+        return None if span < LEAST_SPAN else cls(space, typicality, own, span)
+
+    def of(self, vectors: Float) -> Float:
+        """(N,) from raw embeddings of cases."""
+        return (self.typicality.distance(self.space.transform(vectors)) - self.own) / self.span
