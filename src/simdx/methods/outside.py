@@ -26,7 +26,7 @@ from simdx.types import EmbeddedBank, Float
 SLOPE, OFFSET = 1.03, 1.20
 PRIOR_MASS = 0.05
 STRANGE_SLOPE, STRANGE_OFFSET = 20.2, -12.7
-STRANGE_MASS = 0.05
+STRANGE_MASS = 0.01
 
 Outside = Callable[[Observations, Prior], Float]
 
