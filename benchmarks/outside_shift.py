@@ -42,7 +42,7 @@ from simdx.abc.typicality import Typicality
 from simdx.bank.files import jsonl_rows, packaged_bank, read_bank
 from simdx.embedders import embed_cached, get_embedder
 from simdx.experiments.records import current_commit
-from simdx.methods.base import Material
+from simdx.methods.base import Material, Observations
 from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.lexical import Lexicon
 from simdx.methods.outside import STRANGE_MASS, STRANGE_OFFSET, STRANGE_SLOPE
@@ -279,8 +279,12 @@ def strangeness_of(panel: str, embedder: Everything) -> dict[str, np.ndarray]:
         **{f"{SECOND}, {kind}": second_background(panel, kind) for kind in KINDS},
         "everyday": texts_of(BANKS / "backgrounds" / f"everyday-{THIRD}.jsonl"),
     }
-    found = {"bank_b": from_first.of(embed_cached(embedder.embedder, second.texts))}
-    return found | {name: fitted.of(embed_cached(embedder.embedder, t)) for name, t in groups.items()}
+
+    def seen(texts: Texts) -> Observations:
+        return Observations(texts, embed_cached(embedder.embedder, texts), tuple(range(len(texts))))
+
+    found = {"bank_b": from_first.of(seen(second.texts))}
+    return found | {name: fitted.of(seen(texts)) for name, texts in groups.items()}
 
 
 def fit_strangeness(groups: list[dict[str, np.ndarray]]) -> tuple[float, float]:

@@ -66,34 +66,47 @@ SUBJECTS: tuple[str, ...] = tuple(re.split(r"\s*;\s*", _EVERYDAY.strip()))
 
 
 def outside(panel: Panel, listed: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """Those listed (else the broad list) that share no telling word with a label or alias of the panel."""
-    if listed is None:
-        listed = SUBJECTS if panel.register == "general" else CONDITIONS
-    taken = {
-        word for label in panel.labels for name in (label.name, *label.aliases) for word in _telling(name)
-    }
-    return tuple(condition for condition in listed if not taken & _telling(condition))
+    """What lies outside the panel.
+
+    Of the broad list: what shares no telling word with a label or alias. Of a list that was given: what does
+    not contain the name of one; whoever gives a list chose its words.
+    """
+    names = [name for label in panel.labels for name in (label.name, *label.aliases)]
+    if listed is not None:
+        own = re.compile("|".join(rf"(?<!\w){re.escape(name.casefold())}(?!\w)" for name in names))
+        return tuple(condition for condition in listed if not own.search(condition.casefold()))
+    broad = SUBJECTS if panel.register == "general" else CONDITIONS
+    taken = {word for name in names for word in _telling(name)}
+    return tuple(condition for condition in broad if not taken & _telling(condition))
 
 
 def read_conditions(path: Path) -> tuple[str, ...]:
     """One condition a line, each once; empty lines and lines that begin with # say nothing."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise BadInput(f"{path.name} is over {LARGEST_FILE:,} bytes: that is no list of conditions")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise BadInput(f"{path.name} is not UTF-8 text") from None
+        if not path.is_file() and path.exists():
+            raise BadInput(f"{path} is no file: give a list of conditions, one a line")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > LARGEST_FILE:
+        raise BadInput(f"{path.name} is over {LARGEST_FILE:,} bytes: that is no list of conditions")
+    try:
+        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path.name} is not UTF-8 text") from None
     named: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         name = line.strip()
-        if len(name) > LONGEST_NAME or not name.isprintable():
+        if not name or name.startswith("#"):
+            continue
+        if len(name) > LONGEST_NAME:
             raise BadInput(
-                f"{path.name} line {number} is no name of a condition: at most {LONGEST_NAME} characters"
+                f"{path.name} line {number} is no name of a condition: over {LONGEST_NAME} characters"
             )
-        if name and not name.startswith("#"):
-            named.setdefault(name.casefold(), name)
+        if not name.isprintable():
+            raise BadInput(f"{path.name} line {number} holds a character that cannot be printed")
+        named.setdefault(name.casefold(), name)
     if not named:
         raise BadInput(f"{path.name} names no condition: give one a line")
     return tuple(named.values())

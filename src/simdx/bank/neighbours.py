@@ -8,11 +8,11 @@ field may read the list, mend it and give it to `simdx bank build --conditions`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from simdx.bank.conditions import outside
 from simdx.errors import RunFailed
-from simdx.simulators.base import Request, Simulator
+from simdx.simulators.base import Completion, Request, Simulator
 from simdx.types import Label, Panel, content_hash
 
 ROUNDS = 4  # a small model names a dozen and then repeats itself; another seed names others
@@ -29,45 +29,60 @@ _ASKED_GENERAL = (
     "else."
 )
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,3}[.):])\s*")
-_REST = re.compile(r"\s*(?:[:;,.(\[]| [-–—] |\bor\b|\be\.g\b).*$")
-_NAME = re.compile(r"[^\W\d_][\w'’ -]*")
+_REST = re.compile(r"\s*(?:[:;(\[]| [-–—] |, |(?<=\w{3})\.(?:\s|$)|\bor\b|\be\.g\b).*$")
+_NAME = re.compile(r"[^\W\d_][\w'’. –-]*")
+_LETTERS = 3  # of a name; less is a piece of one
 
 
 def neighbours(panel: Panel, simulator: Simulator, per_label: int) -> Mapping[str, tuple[str, ...]]:
     """label -> at most `per_label` conditions taken for it, none of them in the panel, each named once."""
     asked = [(label, seed) for label in panel.labels for seed in range(ROUNDS)]
-    requests = [_request(panel, label, per_label, seed) for label, seed in asked]
-    answers = dict(simulator.complete(requests))
-    errors = [c.error for c in answers.values() if c.error is not None]
-    if len(errors) == len(asked):
-        raise RunFailed(f"the simulator named no condition: {errors[-1]}")
+    answers: dict[int, Completion] = {}
+
+    def requests() -> Iterator[Request]:
+        for label, seed in asked:
+            # A server that has answered nothing so far will not answer the rest.
+            if len(answers) >= simulator.concurrency and not any(c.ok for c in answers.values()):
+                return
+            yield _request(panel, label, per_label, seed)
+
+    for position, completion in simulator.complete(requests()):
+        answers[position] = completion
+    if not any(c.ok for c in answers.values()):
+        raise RunFailed(f"the simulator named no condition: {next(iter(answers.values())).error}")
     found: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
     for label in panel.labels:
-        texts = [answers[i].text for i, (of, _) in enumerate(asked) if of is label and answers[i].ok]
-        names = {name.casefold(): name for text in reversed(texts) for name in reversed(names_in(text))}
-        others = outside(panel, tuple(reversed(names.values())))
-        new = [name for name in others if name.casefold() not in taken][:per_label]
-        taken |= {name.casefold() for name in new}
-        found[label.name] = tuple(new)
+        given = [c for i, c in sorted(answers.items()) if asked[i][0] is label and c.ok]
+        names = dict.fromkeys(name for c in given for name in names_in(c.text, c.finish_reason))
+        new: dict[str, str] = {}
+        for name in outside(panel, tuple(names)):
+            if name.casefold() not in taken and len(new) < per_label:
+                new.setdefault(name.casefold(), name)
+        taken |= set(new)
+        found[label.name] = tuple(new.values())
     if not taken:
         raise RunFailed("the simulator answered without naming a condition outside the panel")
     return found
 
 
-def names_in(text: str) -> list[str]:
+def names_in(text: str, finish_reason: str = "stop") -> list[str]:
     """The names a list gives, one per line, without numbers, bullets and explanations.
 
-    A line without a bullet (the first one, where the model was given it) is a name or nothing: it is not cut.
+    Only the first line may lack a bullet, which the model was given; it is a name or nothing. A last line
+    that the token limit cut off is dropped.
     """
+    lines = text.splitlines()
     names = []
-    for line in text.splitlines():
+    for number, line in enumerate(lines[:-1] if finish_reason == "length" else lines):
         bare = _BULLET.sub("", line)
-        cut = bare != line
-        bare = bare.replace("*", "").strip()
-        bare = _REST.sub("", bare).strip() if cut else bare
-        if _NAME.fullmatch(bare) and len(bare) <= MOST_CHARACTERS and len(bare.split()) <= MOST_WORDS:
-            names.append(bare)
+        if bare == line and number:
+            continue
+        tidy = bare.replace("*", "").strip(" \"“”'’.")
+        name = tidy if bare == line else _REST.sub("", tidy).strip()
+        short = len(name) <= MOST_CHARACTERS and len(name.split()) <= MOST_WORDS
+        if short and _NAME.fullmatch(name) and sum(map(str.isalpha, name)) >= _LETTERS:
+            names.append(name)
     return names
 
 

@@ -87,7 +87,10 @@ class Plan:
 
     @cached_property
     def conditions(self) -> tuple[str, ...]:
-        return outside(self.panel, self.settings.conditions or None)
+        found = outside(self.panel, self.settings.conditions or None)
+        if not found:
+            raise BadInput("every condition given for the background belongs to the panel: name others")
+        return found
 
     def planned(self, stratum: str, index: int) -> Planned:
         if stratum == BACKGROUND:

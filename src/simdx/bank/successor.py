@@ -33,6 +33,8 @@ def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) 
     if not isinstance(before, Mapping) or not isinstance(simulator, str):
         raise BadInput(f"'{out}' holds a bank that does not say how it was built: choose another --out")
     old, new = _effective(before, panel), _effective(asdict(settings), panel)
+    if not old.get("background"):
+        old["conditions"] = new["conditions"]  # of a background that is not there yet
     # Of the two only the old one is shown: a name just typed may have a key in its address.
     changed = [f"simulator {_short(simulator)}, not the one given"] if simulator != model else []
     changed += [

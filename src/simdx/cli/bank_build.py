@@ -61,7 +61,7 @@ def build(
     from simdx.simulators import get_simulator, identity_of
 
     chosen = load_panel(panel)
-    described = _conditions(conditions, background, chosen)
+    described, left_out = _conditions(conditions, background, chosen)
     settings = BuildSettings(
         per_label=per_label,
         background=background,
@@ -84,6 +84,8 @@ def build(
         return
     if timeout is not None and not simulator.startswith("openai:"):
         raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
+    if left_out:
+        note(f"left out, since they name a label of the panel: {', '.join(left_out)[:200]}")
     refuse_unwritable(out)  # all before a model is loaded for nothing
     refuse_foreign(out, chosen)
     refuse_lesser(out, chosen, identity_of(simulator), settings)
@@ -102,21 +104,19 @@ def build(
         raise failed_line(report, out)
 
 
-def _conditions(path: Path | None, background: int, panel: Panel) -> tuple[str, ...]:
-    """The conditions a background shall describe; none: the broad list."""
+def _conditions(path: Path | None, background: int, panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The conditions a background shall describe (none: the broad list), and those left out."""
     from simdx.bank.conditions import outside, read_conditions
 
     if path is None:
-        return ()
+        return (), ()
     if not background:
         raise BadInput("--conditions says what --background describes: give --background N as well")
     listed = read_conditions(path)
     others = outside(panel, listed)
     if not others:
-        raise BadInput(f"every condition of {path.name} belongs to the panel: name others")
-    if len(others) < len(listed):
-        note(f"{len(listed) - len(others)} of {len(listed)} conditions belong to the panel and are left out")
-    return others
+        raise BadInput(f"every condition of {path.name} names a label of the panel: give others")
+    return others, tuple(name for name in listed if name not in others)
 
 
 def conditions(
@@ -124,7 +124,9 @@ def conditions(
     simulator: Annotated[
         str | None, typer.Option(help="The model that names near misses; default: the broad list.")
     ] = None,
-    per_label: Annotated[int, typer.Option(min=1, max=100, help="Near misses wanted per label.")] = 20,
+    per_label: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Near misses wanted per label; default: 20.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write them to a file for 'bank build --conditions'.")
     ] = None,
@@ -134,21 +136,28 @@ def conditions(
     from simdx.bank.conditions import outside
     from simdx.bank.files import write_atomically
     from simdx.bank.neighbours import neighbours
-    from simdx.disk import refuse_occupied
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator
 
     chosen = load_panel(panel)
+    if simulator is None and per_label is not None:
+        raise BadInput("--per-label is for near misses: give the --simulator that shall name them")
     if out is not None:
-        refuse_occupied(out)
+        options.check_target(out, "--out")
+        if out.exists():
+            raise BadInput(f"{out} exists: choose another --out, nothing was written")
+    found: dict[str, tuple[str, ...]]
     if simulator is None:
         found, heading = {"": outside(chosen)}, "the broad list"
     else:
         running = get_simulator(simulator)
         try:
-            found, heading = dict(neighbours(chosen, running, per_label)), f"named by {running.id}"
+            found = dict(neighbours(chosen, running, per_label or 20))
+            heading = f"named by {running.id}"
         finally:
             running.close()
+        if nothing := [label for label, group in found.items() if not group]:
+            note(f"nothing new was named for: {', '.join(nothing)[:200]}")
     names = [name for group in found.values() for name in group]
     lines = [f"# Conditions outside the panel {chosen.name}, {heading}: read them before use."]
     for label, group in found.items():

@@ -363,7 +363,8 @@ class Desk:
 def _code_of(method: str) -> str:
     """A hash of the code that decides what thresholds mean: another version may need other ones."""
     modules = (inspect.getmodule(method_fit(method)), outside, strangeness, alarm, lexical, views)
-    return content_hash(*(inspect.getsource(m) for m in modules if m is not None))[:12]
+    code = (inspect.getsource(m) for m in modules if m is not None)
+    return content_hash(*code, *strangeness.everyday_texts())[:12]
 
 
 def _blocks(material: Material) -> dict[str, slice]:

@@ -56,7 +56,7 @@ def outside_by(comparison: Comparison, strangeness: Strangeness | None) -> Outsi
         best = score[:, :-1][:, prior.probabilities > 0].max(axis=1)
         odds = SLOPE * (score[:, -1] - best) + OFFSET + logit(PRIOR_MASS)
         if strangeness is not None:
-            how_strange = strangeness.of(observations.vectors)
+            how_strange = strangeness.of(observations)
             odds = np.logaddexp(odds, STRANGE_SLOPE * how_strange + STRANGE_OFFSET + logit(STRANGE_MASS))
         return expit(odds)
 

@@ -8,7 +8,8 @@ out-of-class hypothesis all take the weights; sharpness and bandwidth stay those
 
 Unlabelled cases may replace the bank's mean as the centre of the cases' embeddings; that is off unless asked
 for. Real cases stay out of the bank: the vocabulary, typicality, the second-order answer, the alarm and the
-quoted evidence are the simulations' alone, and nothing of a real case is written to disk.
+quoted evidence are the simulations' alone (what a text of another kind is, real cases do help to say), and
+nothing of a real case is written to disk.
 """
 
 from __future__ import annotations

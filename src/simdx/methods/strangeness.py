@@ -18,12 +18,13 @@ import numpy as np
 
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
+from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
-from simdx.methods.base import Material
+from simdx.methods.base import Material, Observations
 from simdx.types import EmbeddedBank, Float
 
 # Simulations must lie this much nearer to each other than everyday texts do, or there is nothing to tell.
-LEAST_SPAN = 0.05
+LEAST_SPAN = 0.15
 
 
 @cache
@@ -37,6 +38,7 @@ def everyday_texts() -> tuple[str, ...]:
 class Strangeness:
     """Typicality distances on a scale from the simulations' own (0) to everyday texts' (1)."""
 
+    embedder: Embedder
     space: Space
     typicality: Typicality
     own: float
@@ -45,8 +47,10 @@ class Strangeness:
     @classmethod
     def fit(cls, material: Material) -> Strangeness | None:
         """None for a panel whose own texts are everyday ones: there nothing is strange in this sense."""
-        bank = material.embedded
-        parts = [bank.vectors] if bank.background is None else [bank.vectors, bank.background]
+        bank, real = material.embedded, material.real
+        parts = [bank.vectors]
+        parts += [] if bank.background is None else [bank.background]
+        parts += [] if real is None or not len(real.vectors) else [real.vectors]
         vectors = np.concatenate(parts)
         rows = EmbeddedBank(vectors, np.zeros(len(vectors), dtype=np.int64), 1, bank.blocks)
         space = Space.fit(rows, centre=False)
@@ -54,8 +58,20 @@ class Strangeness:
         others = typicality.distance(space.transform(embed_cached(material.embedder, everyday_texts())))
         own = float(np.median(typicality.reference))
         span = float(np.median(others)) - own
-        return None if span < LEAST_SPAN else cls(space, typicality, own, span)
+        return None if span < LEAST_SPAN else cls(material.embedder, space, typicality, own, span)
 
-    def of(self, vectors: Float) -> Float:
-        """(N,) from raw embeddings of cases."""
+    def of(self, observations: Observations) -> Float:
+        """(N,) how strange the cases are.
+
+        A text all in capitals is taken as written or in small letters, whichever is less strange: a note
+        typed with the shift key down is no other kind of text.
+        """
+        found = self._scaled(observations.vectors)
+        loud = np.array([i for i, text in enumerate(observations.texts) if text.isupper()], dtype=np.int64)
+        if loud.size:
+            quiet = embed_texts(self.embedder, [observations.texts[i].lower() for i in loud])
+            found[loud] = np.minimum(found[loud], self._scaled(quiet))
+        return found
+
+    def _scaled(self, vectors: Float) -> Float:
         return (self.typicality.distance(self.space.transform(vectors)) - self.own) / self.span
