@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simdx.bank.conditions import read_conditions
+from simdx.bank.conditions import outside, read_conditions
 from simdx.bank.neighbours import ROUNDS, names_in, neighbours
 from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
 from simdx.errors import BadInput, RunFailed
@@ -46,7 +46,14 @@ def test_names_are_read_off_a_list() -> None:
     said = "1. Gout\n2) **Lyme disease** - a tick's gift\n\n- Crohn's disease (of the mouth)\n• HIV infection"
     assert names_in(said) == ["Gout", "Lyme disease", "Crohn's disease", "HIV infection"]
     assert names_in("I am sorry, but as a model I can name none of those conditions for you today.") == []
-    assert names_in("1.\n2. 42\n3. <script>") == []
+    assert names_in("1.\n2. 42\n3. <script>\n4. E") == []
+    assert names_in("1. H. pylori infection\n2. Ear, nose and throat\n3. Guillain–Barré syndrome.") == [
+        "H. pylori infection",
+        "Ear",
+        "Guillain–Barré syndrome",
+    ]
+    assert names_in("Gout\nI hope this helps") == ["Gout"], "only the first line may lack its bullet"
+    assert names_in("1. Gout\n2. Chronic obstr", "length") == ["Gout"]
 
 
 def test_near_misses_are_outside_the_panel_and_named_once() -> None:
@@ -70,6 +77,30 @@ def test_a_silent_or_useless_model_is_one_line() -> None:
         neighbours(panel, Lister(dict.fromkeys(panel.names, "1. Oral cancer")), per_label=3)
 
 
+def test_a_list_of_ones_own_loses_only_what_names_a_label() -> None:
+    panel = load_panel("symptom-to-diagnosis")
+    listed = (
+        "malaria",
+        "Dengue Fever",
+        "asthma with wheeze",
+        "asthmatic cough",
+        "chronic fatigue",
+        "скарлатина",
+    )
+    assert outside(panel, listed) == ("malaria", "chronic fatigue", "скарлатина")
+    assert outside(panel, ()) == ()
+    with pytest.raises(BadInput, match="belongs to the panel"):
+        Plan(panel, "m", BuildSettings(1, 2, conditions=("dengue",))).planned(BACKGROUND, 0)
+
+
+def test_a_dead_server_is_not_asked_for_every_label() -> None:
+    panel = load_panel("case-reports")
+    lister = Lister({})
+    with pytest.raises(RunFailed, match="silent"):
+        neighbours(panel, lister, per_label=3)
+    assert len(lister.asked) <= lister.concurrency < ROUNDS * len(panel.labels)
+
+
 def test_a_background_describes_the_list_it_is_given() -> None:
     panel = load_panel("symptom-to-diagnosis")
     settings = BuildSettings(per_label=1, background=40, conditions=("malaria", "scurvy", "dengue fever"))
@@ -83,7 +114,7 @@ def test_a_background_describes_the_list_it_is_given() -> None:
 
 def test_a_list_is_read_strictly(tmp_path: Path) -> None:
     file = tmp_path / "near.txt"
-    file.write_text("# near misses\nmalaria\n\n  scurvy \nMalaria\n", encoding="utf-8")
+    file.write_text("# near misses" + "!" * 200 + "\nmalaria\n\n  scurvy \nMalaria\n", encoding="utf-8-sig")
     assert read_conditions(file) == ("malaria", "scurvy")
     for content, complaint in (
         ("# nothing\n", "names no condition"),
@@ -96,5 +127,7 @@ def test_a_list_is_read_strictly(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="UTF-8"):
         read_conditions(file)
+    with pytest.raises(BadInput, match="is no file"):
+        read_conditions(tmp_path)
     with pytest.raises(BadInput, match="cannot be read"):
         read_conditions(tmp_path / "absent.txt")

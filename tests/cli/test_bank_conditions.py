@@ -20,9 +20,9 @@ def test_the_broad_list_is_printed_and_written(cli: Cli, tmp_path: Path) -> None
     file = tmp_path / "broad.txt"
     assert "conditions" in cli("bank", "conditions", "--panel", panel.name, "--out", file).out
     assert read_conditions(file) == outside(panel)
-    again = cli("bank", "conditions", "--panel", panel.name, "--out", file)
-    assert again.code == 2
-    assert again.err.count("\n") == 1
+    for out in (file, tmp_path, tmp_path / "absent" / "x.txt"):
+        assert str(out)[:20] in cli("bank", "conditions", "--panel", panel.name, "--out", out).complaint
+    assert "--simulator" in cli("bank", "conditions", "--panel", panel.name, "--per-label", 3).complaint
 
 
 def test_a_model_that_lists_nothing_is_one_line(cli: Cli) -> None:
@@ -39,13 +39,20 @@ def test_a_bank_is_built_from_a_list(cli: Cli, tmp_path: Path, private_home: Pat
     assert "--background" in alone.err
     built = cli(*BUILD, "--background", 6, "--conditions", near, "--out", out, "--json")
     assert built.code == 0
-    assert "1 of 3 conditions belong to the panel" in built.err
+    assert "name a label of the panel: oral cancer" in built.err
+    assert (
+        "--timeout"
+        in cli(*BUILD, "--background", 6, "--conditions", near, "--out", out, "--timeout", 3).complaint
+    )
     rows = (out / "background.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(row)["condition"] for row in rows} <= {"leukoplakia", "ranula"}
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["settings"]["conditions"] == ["leukoplakia", "ranula"]
     # The same list extends the bank, another one does not replace it.
     assert cli(*BUILD, "--background", 7, "--conditions", near, "--out", out).code == 0
+    plain = tmp_path / "plain"
+    assert cli(*BUILD, "--out", plain).code == 0
+    assert cli(*BUILD, "--background", 2, "--conditions", near, "--out", plain).code == 0, "it only grows"
     other = cli(*BUILD, "--background", 8, "--out", out)
     assert other.code == 2
     assert "--conditions" in other.err

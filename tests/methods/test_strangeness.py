@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.bank.files import packaged_bank
+from simdx.bank.files import packaged_bank, read_bank
 from simdx.classifier import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import outside as outside_module
 from simdx.methods.base import Material
 from simdx.methods.outside import fit_outside
+from simdx.methods.real import with_real
 from simdx.methods.strangeness import Strangeness, everyday_texts
 from simdx.panels import PACKAGED, load_source
+from simdx.types import Case
 
 FOREIGN = (
     "The flight to Lisbon was cancelled and the airline put us on a bus to Porto instead.",
@@ -34,7 +37,7 @@ def material(request: pytest.FixtureRequest) -> Material:
 def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Material) -> None:
     fitted = Strangeness.fit(material)
     assert fitted is not None
-    everyday = fitted.of(material.observe(everyday_texts()).vectors)
+    everyday = fitted.of(material.observe(everyday_texts()))
     assert np.median(everyday) == pytest.approx(1, abs=1e-6)
     own = (fitted.typicality.reference - fitted.own) / fitted.span
     assert np.median(own) == pytest.approx(0, abs=1e-6)
@@ -50,12 +53,53 @@ def test_foreign_texts_are_none_of_these_and_simulations_are_not(
     background_alone = fit_outside(material)
     assert both is not None
     assert background_alone is not None
-    foreign, simulated = material.observe(FOREIGN), material.observe(material.bank.texts)
+    foreign = material.observe(FOREIGN)
     assert both(foreign, uniform).min() > 0.8
     assert background_alone(foreign, uniform).max() < 0.8, "the background alone would do"
-    moved = both(simulated, uniform) - background_alone(simulated, uniform)
+
+
+def test_another_writer_of_the_register_is_not_strange(
+    material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fitted to one bank of the panel, asked about the other."""
+    source = load_source(material.panel.name)
+    first, second = (read_bank(source.folder / f, source.panel) for f in ("bank.jsonl", "bank_b.jsonl"))
+    half = Material.prepare(
+        source.panel, replace(first, background=material.bank.background), material.embedder
+    )
+    uniform = Prior.uniform(len(material.panel.names))
+    both = fit_outside(half)
+    monkeypatch.setattr(outside_module.Strangeness, "fit", classmethod(lambda _cls, _material: None))
+    background_alone = fit_outside(half)
+    assert both is not None
+    assert background_alone is not None
+    seen = half.observe(second.texts)
+    moved = both(seen, uniform) - background_alone(seen, uniform)
     assert moved.min() >= 0
-    assert moved.mean() < 0.002
+    assert 1e-9 < moved.mean() < 0.003
+
+
+def test_capitals_are_not_another_kind_of_text(material: Material) -> None:
+    fitted = Strangeness.fit(material)
+    assert fitted is not None
+    source = load_source(material.panel.name)
+    texts = read_bank(source.folder / "bank_b.jsonl", source.panel).texts[::20]
+    loud = tuple(text.upper() for text in texts)
+    as_written = fitted._scaled(material.observe(loud).vectors)
+    assert np.all(fitted.of(material.observe(loud)) <= as_written)
+    assert np.quantile(fitted.of(material.observe(loud)), 0.9) < 0.4
+    mixed = material.observe((*loud[:2], *texts[:2], FOREIGN[0]))
+    assert fitted.of(mixed)[-1] > 0.8
+
+
+def test_real_cases_say_what_is_not_strange(material: Material) -> None:
+    german = "Seit drei Tagen brennt die Zunge und sie ist ganz glatt und rot geworden."
+    cases = [Case(german, str(i), name) for i, name in enumerate(material.panel.names)]
+    plain, told = Strangeness.fit(material), Strangeness.fit(with_real(material, cases))
+    assert plain is not None
+    assert told is not None
+    asked = material.observe((german,))
+    assert told.of(asked)[0] < plain.of(asked)[0]
 
 
 def test_an_everyday_panel_has_nothing_strange_in_this_sense(material: Material) -> None:
@@ -68,9 +112,7 @@ def test_an_everyday_panel_has_nothing_strange_in_this_sense(material: Material)
     )
     everyday = Material.prepare(material.panel, bank, material.embedder)
     assert Strangeness.fit(everyday) is None
-    outside = fit_outside(everyday)
-    assert outside is not None
-    assert outside(everyday.observe(texts[:3]), Prior.uniform(len(material.panel.names))).max() < 0.9
+    assert fit_outside(everyday) is not None
 
 
 def test_the_answer_says_so() -> None:
@@ -88,4 +130,4 @@ def test_everyday_texts_speak_of_no_illness() -> None:
     assert len(set(texts)) == len(texts) >= 40
     told = " ".join(texts).lower()
     for word in ("pain", "fever", "doctor", "patient", "disease", "symptom", "hospital", "blood"):
-        assert word not in told.split()
+        assert not re.search(rf"\b{word}", told)
