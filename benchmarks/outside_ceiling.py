@@ -9,9 +9,8 @@ supervised  a logistic regression that is told which cases are out of class (ten
             kernel
 entropy     the pair "mean entropy of out-of-class answers as a share of the most there could be, for an
             in-class rise of at most a tenth of a bit": as shipped, and with the best threshold, chosen on
-            these very cases, above which an answer is simply the prior. For a given order of the cases no
-            other way of mixing prior and posterior does better: what is gained out of class and lost in
-            class are then the same function of the share, weighted by how many cases of either kind lie there
+            these very cases, above which an answer is simply the prior: nearly the most that any mixing of
+            prior and posterior by this order of the cases can gain
 offsets     the shipped log odds plus the best constant for every predicted label, chosen on these cases
 
 It says how much of what is missing lies in the simulated texts and how much in the way they are compared.
