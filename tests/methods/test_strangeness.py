@@ -14,7 +14,7 @@ from simdx.classifier import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import outside as outside_module
 from simdx.methods.base import Material
-from simdx.methods.outside import fit_outside
+from simdx.methods.outside import Outside, fit_outside
 from simdx.methods.real import with_real
 from simdx.methods.strangeness import Strangeness, everyday_texts
 from simdx.panels import PACKAGED, load_source
@@ -34,6 +34,16 @@ def material(request: pytest.FixtureRequest) -> Material:
     return Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
 
 
+def with_and_without(material: Material, monkeypatch: pytest.MonkeyPatch) -> tuple[Outside, Outside]:
+    """The out-of-class probability as shipped, and by the background alone."""
+    both = fit_outside(material)
+    monkeypatch.setattr(outside_module.Strangeness, "fit", classmethod(lambda _cls, _material: None))
+    background_alone = fit_outside(material)
+    assert both is not None
+    assert background_alone is not None
+    return both, background_alone
+
+
 def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Material) -> None:
     fitted = Strangeness.fit(material)
     assert fitted is not None
@@ -44,15 +54,9 @@ def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Materia
     assert np.quantile(own, 0.95) < 0.6 < np.quantile(everyday, 0.05)
 
 
-def test_foreign_texts_are_none_of_these_and_simulations_are_not(
-    material: Material, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_texts_are_none_of_these(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     uniform = Prior.uniform(len(material.panel.names))
-    both = fit_outside(material)
-    monkeypatch.setattr(outside_module.Strangeness, "fit", classmethod(lambda _cls, _material: None))
-    background_alone = fit_outside(material)
-    assert both is not None
-    assert background_alone is not None
+    both, background_alone = with_and_without(material, monkeypatch)
     foreign = material.observe(FOREIGN)
     assert both(foreign, uniform).min() > 0.8
     assert background_alone(foreign, uniform).max() < 0.8, "the background alone would do"
@@ -68,11 +72,7 @@ def test_another_writer_of_the_register_is_not_strange(
         source.panel, replace(first, background=material.bank.background), material.embedder
     )
     uniform = Prior.uniform(len(material.panel.names))
-    both = fit_outside(half)
-    monkeypatch.setattr(outside_module.Strangeness, "fit", classmethod(lambda _cls, _material: None))
-    background_alone = fit_outside(half)
-    assert both is not None
-    assert background_alone is not None
+    both, background_alone = with_and_without(half, monkeypatch)
     seen = half.observe(second.texts)
     moved = both(seen, uniform) - background_alone(seen, uniform)
     assert moved.min() >= 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from simdx.bank.scrub import names_one_of
 from simdx.errors import BadInput
 from simdx.types import Panel
 
@@ -73,8 +74,7 @@ def outside(panel: Panel, listed: tuple[str, ...] | None = None) -> tuple[str, .
     """
     names = [name for label in panel.labels for name in (label.name, *label.aliases)]
     if listed is not None:
-        own = re.compile("|".join(rf"(?<!\w){re.escape(name.casefold())}(?!\w)" for name in names))
-        return tuple(condition for condition in listed if not own.search(condition.casefold()))
+        return tuple(condition for condition in listed if not names_one_of(names, condition))
     broad = SUBJECTS if panel.register == "general" else CONDITIONS
     taken = {word for name in names for word in _telling(name)}
     return tuple(condition for condition in broad if not taken & _telling(condition))

@@ -8,7 +8,7 @@ field may read the list, mend it and give it to `simdx bank build --conditions`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from simdx.bank.conditions import outside
 from simdx.errors import RunFailed
@@ -34,7 +34,12 @@ _NAME = re.compile(r"[^\W\d_][\w'’. –-]*")
 _LETTERS = 3  # of a name; less is a piece of one
 
 
-def neighbours(panel: Panel, simulator: Simulator, per_label: int) -> Mapping[str, tuple[str, ...]]:
+def neighbours(
+    panel: Panel,
+    simulator: Simulator,
+    per_label: int,
+    watch: Callable[[int, int], None] = lambda done, total: None,
+) -> Mapping[str, tuple[str, ...]]:
     """label -> at most `per_label` conditions taken for it, none of them in the panel, each named once."""
     asked = [(label, seed) for label in panel.labels for seed in range(ROUNDS)]
     answers: dict[int, Completion] = {}
@@ -48,6 +53,7 @@ def neighbours(panel: Panel, simulator: Simulator, per_label: int) -> Mapping[st
 
     for position, completion in simulator.complete(requests()):
         answers[position] = completion
+        watch(len(answers), len(asked))
     if not any(c.ok for c in answers.values()):
         raise RunFailed(f"the simulator named no condition: {next(iter(answers.values())).error}")
     found: dict[str, tuple[str, ...]] = {}

@@ -140,6 +140,12 @@ def name_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?!\w)") if patterns else None
 
 
+def names_one_of(names: Iterable[str], text: str) -> bool:
+    """Does the text contain one of the names?"""
+    pattern = name_pattern(names)
+    return pattern is not None and pattern.search(_plain(text)) is not None
+
+
 def _triples(words: list[str]) -> list[tuple[str, ...]]:
     return list(zip(words, words[1:], words[2:], strict=False)) or [tuple(words)]
 

@@ -9,7 +9,7 @@ import typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
-from simdx.cli.progress import building
+from simdx.cli.progress import CasesBar, building
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ def conditions(
     else:
         running = get_simulator(simulator)
         try:
-            found = dict(neighbours(chosen, running, per_label or 20))
+            with CasesBar(None, "lists") as bar:
+                found = dict(neighbours(chosen, running, per_label or 20, bar))
             heading = f"named by {running.id}"
         finally:
             running.close()

@@ -129,16 +129,16 @@ def calls_of(usage: Usage, seconds: float) -> str:
 
 
 class CasesBar:
-    """Cases answered of those there are, and what a model was asked for them where one is."""
+    """Cases (or `what`) answered of those there are, and what a model was asked for them where one is."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int | None, what: str = "cases") -> None:
         from rich.console import Console
         from rich.progress import Progress as Bar
 
         console = Console(stderr=True)
         # Without a terminal there is nothing to redraw, and even the end of a bar prints an empty line.
         self._bar = Bar(console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task("cases", total=total)
+        self._task = self._bar.add_task(what, total=total)
         self._started = time.monotonic()
 
     def __enter__(self) -> CasesBar:
