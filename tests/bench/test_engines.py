@@ -22,12 +22,14 @@ def test_the_problem_overlaps_as_promised():
 
 
 def test_own_measurements_are_positive_and_ordered():
+    """The least of several runs: whatever else the machine does only adds to a time."""
     problem = engines.make_problem(3, 50, 16, 32)
-    exact, floor, particles, top = engines.measure_own(problem, 50, 3, 2, 0)
+    runs = [engines.measure_own(problem, 50, 3, 2, 0) for _ in range(5)]
     for name in ("m", "d"):
-        assert 0 < floor[name] < particles[name]
-        assert 0 < exact[name] < particles[name]
-    assert 1 / 3 < top <= 1
+        exact, floor, particles = (min(run[part][name] for run in runs) for part in range(3))
+        assert 0 < floor < particles
+        assert 0 < exact < particles
+    assert all(1 / 3 < top <= 1 for *_, top in runs)
 
 
 @pytest.mark.slow
