@@ -370,7 +370,7 @@ def _run_hash(classifier: Classifier, data: Dataset, prior: PriorLike) -> str:
     chosen = classifier.prior(prior)
     settings = json.dumps(asdict(classifier.settings), sort_keys=True)
     weights = json.dumps([*chosen.probabilities.tolist(), chosen.alpha0])
-    parts = (classifier.panel.hash, classifier.bank.hash, classifier.embedder.id, settings, weights)
+    parts = (classifier.panel.hash, classifier.bank.identity, classifier.embedder.id, settings, weights)
     return content_hash("evaluation", __version__, *parts, data.hash)[:24]
 
 

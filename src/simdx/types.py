@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 Float = NDArray[np.floating[Any]]
 Int = NDArray[np.integer[Any]]
+Mask = NDArray[np.bool_]
 
 
 # --------------------------------------------------------------------------- panels
@@ -102,6 +104,8 @@ class Bank:
 
     `label_index[i]` is the position of text i's label in `labels`. `background` holds descriptions
     of conditions outside the panel, in the same register: the "none of these" hypothesis.
+    `against[i]` says whether text i stands against the background when that hypothesis is weighed; None
+    means that all do. Everything else takes every text.
     """
 
     panel: str
@@ -111,6 +115,7 @@ class Bank:
     background: tuple[str, ...] = ()
     rejected: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
+    against: Mask | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -127,6 +132,24 @@ class Bank:
         )
         rows += sorted(json.dumps([None, t], ensure_ascii=False) for t in self.background)
         return content_hash("bank", *self.labels, "", *rows)
+
+    @property
+    def identity(self) -> str:
+        """The content hash together with which texts stand against the background: answers depend on both."""
+        if self.against is None:
+            return self.hash
+        return content_hash(self.hash, "against", *sorted(compress(self.texts, self.against)))
+
+    def subset(self, rows: Sequence[int] | Int, name: str | None = None) -> Bank:
+        """These texts alone, with the whole background."""
+        kept = np.asarray(rows, dtype=np.int64)
+        return replace(
+            self,
+            texts=tuple(self.texts[i] for i in kept),
+            label_index=self.label_index[kept],
+            against=None if self.against is None else self.against[kept],
+            name=self.name if name is None else name,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,20 @@ def packaged_bank(source: PanelSource) -> Bank:
         raise BadInput(
             f"panel '{source.panel.name}' ships no bank: give --bank, or build one with 'simdx bank build'"
         )
-    rows = [row for path in source.banks for row in _labelled_rows(path, source.panel)]
+    parts = [_labelled_rows(path, source.panel) for path in source.banks]
     background = background_texts(source.background) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
-    return assemble(source.panel, rows, background, name)
+    bank = assemble(source.panel, [row for part in parts for row in part], background, name)
+    if not background or not source.against:
+        return bank
+    against = np.repeat([path in source.against for path in source.banks], [len(part) for part in parts])
+    silent = set(range(len(bank.labels))) - set(bank.label_index[against].tolist())
+    if silent:
+        raise BadInput(
+            f"panel '{source.panel.name}': no bank of against_background describes "
+            f"{', '.join(repr(bank.labels[i]) for i in sorted(silent))}"
+        )
+    return replace(bank, against=against)
 
 
 def read_bank(path: str | Path, panel: Panel) -> Bank:

@@ -96,7 +96,7 @@ class Desk:
         apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
         chosen = {k: v for k, v in asdict(self._settings).items() if k not in apart and v is not None}
         return {
-            "bank": self._material.bank.hash[:16],
+            "bank": self._material.bank.identity[:16],
             "embedder": self._material.embedder.id,
             "method": self._settings.method,
             "engine": self._settings.engine,

@@ -56,7 +56,7 @@ def rehearse(material: Material, answer_with: AnswerWith, folds: int = FOLDS) ->
         kept = np.flatnonzero(fold != f)
         part = Material(
             material.panel,
-            replace(bank, texts=tuple(bank.texts[i] for i in kept), label_index=bank.label_index[kept]),
+            bank.subset(kept),
             replace(embedded, vectors=embedded.vectors[kept], label_index=embedded.label_index[kept]),
             material.embedder,
             material.real,

@@ -64,7 +64,7 @@ def load(cell: Cell, setting: Setting) -> Loaded:
     whole.label_index(names)
     dataset = subset(whole, cell.panel.subset, setting.config.subset_seed)
     bank = _bank(cell, setting, source)
-    parts = (json.dumps(cell.spec(), sort_keys=True), dataset.hash, bank.hash, source.panel.hash)
+    parts = (json.dumps(cell.spec(), sort_keys=True), dataset.hash, bank.identity, source.panel.hash)
     settings = f"{setting.config.resamples} {setting.config.subset_seed}"
     # The commit too: within one version the same cell may come to mean something else.
     made_by = f"{versions()['simdx']} {versions()['commit']}"

@@ -26,7 +26,7 @@ from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, RealCases, Settings
 from simdx.methods.comparison import BANDWIDTH, Comparison
-from simdx.methods.outside import Outside, outside_by
+from simdx.methods.outside import Outside, outside_by, standing_against
 from simdx.methods.recipe import Recipe, pool
 from simdx.methods.strangeness import Strangeness
 from simdx.types import Case, EmbeddedBank, Float, Posterior, Trace, content_hash
@@ -81,16 +81,17 @@ def fit_comparison(
     other = bank.background if background else None
     others = material.bank.background if other is not None else ()
     n_other = 0 if other is None else len(other)
-    vectors = [bank.vectors, real.vectors] + ([] if other is None else [other])
+    rows = np.arange(len(bank.vectors)) if other is None else standing_against(material.bank)
+    vectors = [bank.vectors[rows], real.vectors] + ([] if other is None else [other])
     widened = EmbeddedBank(
         np.concatenate(vectors),
-        np.concatenate([bank.label_index, real.label_index, np.full(n_other, bank.n_labels)]),
+        np.concatenate([bank.label_index[rows], real.label_index, np.full(n_other, bank.n_labels)]),
         bank.n_labels + (other is not None),
         bank.blocks,
     )
-    weight = np.repeat([1.0, real.weight, 1.0], [len(bank.vectors), len(real.texts), n_other])
+    weight = np.repeat([1.0, real.weight, 1.0], [len(rows), len(real.texts), n_other])
     fitted = Comparison.fit(
-        material.lexicon, [*material.bank.texts, *real.texts, *others], widened,
+        material.lexicon, [*(material.bank.texts[i] for i in rows), *real.texts, *others], widened,
         bandwidth=bandwidth, self_consistent=not background, weight=weight,
     )  # fmt: skip
     if real.centre is None:

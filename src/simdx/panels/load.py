@@ -28,6 +28,7 @@ class PanelSource:
     banks: tuple[Path, ...]
     background: Path | None
     witnesses: tuple[Path, ...] = ()  # further banks, for the shared-bias alarm alone
+    against: tuple[Path, ...] = ()  # those of the banks that stand against the background; empty: all
 
 
 def load_panel(name_or_path: str | Path) -> Panel:
@@ -61,7 +62,8 @@ def read_panel_file(path: Path) -> PanelSource:
     for listed in (*banks, *witnesses, *([background] if background else [])):
         if not listed.is_file():
             raise BadInput(f"panel {path.name} lists the bank file '{listed.name}', which is not beside it")
-    return PanelSource(checked.to_panel(stem), path.parent, banks, background, witnesses)
+    against = tuple(path.parent / b for b in checked.against_background)
+    return PanelSource(checked.to_panel(stem), path.parent, banks, background, witnesses, against)
 
 
 def parse_panel(data: Any, where: str) -> PanelFile:

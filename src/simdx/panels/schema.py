@@ -91,6 +91,8 @@ class PanelFile(BaseModel):
     witnesses: tuple[Phrase, ...] = ()
     review_rules: tuple[ReviewRuleFile, ...] = ()
     background: Phrase | None = None
+    # which of the banks stand against the background when none of these is weighed; all, if none is named
+    against_background: tuple[Phrase, ...] = ()
     notice: str = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()
@@ -111,6 +113,15 @@ class PanelFile(BaseModel):
         for name in names:
             if folded.count(name.casefold()) > 1:
                 raise ValueError(f"label '{name}' occurs more than once")
+        return self
+
+    @model_validator(mode="after")
+    def _what_stands_against_is_shipped(self) -> PanelFile:
+        if self.against_background and self.background is None:
+            raise ValueError("against_background names banks, but there is no background to stand against")
+        for name in self.against_background:
+            if name not in self.banks:
+                raise ValueError(f"against_background names '{name}', which is not among the banks")
         return self
 
     def to_panel(self, default_name: str) -> Panel:

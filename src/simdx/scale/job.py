@@ -79,7 +79,7 @@ class Job:
             "version": __version__,
             "panel": classifier.panel.name,
             "labels": list(classifier.panel.names),
-            "bank": classifier.bank.hash,
+            "bank": classifier.bank.identity,
             "embedder": classifier.embedder.id,
             "settings": asdict(self.settings),
             "prior": self.prior.probabilities.tolist(),

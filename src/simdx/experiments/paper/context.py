@@ -164,7 +164,7 @@ class Context:
             epochs=self.size.network_epochs,
             seed=spec.seed,
         )
-        identity = (deciding_code(), material.bank.hash, material.embedder.id, repr(settings))
+        identity = (deciding_code(), material.bank.identity, material.embedder.id, repr(settings))
         folder = self.out / "networks" / content_hash("network", *identity)[:24]
         if not (folder / CARD_FILE).is_file():
             folder.mkdir(parents=True, exist_ok=True)

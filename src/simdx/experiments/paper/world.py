@@ -136,7 +136,7 @@ def open_bank(cases: Cases, name: str, folder: Path) -> Bank:
     if name in PARTS:
         if len(source.banks) < len(PARTS):
             raise BadInput(f"panel '{source.panel.name}' has no second bank")
-        one = replace(source, banks=(source.banks[PARTS.index(name)],))
+        one = replace(source, banks=(source.banks[PARTS.index(name)],), against=())
         return packaged_bank(one)
     path = folder / f"{source.panel.name}-{name}"
     if not path.exists():
@@ -152,12 +152,7 @@ def pool(bank: Bank, per_label: int, seed: int) -> Bank:
     for label in range(len(bank.labels)):
         kept += order[bank.label_index[order] == label][:per_label].tolist()
     kept.sort()
-    return replace(
-        bank,
-        texts=tuple(bank.texts[i] for i in kept),
-        label_index=bank.label_index[kept],
-        name=f"{bank.name}:{per_label} per label",
-    )
+    return bank.subset(kept, name=f"{bank.name}:{per_label} per label")
 
 
 __all__ = [
