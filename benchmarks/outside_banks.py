@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from outside_choice import Written, pick, written
 from outside_shift import KINDS, SECOND, second_background, second_bank
-from recipe_choice import calibrate
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from simdx.bank.files import packaged_bank
@@ -81,7 +81,9 @@ def judge(panel: str, embedder: Embedder) -> list[dict[str, Any]]:
 
 def chosen(rows: list[dict[str, Any]]) -> dict[str, str]:
     def mean(panel: str, name: str) -> float:
-        return float(np.mean([r[k] for r in rows if (r["panel"], r["against"]) == (panel, name) for k in KINDS]))
+        return float(
+            np.mean([r[k] for r in rows if (r["panel"], r["against"]) == (panel, name) for k in KINDS])
+        )
 
     return {panel: max(CHOICES, key=lambda name: mean(panel, name)) for panel in PACKAGED}
 
@@ -106,13 +108,25 @@ def held_out(panel: str, choice: str, embedder: Embedder) -> tuple[list[np.ndarr
     inside, outside = [], []
     for f in range(FOLDS):
         known, held = (pick(w.background, np.flatnonzero(m)) for m in (fold != f, fold == f))
-        material = Material.prepare(
-            source.panel, replace(first, background=known, against=None), embedder
-        )
+        material = Material.prepare(source.panel, replace(first, background=known, against=None), embedder)
         scores = ahead(material, (*w.banks[other], *held))
         inside.append(scores[: len(w.banks[other])])
         outside.append(scores[len(w.banks[other]) :])
     return inside, outside
+
+
+def calibrate(scores: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """Slope and offset of log odds at even prior odds; every panel and both classes weigh the same."""
+
+    def loss(v: np.ndarray) -> float:
+        total = 0.0
+        for inside, outside in scores:
+            total -= np.log(np.maximum(expit(-(v[0] * inside + v[1])), 1e-12)).mean()
+            total -= np.log(np.maximum(expit(v[0] * outside + v[1]), 1e-12)).mean()
+        return total
+
+    found = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead")
+    return float(found.x[0]), float(found.x[1])
 
 
 def answers(panel: str, choice: str, embedder: Embedder) -> np.ndarray:
@@ -154,7 +168,9 @@ def main() -> None:
         for panel in PACKAGED:
             posterior = answers(panel, choice[panel], e)
             bits = {
-                str(mass): float(np.mean([rise(posterior, s, slope, offset, mass) for s in scores[e.id, panel][0]]))
+                str(mass): float(
+                    np.mean([rise(posterior, s, slope, offset, mass) for s in scores[e.id, panel][0]])
+                )
                 for mass in MASSES
             }
             rises.append({"embedder": e.id, "panel": panel, "bits": bits})

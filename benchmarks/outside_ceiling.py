@@ -24,18 +24,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from outside_choice import complement, observed, written
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 
+from simdx.abc.prior import Prior
+from simdx.bank.files import packaged_bank
 from simdx.datasets import read_cases
-from simdx.embedders import embed_texts, get_embedder
+from simdx.embedders import get_embedder
+from simdx.embedders.base import Embedder
 from simdx.experiments.records import current_commit
-from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE
-from simdx.methods.recipe import pool
+from simdx.methods import fit_method
+from simdx.methods.base import Infer, Material, Settings
+from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, with_background
 from simdx.metrics import auroc
-from simdx.panels import PACKAGED
+from simdx.panels import PACKAGED, load_source
 from simdx.types import entropy_bits
 
 FILES = {
@@ -47,28 +50,25 @@ RISE_BITS = 0.1
 SHIFTS = np.arange(-6, 6.1, 0.5)
 
 
-class Looked:
-    """Embedded texts, case texts included: kept in memory for one panel, never on disk."""
-
-    def __init__(self, name: str) -> None:
-        self.embedder = get_embedder(name)
-        self.id, self.blocks = self.embedder.id, self.embedder.blocks
-
-    def of(self, texts: tuple[str, ...]) -> np.ndarray:
-        return embed_texts(self.embedder, list(texts))
+def fit_recipe(material: Material) -> Infer:
+    return fit_method(material, Settings())
 
 
-def ceiling(panel: str, data: Path, embedder: Looked) -> dict[str, Any]:
-    w = written(panel)
-    fitted = complement(embedder, (*w.banks[0], *w.banks[1]), np.concatenate(w.labels), w.background)  # type: ignore[arg-type]
+def ceiling(panel: str, data: Path, embedder: Embedder) -> dict[str, Any]:
+    source = load_source(panel)
+    material = Material.prepare(source.panel, packaged_bank(source), embedder)
+    k = len(source.panel.names)
     inside, outside = (tuple(read_cases(data / f, labelled=False).texts) for f in FILES[panel])
-    c = fitted.comparison
-    lexical, joint = c.observe(observed(embedder, (*inside, *outside)))  # type: ignore[arg-type]
-    summary, kernel = c.summary(lexical), c.kernel(joint)
+    cases = material.observe((*inside, *outside))
+    against, among = with_background(material), fit_recipe(material)
+    if against is None:
+        raise SystemExit(f"{panel} has no background")
+    lexical, joint = against.observe(cases)
+    summary, kernel = against.summary(lexical), against.kernel(joint)
     out = np.arange(len(summary)) >= len(inside)
     score = summary + kernel
     odds = score[:, -1] - score[:, :-1].max(axis=1)
-    posterior = pool(summary[:, :-1], kernel[:, :-1], np.full(w.n_labels, 1 / w.n_labels))
+    posterior = among(cases, Prior.uniform(k))[0].probabilities
     everything = np.concatenate([summary, kernel], axis=1)
     told = cross_val_predict(
         LogisticRegression(C=10, max_iter=5000), everything, out, cv=10, method="decision_function"
@@ -129,7 +129,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = []
     for name in arguments.embedders:
-        embedder = Looked(name)
+        embedder = get_embedder(name)
         for panel in PACKAGED:
             row = {"embedder": embedder.id, **ceiling(panel, arguments.data, embedder)}
             rows.append(row)

@@ -29,7 +29,6 @@ from outside_choice import (
     FOLDS,
     Embedded,
     Texts,
-    complement,
     observed,
     pick,
     rarity,
@@ -45,7 +44,7 @@ from simdx.experiments.records import current_commit
 from simdx.methods.base import Material, Observations
 from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.lexical import Lexicon
-from simdx.methods.outside import STRANGE_MASS, STRANGE_OFFSET, STRANGE_SLOPE
+from simdx.methods.outside import STRANGE_MASS, STRANGE_OFFSET, STRANGE_SLOPE, with_background
 from simdx.methods.recipe import pool
 from simdx.methods.strangeness import Strangeness
 from simdx.metrics import auroc
@@ -132,12 +131,14 @@ Split = tuple[Signs, np.ndarray]
 
 def splits_of(panel: str, embedder: Everything) -> list[Split]:
     """Second-simulator texts of the labels against its near misses, and against its broad list."""
-    w = written(panel)
-    both = complement(embedder, (*w.banks[0], *w.banks[1]), np.concatenate(w.labels), w.background)
-    inside = signs(both.comparison, embedder, second_bank(panel, SECOND)[0])
+    source = load_source(panel)
+    comparison = with_background(Material.prepare(source.panel, packaged_bank(source), embedder.embedder))
+    if comparison is None:
+        raise SystemExit(f"{panel} has no background")
+    inside = signs(comparison, embedder, second_bank(panel, SECOND)[0])
     found = []
     for kind in KINDS:
-        outside = signs(both.comparison, embedder, second_background(panel, kind))
+        outside = signs(comparison, embedder, second_background(panel, kind))
         together = {name: np.concatenate([inside[name], outside[name]]) for name in inside}
         n = len(inside["background"])
         found.append((together, np.arange(len(together["background"])) >= n))

@@ -4,9 +4,8 @@
 
 A panel's two banks were written to different instructions, so one stands in for a shift in style: the
 recipe is fitted to `bank.jsonl` and judged by its log loss on `bank_b.jsonl`, all panels together. Plain
-leave-one-out is far too easy to choose anything. The out-of-class calibration treats `bank_b` as in-class
-cases and background conditions that were held out as cases of none of these. No case of any data set is
-read.
+leave-one-out is far too easy to choose anything. What belongs to none of these is set by
+`outside_banks.py`. No case of any data set is read.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, log_softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 from simdx.bank.files import jsonl_rows, read_bank
 from simdx.embedders import embed_cached, get_embedder
@@ -27,9 +26,7 @@ from simdx.experiments.records import current_commit
 from simdx.methods.base import Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.lexical import Lexicon
-from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE
 from simdx.methods.recipe import BANDWIDTH, SHARPNESS
-from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import EmbeddedBank
 
@@ -89,47 +86,6 @@ def best_sharpness(name: str, embedder: Any) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-2, 3), method="bounded").x))
 
 
-def outside_scores(name: str, embedder: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(in-class scores, out-of-class scores) of simulated cases; background conditions in two folds."""
-    source = load_source(name)
-    first, second = (read_bank(source.folder / f, source.panel) for f in ("bank.jsonl", "bank_b.jsonl"))
-    rows = [row for _, row in jsonl_rows(source.folder / "background.jsonl")]
-    conditions = sorted({row["condition"] for row in rows})
-    fold_of = {condition: i % 2 for i, condition in enumerate(conditions)}
-    k = len(source.panel.names)
-    inside, outside = [], []
-    for fold in (0, 1):
-        known = tuple(row["text"] for row in rows if fold_of[row["condition"]] != fold)
-        held = tuple(row["text"] for row in rows if fold_of[row["condition"]] == fold)
-        texts = (*first.texts, *known)
-        embedded = EmbeddedBank(
-            embed_cached(embedder, texts),
-            np.concatenate([first.label_index, np.full(len(known), k)]),
-            k + 1,
-            embedder.blocks,
-        )
-        c = Comparison.fit(Lexicon(texts), texts, embedded, bandwidth=BANDWIDTH, self_consistent=False)
-        for cases, scores in ((second.texts, inside), (held, outside)):
-            lexical, joint = c.observe(observed(embedder, cases))
-            total = c.summary(lexical) + KERNEL_SHARE * c.kernel(joint)
-            scores.append(total[:, -1] - total[:, :-1].max(axis=1))
-    return np.concatenate(inside), np.concatenate(outside)
-
-
-def calibrate(scores: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-    """Slope and offset of log odds at even prior odds; every panel and both classes weigh the same."""
-
-    def loss(v: np.ndarray) -> float:
-        total = 0.0
-        for inside, outside in scores:
-            total -= np.log(np.maximum(expit(-(v[0] * inside + v[1])), 1e-12)).mean()
-            total -= np.log(np.maximum(expit(v[0] * outside + v[1]), 1e-12)).mean()
-        return total
-
-    found = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead")
-    return float(found.x[0]), float(found.x[1])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/recipe_choice"))
@@ -141,8 +97,6 @@ def main() -> None:
     mean = {key: float(np.mean([losses[name][key] for name in PACKAGED])) for key in keys}
     ranked = sorted(mean, key=mean.__getitem__)
     sharp = {name: best_sharpness(name, embedder) for name in PACKAGED}
-    scores = [outside_scores(name, embedder) for name in PACKAGED]
-    slope, offset = calibrate(scores)
     shipped = (BANDWIDTH, 0.1, KERNEL_SHARE, SHARPNESS)
     record = {
         "command": f"python benchmarks/recipe_choice.py --embedder {arguments.embedder}",
@@ -157,21 +111,12 @@ def main() -> None:
             for key in ranked[:20]
         ],
         "best_sharpness": {**sharp, "geometric_mean": float(np.exp(np.mean(np.log(list(sharp.values())))))},
-        "outside": {
-            "simulated_auroc": {
-                name: auroc(np.concatenate(s), np.repeat([False, True], [len(s[0]), len(s[1])])).value
-                for name, s in zip(PACKAGED, scores, strict=True)
-            },
-            "slope": slope,
-            "offset": offset,
-            "shipped": {"slope": SLOPE, "offset": OFFSET, "prior_mass": PRIOR_MASS},
-        },
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / f"{arguments.embedder.replace('+', '_')}.json").write_text(
         json.dumps(record, indent=1) + "\n"
     )
-    print(json.dumps({k: record[k] for k in ("shipped", "best_sharpness", "outside")}, indent=1))
+    print(json.dumps({k: record[k] for k in ("shipped", "best_sharpness")}, indent=1))
     for entry in record["best"][:8]:
         print(entry["setting"], round(entry["loss"], 4))
 

@@ -117,6 +117,10 @@ class Bank:
     name: str = ""
     against: Mask | None = None
 
+    def __post_init__(self) -> None:
+        if self.against is not None and len(self.against) != len(self.texts):
+            raise ValueError(f"against has {len(self.against)} values for {len(self.texts)} texts")
+
     @property
     def counts(self) -> dict[str, int]:
         """How many simulations each label has."""

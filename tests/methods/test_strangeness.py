@@ -109,6 +109,7 @@ def test_an_everyday_panel_has_nothing_strange_in_this_sense(material: Material)
         texts=texts[: 2 * len(material.panel.names)],
         label_index=np.repeat(np.arange(len(material.panel.names)), 2),
         background=texts[20:],
+        against=None,
     )
     everyday = Material.prepare(material.panel, bank, material.embedder)
     assert Strangeness.fit(everyday) is None

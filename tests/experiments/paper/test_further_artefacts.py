@@ -368,7 +368,7 @@ def test_a_large_pool_by_a_model_belongs_to_this_question_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = load_source(PANEL)
-    whole = packaged_bank(source)
+    whole = replace(packaged_bank(source), against=None)
     twice = replace(whole, texts=(*whole.texts, *(f"{text} Noted today." for text in whole.texts)))
     twice = replace(twice, label_index=np.tile(whole.label_index, 2))
     write_bank(tmp_path / f"{PANEL}-tiny-n200", twice, source.panel)

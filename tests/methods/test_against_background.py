@@ -1,0 +1,150 @@
+"""Which banks stand against the background: a panel may say so, and only none of these is weighed by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx import Classifier
+from simdx.abc.prior import Prior
+from simdx.bank import packaged_bank
+from simdx.decide.rehearsal import Answers, rehearse
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput
+from simdx.methods import Material, Observations, Settings, fit_method
+from simdx.methods.outside import fit_outside, standing_against, with_background
+from simdx.methods.real import fit_outside_real, with_real
+from simdx.panels import PACKAGED, load_source, problems_of
+from simdx.types import Bank, Case, Panel
+
+BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
+BORDER = ("a red book about fruit on a shelf", "a paper boat on the water", "a page on engine oil")
+
+
+@pytest.fixture
+def widened(toy_bank: Bank) -> Bank:
+    """The toy bank, and a text of each label that reaches into the background."""
+    return replace(
+        toy_bank,
+        texts=(*toy_bank.texts, *BORDER),
+        label_index=np.concatenate([toy_bank.label_index, np.arange(3)]),
+        background=BACKGROUND,
+    )
+
+
+def material_of(panel: Panel, bank: Bank) -> Material:
+    return Material.prepare(panel, bank, get_embedder("hashing"))
+
+
+def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: Panel, widened: Bank) -> None:
+    against = np.arange(len(widened.texts)) < len(widened.texts) - 3
+    named = material_of(toy_panel, replace(widened, against=against))
+    everything = material_of(toy_panel, widened)
+    alone = material_of(toy_panel, widened.subset(np.flatnonzero(against)))
+    seen = everything.observe(BORDER)
+    uniform = Prior.uniform(3)
+    probabilities = [fit_method(m, Settings())(seen, uniform)[0].probabilities for m in (named, everything)]
+    assert np.array_equal(*probabilities)
+    share = [fit_outside(m)(seen, uniform) for m in (named, everything, alone)]  # type: ignore[misc]
+    assert np.all(share[0] > share[1])  # what reaches into the background no longer speaks for the labels
+    # The vocabulary is that of all texts, so a bank without the others is close and not the same.
+    assert np.allclose(share[0], share[2], atol=0.2)
+
+
+def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> None:
+    named = material_of(toy_panel, replace(widened, against=np.arange(len(widened.texts)) < 12))
+    with_them = with_real(named, [Case("1", BORDER[0], "apple")])
+    outside, with_case = fit_outside(named), fit_outside_real(with_them)
+    assert outside is not None
+    assert with_case is not None
+    seen = named.observe(BORDER[:1])
+    assert with_case(seen, Prior.uniform(3))[0] < outside(seen, Prior.uniform(3))[0]
+
+
+def test_a_label_without_a_text_there_brings_all_back(widened: Bank) -> None:
+    only_first = replace(widened, against=widened.label_index == 0)
+    assert len(standing_against(only_first)) == len(widened.texts)
+    assert np.array_equal(standing_against(widened), np.arange(len(widened.texts)))
+
+
+def test_subset_and_identity_follow(widened: Bank) -> None:
+    named = replace(widened, against=widened.label_index < 2)
+    assert named.hash == widened.hash
+    assert named.identity != widened.identity == widened.hash
+    assert named.identity != replace(widened, against=widened.label_index < 1).identity
+    part = named.subset([0, len(widened.texts) - 1])
+    assert part.against is not None
+    assert part.against.tolist() == [named.against[0], named.against[-1]]  # type: ignore[index]
+    assert part.background == BACKGROUND
+    with pytest.raises(ValueError, match="3 values"):
+        replace(widened, against=np.ones(3, dtype=bool))
+
+
+def test_a_rehearsal_keeps_what_was_named(toy_panel: Panel, widened: Bank) -> None:
+    """Thresholds are tuned on held-out simulations: their fits must weigh none of these the same way."""
+    named = material_of(toy_panel, replace(widened, against=np.arange(len(widened.texts)) % 2 == 0))
+    fitted: list[Bank] = []
+
+    def answer_with(part: Material):  # type: ignore[no-untyped-def]
+        fitted.append(part.bank)
+
+        def answer(seen: Observations) -> Answers:
+            n = len(seen.texts)
+            return Answers(np.full((n, 3), 1 / 3), np.ones(n), np.ones(n), None, None, None)
+
+        return answer
+
+    rehearse(named, answer_with, folds=3)
+    of_text = dict(zip(named.bank.texts, named.bank.against.tolist(), strict=True))  # type: ignore[union-attr]
+    for bank in fitted:
+        assert bank.against is not None
+        assert bank.against.tolist() == [of_text[text] for text in bank.texts]
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packaged_panels_name_one_bank(name: str) -> None:
+    source = load_source(name)
+    bank = packaged_bank(source)
+    assert bank.against is not None
+    parts = [len(path.read_text(encoding="utf-8").splitlines()) for path in source.banks]
+    assert len(source.against) == 1
+    assert bank.against.sum() == parts[source.banks.index(source.against[0])]
+    comparison = with_background(Material.prepare(source.panel, bank, get_embedder("wordllama")))
+    assert comparison is not None
+    assert len(comparison.label_index) == bank.against.sum() + len(bank.background)
+
+
+PANEL = "labels: [apple, boat]\nbanks: [one.jsonl, two.jsonl]\n"
+ROW = '{{"label": "{}", "text": "{}"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("background: bg.jsonl\nagainst_background: [three.jsonl]\n", "not among the banks"),
+        ("against_background: [one.jsonl]\n", "no background to stand against"),
+        ("background: bg.jsonl\nagainst_background: one.jsonl\n", "against_background"),
+    ],
+)
+def test_mistakes_in_a_panel_file_are_named(tmp_path: Path, more: str, said: str) -> None:
+    for name in ("one.jsonl", "two.jsonl", "bg.jsonl"):
+        (tmp_path / name).write_text(ROW.format("apple", "red fruit") + ROW.format("boat", "wet wood"))
+    (tmp_path / "panel.yaml").write_text(PANEL + more)
+    assert said in problems_of(tmp_path / "panel.yaml")[0]
+
+
+def test_every_label_needs_a_text_against_it(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text(ROW.format("apple", "red fruit"))
+    (tmp_path / "two.jsonl").write_text(ROW.format("apple", "round fruit") + ROW.format("boat", "wet wood"))
+    (tmp_path / "bg.jsonl").write_text('{"text": "a book"}\n')
+    head = PANEL + "background: bg.jsonl\n"
+    (tmp_path / "panel.yaml").write_text(head + "against_background: [two.jsonl]\n")
+    bank = packaged_bank(load_source(tmp_path))
+    assert bank.against is not None
+    assert bank.against.tolist() == [False, True, True]
+    (tmp_path / "panel.yaml").write_text(head + "against_background: [one.jsonl]\n")
+    with pytest.raises(BadInput, match="no bank of against_background describes 'boat'"):
+        Classifier(tmp_path)
