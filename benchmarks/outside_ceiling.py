@@ -12,6 +12,8 @@ entropy     the pair "mean entropy of out-of-class answers as a share of the mos
             these very cases, above which an answer is simply the prior: nearly the most that any mixing of
             prior and posterior by this order of the cases can gain
 offsets     the shipped log odds plus the best constant for every predicted label, chosen on these cases
+banks       what every choice of the banks that stand against the background gives (`outside_banks.py`
+            chooses without labels)
 
 It says how much of what is missing lies in the simulated texts and how much in the way they are compared.
 """
@@ -20,10 +22,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from outside_banks import CHOICES
+from outside_choice import written
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
@@ -35,8 +40,8 @@ from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.experiments.records import current_commit
 from simdx.methods import fit_method
-from simdx.methods.base import Infer, Material, Settings
-from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, with_background
+from simdx.methods.base import Infer, Material, Observations, Settings
+from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, background_ahead, with_background
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import entropy_bits
@@ -82,12 +87,25 @@ def ceiling(panel: str, data: Path, embedder: Embedder) -> dict[str, Any]:
             "supervised on all scores": auroc(told, out).value,
             "best offset per predicted label": best_offsets(odds, score[:, :-1].argmax(axis=1), out),
         },
+        "banks_against": by_banks(material, cases, out),
         "entropy_pair": {
             "shipped": shipped_pair(posterior, odds, out),
             "best threshold": best_pair(posterior, odds, out),
             "best threshold, supervised": best_pair(posterior, told, out),
         },
     }
+
+
+def by_banks(material: Material, cases: Observations, out: np.ndarray) -> dict[str, float]:
+    part = np.repeat([0, 1], [len(texts) for texts in written(material.panel.name).banks])
+    every = np.ones(len(material.panel.names), dtype=bool)
+    found = {}
+    for name, parts in CHOICES.items():
+        bank = replace(material.bank, against=np.isin(part, parts))
+        comparison = with_background(replace(material, bank=bank))
+        if comparison is not None:
+            found[name] = auroc(background_ahead(comparison, cases, every), out).value
+    return found
 
 
 def best_offsets(odds: np.ndarray, predicted: np.ndarray, out: np.ndarray) -> float:
@@ -133,7 +151,10 @@ def main() -> None:
         for panel in PACKAGED:
             row = {"embedder": embedder.id, **ceiling(panel, arguments.data, embedder)}
             rows.append(row)
-            print(json.dumps({k: row[k] for k in ("panel", "auroc", "entropy_pair")}), flush=True)
+            print(
+                json.dumps({k: row[k] for k in ("panel", "auroc", "banks_against", "entropy_pair")}),
+                flush=True,
+            )
     record = {"command": "python benchmarks/outside_ceiling.py", "commit": current_commit(), "rows": rows}
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "outside_ceiling.json").write_text(json.dumps(record, indent=1) + "\n")
