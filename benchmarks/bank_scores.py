@@ -80,7 +80,7 @@ def variants(first: Bank, second: Bank, seeds: int) -> Iterator[tuple[str, str, 
 
 
 def rows_of(bank: Bank, rows: Int) -> Bank:
-    return replace(bank, texts=tuple(bank.texts[i] for i in rows), label_index=bank.label_index[rows])
+    return bank.subset(rows)
 
 
 def joined(one: Bank, two: Bank, name: str) -> Bank:

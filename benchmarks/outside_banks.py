@@ -2,12 +2,11 @@
 
     python benchmarks/outside_banks.py --out results/recipe_choice
 
-A bank that covers every presentation a label can have reaches into what other conditions look like; one that
-was written close to the border marks it. Which is which need not be known: what Qwen2.5-Coder-1.5B wrote for
-the labels (results/banks) and for other conditions (results/banks/backgrounds: near misses it named itself,
-and the broad list) has a right answer. The banks under which the background's odds tell the two apart best,
-by the mean AUROC over both lists and both embedders, stand against the background in the panel file. With
-them the rest of none of these is set, once for all panels:
+What Qwen2.5-Coder-1.5B wrote for the labels (results/banks) and for other conditions (near misses it named
+itself, and the broad list: results/banks/backgrounds) has a right answer. The banks under which the
+background's odds tell the two apart best, by the mean AUROC over both lists and both embedders, stand against
+the background in the panel file. Draws from both banks of the size of one say how much of the difference is
+size. With the chosen banks the rest of none of these is set, once for all panels:
 
 slope, offset   maximum likelihood: texts of the bank that does not stand against it as cases inside, held-out
                 background conditions as cases outside
@@ -26,27 +25,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from outside_choice import Written, pick, written
+from outside_choice import Texts, pick, written
 from outside_shift import KINDS, SECOND, second_background, second_bank
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank
 from simdx.embedders import embed_cached, get_embedder
 from simdx.embedders.base import Embedder
 from simdx.experiments.records import current_commit
+from simdx.methods import Settings, fit_method
 from simdx.methods.base import Material, Observations
-from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, background_ahead, with_background
-from simdx.methods.recipe import pool
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
-from simdx.types import entropy_bits
+from simdx.types import Bank, entropy_bits
 
 CHOICES = {"bank": (0,), "bank_b": (1,), "both": (0, 1)}
 MASSES = (0.01, 0.02, 0.05, 0.1)
 MOST_BITS = 0.1
 FOLDS = 2  # of background conditions
+DRAWS = 5
 
 
 def observed(embedder: Embedder, texts: tuple[str, ...]) -> Observations:
@@ -67,16 +67,33 @@ def judge(panel: str, embedder: Embedder) -> list[dict[str, Any]]:
     whole = packaged_bank(source)
     part = np.repeat([0, 1], [len(texts) for texts in written(panel).banks])
     inside, _ = second_bank(panel, SECOND)
-    rows = []
-    for name, parts in CHOICES.items():
-        bank = replace(whole, against=np.isin(part, parts))
-        material = Material.prepare(source.panel, bank, embedder)
-        areas = {}
+
+    def areas(against: np.ndarray) -> dict[str, float]:
+        material = Material.prepare(source.panel, replace(whole, against=against), embedder)
+        found = {}
         for kind in KINDS:
             scores = ahead(material, (*inside, *second_background(panel, kind)))
-            areas[kind] = auroc(scores, np.arange(len(scores)) >= len(inside)).value
-        rows.append({"panel": panel, "embedder": embedder.id, "against": name, **areas})
-    return rows
+            found[kind] = auroc(scores, np.arange(len(scores)) >= len(inside)).value
+        return found
+
+    rows = []
+    for name, parts in CHOICES.items():
+        rows.append({"against": name, "texts": int(np.isin(part, parts).sum())})
+        rows[-1] |= areas(np.isin(part, parts))
+    smaller = whole.subset(np.flatnonzero(part == np.bincount(part).argmin()))
+    drawn = [areas(draw(whole, smaller.counts, seed)) for seed in range(DRAWS)]
+    rows.append({"against": f"{DRAWS} draws from both", "texts": len(smaller.texts)})
+    rows[-1] |= {kind: float(np.mean([d[kind] for d in drawn])) for kind in KINDS}
+    return [{"panel": panel, "embedder": embedder.id, **row} for row in rows]
+
+
+def draw(bank: Bank, counts: dict[str, int], seed: int) -> np.ndarray:
+    """A mask of so many texts of every label, at random."""
+    order = np.random.default_rng(seed).permutation(len(bank.texts))
+    mask = np.zeros(len(bank.texts), dtype=bool)
+    for i, label in enumerate(bank.labels):
+        mask[order[bank.label_index[order] == i][: counts[label]]] = True
+    return mask
 
 
 def chosen(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -91,27 +108,26 @@ def chosen(rows: list[dict[str, Any]]) -> dict[str, str]:
 # --------------------------------------------------------------------------- slope, offset, prior mass
 
 
-def _split(w: Written, choice: str) -> tuple[int, int]:
-    """(the bank to fit, the bank whose texts are the cases); the first is fitted where both were chosen."""
-    fit = CHOICES[choice][0]
-    return fit, 1 - fit
+def apart(panel: str, choice: str) -> tuple[Bank, Texts]:
+    """A bank to fit, and the other one's texts as cases; the first is fitted where both were chosen."""
+    w, fit = written(panel), CHOICES[choice][0]
+    part = np.repeat([0, 1], [len(texts) for texts in w.banks])
+    return packaged_bank(load_source(panel)).subset(np.flatnonzero(part == fit)), w.banks[1 - fit]
 
 
 def held_out(panel: str, choice: str, embedder: Embedder) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Scores of cases inside and outside, by fold of the background's conditions."""
-    source, w = load_source(panel), written(panel)
-    fit, other = _split(w, choice)
+    w = written(panel)
+    first, cases = apart(panel, choice)
     conditions = sorted(set(w.condition))
     fold = np.array([conditions.index(c) % FOLDS for c in w.condition])
-    whole = packaged_bank(source)
-    first = whole.subset(np.flatnonzero(np.repeat([0, 1], [len(t) for t in w.banks]) == fit))
     inside, outside = [], []
     for f in range(FOLDS):
         known, held = (pick(w.background, np.flatnonzero(m)) for m in (fold != f, fold == f))
-        material = Material.prepare(source.panel, replace(first, background=known, against=None), embedder)
-        scores = ahead(material, (*w.banks[other], *held))
-        inside.append(scores[: len(w.banks[other])])
-        outside.append(scores[len(w.banks[other]) :])
+        bank = replace(first, background=known)
+        scores = ahead(Material.prepare(load_source(panel).panel, bank, embedder), (*cases, *held))
+        inside.append(scores[: len(cases)])
+        outside.append(scores[len(cases) :])
     return inside, outside
 
 
@@ -131,16 +147,10 @@ def calibrate(scores: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float
 
 def answers(panel: str, choice: str, embedder: Embedder) -> np.ndarray:
     """Posteriors of those cases inside by the recipe fitted to the other bank."""
-    source, w = load_source(panel), written(panel)
-    fit, other = _split(w, choice)
-    whole = packaged_bank(source)
-    first = whole.subset(np.flatnonzero(np.repeat([0, 1], [len(t) for t in w.banks]) == fit))
-    material = Material.prepare(source.panel, replace(first, against=None), embedder)
-    c = Comparison.fit(
-        material.lexicon, first.texts, material.embedded, bandwidth=BANDWIDTH, self_consistent=True
-    )
-    lexical, joint = c.observe(observed(embedder, w.banks[other]))
-    return pool(c.summary(lexical), c.kernel(joint), np.full(w.n_labels, 1 / w.n_labels))
+    first, cases = apart(panel, choice)
+    material = Material.prepare(load_source(panel).panel, first, embedder)
+    seen = observed(embedder, cases)
+    return fit_method(material, Settings())(seen, Prior.uniform(len(first.labels)))[0].probabilities
 
 
 def rise(posterior: np.ndarray, scores: np.ndarray, slope: float, offset: float, mass: float) -> float:
@@ -157,7 +167,7 @@ def main() -> None:
     embedders = [get_embedder(name) for name in arguments.embedders]
     rows = [row for e in embedders for panel in PACKAGED for row in judge(panel, e)]
     for r in rows:
-        print(f"{r['embedder']:50} {r['panel']:22} {r['against']:8} {r['near']:.3f} {r['broad']:.3f}")
+        print(f"{r['embedder']:50} {r['panel']:22} {r['against']:18} {r['near']:.3f} {r['broad']:.3f}")
     choice = chosen(rows)
     shipped = {p: "+".join(path.stem for path in load_source(p).against) for p in PACKAGED}
     print("chosen", choice, "shipped", shipped)
@@ -174,7 +184,8 @@ def main() -> None:
                 for mass in MASSES
             }
             rises.append({"embedder": e.id, "panel": panel, "bits": bits})
-    mass = max((m for m in MASSES if all(r["bits"][str(m)] <= MOST_BITS for r in rises)), default=MASSES[0])
+    allowed = [m for m in MASSES if all(r["bits"][str(m)] <= MOST_BITS for r in rises)]
+    mass = max(allowed) if allowed else None
     print("slope", slope, "offset", offset, "mass", mass)
     record = {
         "command": "python benchmarks/outside_banks.py",

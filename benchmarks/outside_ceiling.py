@@ -40,7 +40,7 @@ from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.experiments.records import current_commit
 from simdx.methods import fit_method
-from simdx.methods.base import Infer, Material, Observations, Settings
+from simdx.methods.base import Material, Observations, Settings
 from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, background_ahead, with_background
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
@@ -55,17 +55,13 @@ RISE_BITS = 0.1
 SHIFTS = np.arange(-6, 6.1, 0.5)
 
 
-def fit_recipe(material: Material) -> Infer:
-    return fit_method(material, Settings())
-
-
 def ceiling(panel: str, data: Path, embedder: Embedder) -> dict[str, Any]:
     source = load_source(panel)
     material = Material.prepare(source.panel, packaged_bank(source), embedder)
     k = len(source.panel.names)
     inside, outside = (tuple(read_cases(data / f, labelled=False).texts) for f in FILES[panel])
     cases = material.observe((*inside, *outside))
-    against, among = with_background(material), fit_recipe(material)
+    against, among = with_background(material), fit_method(material, Settings())
     if against is None:
         raise SystemExit(f"{panel} has no background")
     lexical, joint = against.observe(cases)

@@ -158,7 +158,7 @@ class Classifier:
     @cached_property
     def _bank_name(self) -> str:
         # Hashing a bank costs milliseconds, more than an answer: once per classifier.
-        return f"{self.bank.name}@{self.bank.hash[:16]}"
+        return f"{self.bank.name}@{self.bank.identity[:16]}"
 
     @property
     def real_notes(self) -> tuple[str, ...]:

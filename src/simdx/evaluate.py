@@ -249,7 +249,7 @@ def _record(
         "second_order": _second_order(arrays, errors(p, y)),
         "temperature": temperature,
         "provenance": {
-            "bank": f"{classifier.bank.name}@{classifier.bank.hash[:16]}",
+            "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
             "settings": asdict(settings),
             "version": __version__,
             "resamples": resamples,

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -140,9 +139,9 @@ class Bank:
     @property
     def identity(self) -> str:
         """The content hash together with which texts stand against the background: answers depend on both."""
-        if self.against is None:
+        if self.against is None or self.against.all():
             return self.hash
-        return content_hash(self.hash, "against", *sorted(compress(self.texts, self.against)))
+        return content_hash(self.hash, self.subset(np.flatnonzero(self.against)).hash)
 
     def subset(self, rows: Sequence[int] | Int, name: str | None = None) -> Bank:
         """These texts alone, with the whole background."""

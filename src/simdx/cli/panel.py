@@ -39,12 +39,16 @@ def show(
     source = load_source(name)
     p = source.panel
     if json:
-        print_json({**asdict(p), "hash": p.hash, "banks": [b.name for b in source.banks]})
+        against = [b.name for b in source.against or source.banks] if source.background else []
+        lying = {"banks": [b.name for b in source.banks], "against_background": against}
+        print_json({**asdict(p), "hash": p.hash, **lying})
         return
     print(f"{p.name}: {p.title}".rstrip(": "))
     if p.description:
         print(f"  {p.description}")
     banks = ", ".join(b.name for b in source.banks) or "none"
+    if source.background and source.against:
+        banks += f" ({', '.join(b.name for b in source.against)} against the background)"
     print(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""

@@ -121,7 +121,7 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
             "subset_seed": setting.config.subset_seed if len(y) < loaded.of else None,
             "notice": dataset.notice,
         },
-        "hashes": {"data": dataset.hash, "bank": loaded.bank.hash, "panel": panel.hash},
+        "hashes": {"data": dataset.hash, "bank": loaded.bank.identity, "panel": panel.hash},
         "versions": versions(),
         "cost": {
             "prepare_seconds": round(ready - began, 3),

@@ -55,12 +55,11 @@ def with_background(material: Material) -> Comparison | None:
 
 
 def standing_against(bank: Bank) -> Int:
-    """Rows of the bank that are weighed against its background: those named, if every label has some."""
+    """Rows that are weighed against the background: those named, and all of a label that has none of them."""
     if bank.against is None:
         return np.arange(len(bank.texts))
-    rows = np.flatnonzero(bank.against)
-    every_label = len(np.unique(bank.label_index[rows])) == len(bank.labels)
-    return rows if every_label else np.arange(len(bank.texts))
+    spoken_for = np.isin(bank.label_index, bank.label_index[bank.against])
+    return np.flatnonzero(bank.against | ~spoken_for)
 
 
 def outside_by(comparison: Comparison, strangeness: Strangeness | None) -> Outside:

@@ -92,7 +92,7 @@ class Registry:
             "notice": " ".join(panel.notice.split()),
             "disclaimer": disclaimer(panel),
             "embedder": classifier.embedder.id,
-            "bank": f"{classifier.bank.name}@{classifier.bank.hash[:16]}",
+            "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
             "methods": list(self._config.methods),
             "examples": [{"title": e.title, "text": e.text} for e in panel.examples],
             "labels": [

@@ -164,7 +164,7 @@ class Context:
             epochs=self.size.network_epochs,
             seed=spec.seed,
         )
-        identity = (deciding_code(), material.bank.identity, material.embedder.id, repr(settings))
+        identity = (deciding_code(), material.bank.hash, material.embedder.id, repr(settings))
         folder = self.out / "networks" / content_hash("network", *identity)[:24]
         if not (folder / CARD_FILE).is_file():
             folder.mkdir(parents=True, exist_ok=True)
@@ -239,7 +239,7 @@ class Context:
                 "outside": None if cases.outside is None else cases.outside.hash,
                 "panel": cases.source.panel.hash,
                 "banks": {
-                    name: self.bank(Spec(panel, "", name)).hash
+                    name: self.bank(Spec(panel, "", name)).identity
                     for name in ("reference", *self.models(panel), *self.variants(panel))
                 },
             }
