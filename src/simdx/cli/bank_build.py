@@ -61,7 +61,7 @@ def build(
     from simdx.simulators import get_simulator, identity_of
 
     chosen = load_panel(panel)
-    described, left_out = _conditions(conditions, background, chosen)
+    described, left_out = read_described(conditions, background, chosen)
     settings = BuildSettings(
         per_label=per_label,
         background=background,
@@ -84,8 +84,7 @@ def build(
         return
     if timeout is not None and not simulator.startswith("openai:"):
         raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
-    if left_out:
-        note(f"left out, since they name a label of the panel: {', '.join(left_out)[:200]}")
+    note_left_out(left_out)
     refuse_unwritable(out)  # all before a model is loaded for nothing
     refuse_foreign(out, chosen)
     refuse_lesser(out, chosen, identity_of(simulator), settings)
@@ -104,7 +103,9 @@ def build(
         raise failed_line(report, out)
 
 
-def _conditions(path: Path | None, background: int, panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def read_described(
+    path: Path | None, background: int, panel: Panel
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The conditions a background shall describe (none: the broad list), and those left out."""
     from simdx.bank.conditions import outside, read_conditions
 
@@ -117,6 +118,11 @@ def _conditions(path: Path | None, background: int, panel: Panel) -> tuple[tuple
     if not others:
         raise BadInput(f"every condition of {path.name} names a label of the panel: give others")
     return others, tuple(name for name in listed if name not in others)
+
+
+def note_left_out(names: tuple[str, ...]) -> None:
+    if names:
+        note(f"left out, since they name a label of the panel: {', '.join(names)[:200]}")
 
 
 def conditions(

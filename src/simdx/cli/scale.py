@@ -99,6 +99,7 @@ def bank_(
     per_label: options.PerLabel,
     out: options.BankFolder,
     background: options.Background = 0,
+    conditions: options.Conditions = None,
     temperature: options.Temperature = 0.8,
     top_p: options.TopP = 0.95,
     max_new: options.MaxNew = None,
@@ -113,13 +114,16 @@ def bank_(
 
     from simdx.bank.builder import Limits, build_bank, failed_line, refuse_foreign
     from simdx.bank.plan import BuildSettings
+    from simdx.cli.bank_build import note_left_out, read_described
     from simdx.panels import load_panel
     from simdx.scale.endpoints import open_endpoints
 
     chosen = load_panel(panel)
+    described, left_out = read_described(conditions, background, chosen)
+    note_left_out(left_out)
     settings = BuildSettings(
         per_label=per_label, background=background, temperature=temperature, top_p=top_p,
-        max_tokens=max_new, seed=seed, voice=voice,
+        max_tokens=max_new, seed=seed, voice=voice, conditions=described,
     )  # fmt: skip
     refuse_foreign(out, chosen)
     servers = open_endpoints(endpoint)
