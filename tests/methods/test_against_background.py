@@ -130,7 +130,7 @@ ROW = '{{"label": "{}", "text": "{}"}}\n'
     [
         ("background: bg.jsonl\nagainst_background: [three.jsonl]\n", "not among the banks"),
         ("against_background: [one.jsonl]\n", "no background to stand against"),
-        ("background: bg.jsonl\nagainst_background: one.jsonl\n", "against_background"),
+        ("background: bg.jsonl\nagainst_background: one.jsonl\n", "against_background: must be a list"),
     ],
 )
 def test_mistakes_in_a_panel_file_are_named(tmp_path: Path, more: str, said: str) -> None:

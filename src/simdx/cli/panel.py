@@ -40,8 +40,8 @@ def show(
     p = source.panel
     if json:
         against = [b.name for b in source.against or source.banks] if source.background else []
-        lying = {"banks": [b.name for b in source.banks], "against_background": against}
-        print_json({**asdict(p), "hash": p.hash, **lying})
+        files = {"banks": [b.name for b in source.banks], "against_background": against}
+        print_json({**asdict(p), "hash": p.hash, **files})
         return
     print(f"{p.name}: {p.title}".rstrip(": "))
     if p.description:
