@@ -100,12 +100,8 @@ def _phrase(problem: Any) -> str:
         return f"'{place}' is not a key: " + (
             f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
         )
-    if problem["type"] in ("tuple_type", "list_type"):
-        message = "must be a list, as in [one, two]"
-    else:
-        message = (
-            "is missing" if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
-        )
+    known = {"missing": "is missing", "tuple_type": "must be a list, as in [one, two]"}
+    message = known.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
 
 
