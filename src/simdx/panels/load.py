@@ -100,8 +100,8 @@ def _phrase(problem: Any) -> str:
         return f"'{place}' is not a key: " + (
             f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
         )
-    known = {"missing": "is missing", "tuple_type": "must be a list, as in [one, two]"}
-    message = known.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+    said = {"missing": "is missing", "tuple_type": "must be a list, as in [one, two]"}
+    message = said.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
 
 
