@@ -40,11 +40,12 @@ from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.experiments.records import current_commit
 from simdx.methods import fit_method
+from simdx.methods.background import Opposition
 from simdx.methods.base import Material, Observations, Settings
-from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE, background_ahead, with_background
+from simdx.methods.outside import SHIPPED_ODDS
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
-from simdx.types import entropy_bits
+from simdx.types import BackgroundOdds, entropy_bits
 
 FILES = {
     "oral-lesions": ("oral/vignettes.jsonl", "oral/ood.jsonl"),
@@ -61,13 +62,12 @@ def ceiling(panel: str, data: Path, embedder: Embedder) -> dict[str, Any]:
     k = len(source.panel.names)
     inside, outside = (tuple(read_cases(data / f, labelled=False).texts) for f in FILES[panel])
     cases = material.observe((*inside, *outside))
-    against, among = with_background(material), fit_method(material, Settings())
+    against, among = Opposition.fit(material), fit_method(material, Settings())
     if against is None:
         raise SystemExit(f"{panel} has no background")
-    lexical, joint = against.observe(cases)
-    summary, kernel = against.summary(lexical), against.kernel(joint)
+    summary, kernel = against.scores(cases)
     out = np.arange(len(summary)) >= len(inside)
-    score = summary + kernel
+    score = against.folded(summary + kernel)
     odds = score[:, -1] - score[:, :-1].max(axis=1)
     posterior = among(cases, Prior.uniform(k))[0].probabilities
     everything = np.concatenate([summary, kernel], axis=1)
@@ -85,7 +85,7 @@ def ceiling(panel: str, data: Path, embedder: Embedder) -> dict[str, Any]:
         },
         "banks_against": by_banks(material, cases, out),
         "entropy_pair": {
-            "shipped": shipped_pair(posterior, odds, out),
+            "shipped": shipped_pair(posterior, odds, out, material.bank.odds or SHIPPED_ODDS),
             "best threshold": best_pair(posterior, odds, out),
             "best threshold, supervised": best_pair(posterior, told, out),
         },
@@ -98,9 +98,9 @@ def by_banks(material: Material, cases: Observations, out: np.ndarray) -> dict[s
     found = {}
     for name, parts in CHOICES.items():
         bank = replace(material.bank, against=np.isin(part, parts))
-        comparison = with_background(replace(material, bank=bank))
-        if comparison is not None:
-            found[name] = auroc(background_ahead(comparison, cases, every), out).value
+        opposition = Opposition.fit(replace(material, bank=bank))
+        if opposition is not None:
+            found[name] = auroc(opposition.ahead(cases, every), out).value
     return found
 
 
@@ -113,8 +113,10 @@ def best_offsets(odds: np.ndarray, predicted: np.ndarray, out: np.ndarray) -> fl
     return auroc(odds + shift[predicted], out).value
 
 
-def shipped_pair(posterior: np.ndarray, odds: np.ndarray, out: np.ndarray) -> dict[str, float]:
-    share = expit(SLOPE * odds + OFFSET + logit(PRIOR_MASS))[:, None]
+def shipped_pair(
+    posterior: np.ndarray, ahead: np.ndarray, out: np.ndarray, odds: BackgroundOdds
+) -> dict[str, float]:
+    share = expit(odds.slope * ahead + odds.offset + logit(odds.prior))[:, None]
     drawn = (1 - share) * posterior + share / posterior.shape[1]
     rise = entropy_bits(drawn) - entropy_bits(posterior)
     most = np.log2(posterior.shape[1])

@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from simdx.methods.base import Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.lexical import Lexicon
 from simdx.methods.logistic import folds_by_label
-from simdx.methods.outside import OFFSET, PRIOR_MASS, SLOPE
+from simdx.methods.outside import SHIPPED_ODDS
 from simdx.methods.recipe import BANDWIDTH, pool
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
@@ -371,7 +371,7 @@ def main() -> None:
         "fitted": {"signs": SIGNS, "weights": weights.tolist(), "offset": offset, "prior_mass": mass},
         "mean_in_class_rise_bits": {str(m): r for m, r in rise.items()},
         "entropies": {name: {str(m): found for m, found in p.items()} for name, p in pairs.items()},
-        "shipped": {"slope": SLOPE, "offset": OFFSET, "prior_mass": PRIOR_MASS},
+        "shipped": asdict(SHIPPED_ODDS),
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "outside.json").write_text(json.dumps(record, indent=1) + "\n")

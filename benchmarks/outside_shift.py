@@ -41,10 +41,11 @@ from simdx.abc.typicality import Typicality
 from simdx.bank.files import jsonl_rows, packaged_bank, read_bank
 from simdx.embedders import embed_cached, get_embedder
 from simdx.experiments.records import current_commit
+from simdx.methods.background import Opposition
 from simdx.methods.base import Material, Observations
 from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.lexical import Lexicon
-from simdx.methods.outside import STRANGE_MASS, STRANGE_OFFSET, STRANGE_SLOPE, with_background
+from simdx.methods.outside import STRANGE_MASS, STRANGE_OFFSET, STRANGE_SLOPE
 from simdx.methods.recipe import pool
 from simdx.methods.strangeness import Strangeness
 from simdx.metrics import auroc
@@ -53,7 +54,7 @@ from simdx.types import EmbeddedBank, entropy_bits
 
 SECOND, THIRD = "qwen2.5-coder-1.5b", "smollm2"
 BANKS = Path("results/banks")
-KINDS = ("near", "broad")
+LISTS = ("near", "broad")
 MOST = 600  # texts of one kind; more say nothing new
 COMBINATIONS = (
     ("background",),
@@ -94,7 +95,7 @@ class Everything(Embedded):
         self.embedder = get_embedder(name)
         for panel in PACKAGED:
             self.add(second_bank(panel, SECOND)[0])
-            for kind in KINDS:
+            for kind in LISTS:
                 self.add(second_background(panel, kind))
 
     def add(self, texts: Texts) -> None:
@@ -104,18 +105,18 @@ class Everything(Embedded):
 # --------------------------------------------------------------------------- signs beside the background
 
 
-def signs(comparison: Comparison, embedder: Everything, texts: Texts) -> Signs:
-    seen, c, k = observed(embedder, texts), comparison, comparison.n_labels - 1
+def signs(opposition: Opposition, embedder: Everything, texts: Texts) -> Signs:
+    seen, c, k = observed(embedder, texts), opposition.comparison, opposition.n_labels
     lexical, joint = c.observe(seen)
-    summary, kernel = c.summary(lexical), c.kernel(joint)
+    summary, kernel = opposition.scores(seen)
     labelled = c.label_index < k
     p_joint = Typicality.fit(c.bank[labelled]).p_value(joint)
     p_lexical = Typicality.fit(np.float32(c.lexical.bank[labelled])).p_value(np.float32(lexical))
     return {
-        "background": _gap(summary + kernel),
-        "summary": _gap(summary),
-        "kernel": _gap(kernel),
-        "entropy": entropy_bits(pool(summary[:, :-1], kernel[:, :-1], np.full(k, 1 / k))),
+        "background": _gap(opposition.folded(summary + kernel)),
+        "summary": _gap(opposition.folded(summary)),
+        "kernel": _gap(opposition.folded(kernel)),
+        "entropy": entropy_bits(pool(summary[:, :k], kernel[:, :k], np.full(k, 1 / k))),
         "log_typicality": -np.log(p_joint),
         "rarity": rarity(p_joint),
         "rarity_lexical": rarity(p_lexical),
@@ -132,13 +133,13 @@ Split = tuple[Signs, np.ndarray]
 def splits_of(panel: str, embedder: Everything) -> list[Split]:
     """Second-simulator texts of the labels against its near misses, and against its broad list."""
     source = load_source(panel)
-    comparison = with_background(Material.prepare(source.panel, packaged_bank(source), embedder.embedder))
-    if comparison is None:
+    opposition = Opposition.fit(Material.prepare(source.panel, packaged_bank(source), embedder.embedder))
+    if opposition is None:
         raise SystemExit(f"{panel} has no background")
-    inside = signs(comparison, embedder, second_bank(panel, SECOND)[0])
+    inside = signs(opposition, embedder, second_bank(panel, SECOND)[0])
     found = []
-    for kind in KINDS:
-        outside = signs(comparison, embedder, second_background(panel, kind))
+    for kind in LISTS:
+        outside = signs(opposition, embedder, second_background(panel, kind))
         together = {name: np.concatenate([inside[name], outside[name]]) for name in inside}
         n = len(inside["background"])
         found.append((together, np.arange(len(together["background"])) >= n))
@@ -194,7 +195,7 @@ def judge_background(panel: str, embedder: Everything) -> list[dict[str, Any]]:
     rows = []
     settings: list[tuple[str, tuple[str, ...], float, bool]] = [("packaged", (), 0.5, False)]
     settings += [("near misses alone", ("near",), 0.5, False)]
-    settings += [(f"both, share {share:g}", KINDS, share, True) for share in SHARES]
+    settings += [(f"both, share {share:g}", LISTS, share, True) for share in SHARES]
     for name, kinds, share, with_labels in settings:
         more = tuple(t for kind in kinds for t in second_background(panel, kind))
         own = second_bank(panel, SECOND) if with_labels else ((), np.zeros(0, dtype=np.int64))
@@ -277,7 +278,7 @@ def strangeness_of(panel: str, embedder: Everything) -> dict[str, np.ndarray]:
     groups = {
         SECOND: second_bank(panel, SECOND)[0],
         THIRD: second_bank(panel, THIRD)[0],
-        **{f"{SECOND}, {kind}": second_background(panel, kind) for kind in KINDS},
+        **{f"{SECOND}, {kind}": second_background(panel, kind) for kind in LISTS},
         "everyday": texts_of(BANKS / "backgrounds" / f"everyday-{THIRD}.jsonl"),
     }
 

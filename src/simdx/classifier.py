@@ -34,7 +34,7 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
-from simdx.methods.real import fit_outside_real, real_identity, with_real
+from simdx.methods.real import real_identity, with_real
 from simdx.methods.recipe import Recipe
 from simdx.methods.simplex_view import SimplexView
 from simdx.methods.smc import BANDWIDTH
@@ -126,8 +126,7 @@ class Classifier:
         self.remote = self.remote or bool(getattr(asked, "remote", False))
         self._second_order = self._simplex.infer if self.settings.method == "auto" else None
         # The background is a hypothesis of the shipped recipe; other methods have none.
-        fit_background = fit_outside if self.material.real is None else fit_outside_real
-        self._outside = fit_background(self.material) if self.settings.method == "auto" else None
+        self._outside = fit_outside(self.material) if self.settings.method == "auto" else None
         # A method made for very large banks brings the typicality that such a bank can afford.
         affordable = getattr(self._infer, "typicality", None)
         self._typicality = affordable(self._space) if affordable else Typicality.fit(self._space.bank)

@@ -15,8 +15,9 @@ from simdx.decide.rehearsal import Answers, rehearse
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Observations, Settings, fit_method
-from simdx.methods.outside import fit_outside, standing_against, with_background
-from simdx.methods.real import fit_comparison, fit_outside_real, with_real
+from simdx.methods.background import Opposition, standing_against
+from simdx.methods.outside import fit_outside
+from simdx.methods.real import fit_comparison, with_real
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
 
@@ -55,10 +56,11 @@ def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> 
     against = np.arange(len(widened.texts)) < len(widened.texts) - 3
     named = material_of(toy_panel, replace(widened, against=against))
     with_them = with_real(named, [Case(BORDER[0], "1", "apple")])
-    weighed = fit_comparison(with_them, background=True).label_index
-    assert np.bincount(weighed).sum() == against.sum() + 1 + len(BACKGROUND)
+    opposition = Opposition.fit(with_them)
+    assert opposition is not None
+    assert len(opposition.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
     assert len(fit_comparison(with_them).label_index) == len(widened.texts) + 1  # the answer takes all
-    outside, with_case = fit_outside(named), fit_outside_real(with_them)
+    outside, with_case = fit_outside(named), fit_outside(with_them)
     assert outside is not None
     assert with_case is not None
     seen = named.observe(BORDER[:1])
@@ -116,9 +118,9 @@ def test_packaged_panels_name_one_bank(name: str) -> None:
     parts = [len(path.read_text(encoding="utf-8").splitlines()) for path in source.banks]
     assert len(source.against) == 1
     assert bank.against.sum() == parts[source.banks.index(source.against[0])]
-    comparison = with_background(Material.prepare(source.panel, bank, get_embedder("wordllama")))
-    assert comparison is not None
-    assert len(comparison.label_index) == bank.against.sum() + len(bank.background)
+    opposition = Opposition.fit(Material.prepare(source.panel, bank, get_embedder("wordllama")))
+    assert opposition is not None
+    assert len(opposition.comparison.label_index) == bank.against.sum() + len(bank.background)
 
 
 PANEL = "labels: [apple, boat]\nbanks: [one.jsonl, two.jsonl]\n"

@@ -47,6 +47,8 @@ def packaged_bank(source: PanelSource) -> Bank:
     background = background_texts(source.background) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
     bank = assemble(source.panel, [row for part in parts for row in part], background, name)
+    if background and source.odds is not None:
+        bank = replace(bank, odds=source.odds)
     if not background or not source.against:
         return bank
     against = np.repeat([path in source.against for path in source.banks], [len(part) for part in parts])
@@ -235,6 +237,11 @@ def background_texts(path: Path) -> tuple[str, ...]:
             raise BadInput(f"{path.name} line {number}: a background row needs a non-empty 'text'")
         texts.append(text)
     return tuple(texts)
+
+
+def background_conditions(path: Path) -> tuple[str, ...]:
+    """What each text of a background file describes: its `condition`, or itself where none is given."""
+    return tuple(str(row.get("condition") or row.get("text")) for _, row in jsonl_rows(path))
 
 
 def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""`simdx panel list|show|new|check`."""
+"""`simdx panel list|show|new|check|calibrate`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ def show(
     p = source.panel
     if json:
         against = [b.name for b in source.against or source.banks] if source.background else []
-        files = {"banks": [b.name for b in source.banks], "against_background": against}
+        files = {
+            "banks": [b.name for b in source.banks],
+            "against_background": against,
+            "background_odds": None if source.odds is None else asdict(source.odds),
+        }
         print_json({**asdict(p), "hash": p.hash, **files})
         return
     print(f"{p.name}: {p.title}".rstrip(": "))
@@ -118,3 +122,67 @@ def check(
         print(f"{path}: fine")
         for line in advice:
             print(f"  could be better: {line}")
+
+
+@app.command()
+def calibrate(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    inside: Annotated[
+        Path | None, typer.Option(help="JSONL of texts of the labels by another writer; needs --outside.")
+    ] = None,
+    outside: Annotated[
+        list[Path] | None,
+        typer.Option(help="JSONL of texts of other conditions by that writer; may be given again."),
+    ] = None,
+    embedder: Annotated[str | None, typer.Option(help="Embedder, joined by '+'; the panel's own.")] = None,
+    json: options.AsJson = False,
+) -> None:
+    """Fit how a panel's background becomes a probability, on simulated text; prints the line for its file.
+
+    No labelled case is needed. Texts of the panel's own banks and background are left out of the fit and
+    asked about; texts by another writer, where given, weigh as much.
+    """
+    from simdx.bank.files import background_conditions, background_texts, packaged_bank
+    from simdx.embedders import get_embedder
+    from simdx.methods.base import Material
+    from simdx.methods.outside_odds import fit_odds, rehearse_other, rehearse_own
+    from simdx.metrics import auroc
+    from simdx.panels import load_source
+
+    if (inside is None) != (not outside):
+        raise BadInput("another writer's texts are given on both sides: --inside and --outside, or neither")
+    source = load_source(name)
+    if source.background is None:
+        raise BadInput(f"panel '{source.panel.name}' lists no background: there is nothing to calibrate")
+    material = Material.prepare(
+        source.panel, packaged_bank(source), get_embedder(embedder or source.panel.embedder)
+    )
+    rehearsals = [rehearse_own(material, background_conditions(source.background))]
+    if inside is not None:
+        others = [text for path in outside or () for text in background_texts(path)]
+        seen = material.observe(background_texts(inside)), material.observe(others)
+        rehearsals.append(rehearse_other(material, *seen))
+    found = fit_odds(rehearsals)
+    told = [
+        {
+            "writer": r.writer,
+            "inside": len(r.inside),
+            "outside": len(r.outside),
+            "auroc": auroc([*r.inside, *r.outside], [False] * len(r.inside) + [True] * len(r.outside)).value,
+        }
+        for r in rehearsals
+    ]
+    odds = asdict(found.odds)
+    if json:
+        rises = {f"{prior:g}": bits for prior, bits in found.rise_bits.items()}
+        print_json(
+            {"panel": source.panel.name, "embedder": material.embedder.id, "background_odds": odds}
+            | {"rehearsals": told, "rise_bits": rises}
+        )
+        return
+    for t in told:
+        asked = f"{t['inside']} answers inside, {t['outside']} outside"
+        print(f"{t['writer']} writer: {asked}, AUROC {t['auroc']:.3f}")
+    for prior, bits in found.rise_bits.items():
+        print(f"  prior {prior:g}: answers inside gain {bits:.3f} bits")
+    print(f"background_odds: {{{', '.join(f'{key}: {value:g}' for key, value in odds.items())}}}")

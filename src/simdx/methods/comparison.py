@@ -10,8 +10,8 @@ Both are log-likelihoods up to a constant per case; the pool adds them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import log_softmax
@@ -58,18 +58,27 @@ class Comparison:
         self_consistent: bool,
         penalty: float = PENALTY,
         weight: Float | None = None,
+        split_last: Callable[[Float], Int] | None = None,
     ) -> Comparison:
-        """`weight` (n,) in the bank's order: how many simulations each row counts as, within its label."""
+        """Fit to a bank; both options are for callers who know more about its rows than their labels.
+
+        `weight` (n,), in the bank's order: how many simulations each row counts as, within its label.
+        `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
+        """
         space = Space.fit(bank, centre=True)
         lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows])
-        joint = join(lexical.bank, space.bank)
-        label = space.label_index
+        words = lexical.bank
+        joint = join(words, space.bank)
+        if split_last is not None:
+            space, order = with_last_split(space, split_last(joint[space.label_index == space.n_labels - 1]))
+            words, joint = words[order], joint[order]
+        label, n_labels = space.label_index, space.n_labels
         sorted_weight = None if weight is None else np.asarray(weight, dtype=float)[space.rows]
-        logistic = fit_logistic(lexical.bank, label, bank.n_labels, penalty, sorted_weight)
-        bias: Float = np.zeros(bank.n_labels)
+        logistic = fit_logistic(words, label, n_labels, penalty, sorted_weight)
+        bias: Float = np.zeros(n_labels)
         if self_consistent:
-            bias = self_consistent_bias(joint, label, bank.n_labels, bandwidth, sorted_weight)
-        return cls(space, lexical, joint, label, bank.n_labels, logistic, bandwidth, bias, sorted_weight)
+            bias = self_consistent_bias(joint, label, n_labels, bandwidth, sorted_weight)
+        return cls(space, lexical, joint, label, n_labels, logistic, bandwidth, bias, sorted_weight)
 
     def observe(self, observations: Observations) -> tuple[Float, Float]:
         """(lexical rows, joint rows) of cases."""
@@ -91,6 +100,21 @@ class Comparison:
             kernel="soft", bandwidth=self.bandwidth, bias=self.bias, row_weight=self.weight,
         )  # fmt: skip
         return np.log(np.maximum(posterior.probabilities, SMALLEST))
+
+
+def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:
+    """The space with its last label divided into parts 0, 1, …, and the order its rows were brought into."""
+    first = len(space.label_index) - len(part)
+    order = np.concatenate([np.arange(first), first + np.argsort(part, kind="stable")])
+    finer = np.concatenate([space.label_index[:first], space.n_labels - 1 + np.sort(part)])
+    split = replace(
+        space,
+        bank=space.bank[order],
+        label_index=finer,
+        rows=space.rows[order],
+        n_labels=space.n_labels + int(part.max()),
+    )
+    return split, order
 
 
 def join(lexical: Float, embedded: Float) -> Float:

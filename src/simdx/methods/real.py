@@ -26,9 +26,7 @@ from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, RealCases, Settings
 from simdx.methods.comparison import BANDWIDTH, Comparison
-from simdx.methods.outside import Outside, outside_by, standing_against
 from simdx.methods.recipe import Recipe, pool
-from simdx.methods.strangeness import Strangeness
 from simdx.types import Case, EmbeddedBank, Float, Posterior, Trace, content_hash
 
 WEIGHT = 1.0  # simulations that one real labelled case counts as
@@ -71,28 +69,21 @@ def real_identity(labelled: Sequence[Case], unlabelled: Sequence[str], weight: f
     return content_hash(str(weight), *rows, "", *sorted(content_hash(text) for text in unlabelled))[:16]
 
 
-def fit_comparison(
-    material: Material, bandwidth: float = BANDWIDTH, *, background: bool = False
-) -> Comparison:
-    """The recipe's comparison on simulations and real cases; with the background as one more label or not."""
+def fit_comparison(material: Material, bandwidth: float = BANDWIDTH) -> Comparison:
+    """The recipe's comparison on simulations and real cases."""
     real, bank = material.real, material.embedded
     if real is None:
         raise BadInput("there are no real cases to fit: give some")
-    other = bank.background if background else None
-    others = material.bank.background if other is not None else ()
-    n_other = 0 if other is None else len(other)
-    rows = np.arange(len(bank.vectors)) if other is None else standing_against(material.bank)
-    vectors = [bank.vectors[rows], real.vectors] + ([] if other is None else [other])
     widened = EmbeddedBank(
-        np.concatenate(vectors),
-        np.concatenate([bank.label_index[rows], real.label_index, np.full(n_other, bank.n_labels)]),
-        bank.n_labels + (other is not None),
+        np.concatenate([bank.vectors, real.vectors]),
+        np.concatenate([bank.label_index, real.label_index]),
+        bank.n_labels,
         bank.blocks,
     )
-    weight = np.repeat([1.0, real.weight, 1.0], [len(rows), len(real.texts), n_other])
+    weight = np.repeat([1.0, real.weight], [len(bank.vectors), len(real.texts)])
     fitted = Comparison.fit(
-        material.lexicon, [*(material.bank.texts[i] for i in rows), *real.texts, *others], widened,
-        bandwidth=bandwidth, self_consistent=not background, weight=weight,
+        material.lexicon, [*material.bank.texts, *real.texts], widened,
+        bandwidth=bandwidth, self_consistent=True, weight=weight,
     )  # fmt: skip
     if real.centre is None:
         return fitted
@@ -139,11 +130,3 @@ def fit_real(material: Material, settings: Settings) -> Infer:
     if settings.engine != "exact" or settings.kernel == "hard":
         raise BadInput("real cases need the exact engine and the soft kernel of --method auto")
     return RealRecipe(material, settings.bandwidth)
-
-
-def fit_outside_real(material: Material) -> Outside | None:
-    """As `fit_outside`, with the real cases among the labels' simulations."""
-    background = material.embedded.background
-    if background is None or len(background) == 0:
-        return None
-    return outside_by(fit_comparison(material, background=True), Strangeness.fit(material))

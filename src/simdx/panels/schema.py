@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from simdx.types import Example, Label, Panel, ReviewRule
+from simdx.types import BackgroundOdds, Example, Label, Panel, ReviewRule
 
 Register = Literal["clinician", "patient", "case-report", "plain", "general"]
 # Stripped as Python strips, which is how labels of data files are: pydantic leaves some separators on.
@@ -76,6 +76,19 @@ class ExampleFile(BaseModel):
     text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
 
 
+class BackgroundOddsFile(BaseModel):
+    """What `simdx panel calibrate` prints."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    slope: float = Field(gt=0, le=100)
+    offset: float = Field(ge=-100, le=100)
+    prior: float = Field(gt=0, lt=1)
+
+    def to_odds(self) -> BackgroundOdds:
+        return BackgroundOdds(self.slope, self.offset, self.prior)
+
+
 class PanelFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -93,6 +106,8 @@ class PanelFile(BaseModel):
     background: Phrase | None = None
     # which of the banks stand against the background when none of these is weighed; all, if none is named
     against_background: tuple[Phrase, ...] = ()
+    # how far the background is ahead, as odds; those shipped for every panel, if none are given
+    background_odds: BackgroundOddsFile | None = None
     notice: str = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()
@@ -116,7 +131,9 @@ class PanelFile(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _what_stands_against_is_shipped(self) -> PanelFile:
+    def _what_is_said_of_the_background_holds(self) -> PanelFile:
+        if self.background_odds is not None and self.background is None:
+            raise ValueError("background_odds are given, but there is no background")
         if self.against_background and self.background is None:
             raise ValueError("against_background names banks, but there is no background to stand against")
         for name in self.against_background:

@@ -136,7 +136,7 @@ def open_bank(cases: Cases, name: str, folder: Path) -> Bank:
     if name in PARTS:
         if len(source.banks) < len(PARTS):
             raise BadInput(f"panel '{source.panel.name}' has no second bank")
-        one = replace(source, banks=(source.banks[PARTS.index(name)],), against=())
+        one = replace(source, banks=(source.banks[PARTS.index(name)],), against=(), odds=None)
         return packaged_bank(one)
     path = folder / f"{source.panel.name}-{name}"
     if not path.exists():

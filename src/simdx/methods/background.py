@@ -1,0 +1,108 @@
+"""The background: what the labels are weighed against when a case may be none of them.
+
+Other conditions are of many kinds. Told that they are one class, a regression looks for what they have in
+common, which is little; so their simulations are grouped, and every kind stands as one more label in both
+comparisons. The background is the mixture of its kinds, each weighed by its share of the texts:
+
+    p(text | another condition) = sum over kinds of share(kind) · p(text | kind)
+
+A panel may name which of its banks speak for the labels here. Real cases, where there are any, always do.
+Bandwidth and number of kinds were chosen on a second simulator's texts (docs/recipe.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.special import logsumexp
+
+from simdx.methods.base import Material, Observations
+from simdx.methods.comparison import KERNEL_SHARE, Comparison
+from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
+
+BANDWIDTH = 0.05  # of the kernel here; the answer among labels has its own
+KINDS = 9
+LEAST_TEXTS = 8  # of a kind, on average: a smaller background is divided into fewer
+MOST_LINKED = 2000  # texts; a larger background is grouped by an evenly spaced part of it
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opposition:
+    """The labels and the kinds of the background, compared with a case in the recipe's two ways."""
+
+    comparison: Comparison  # the panel's labels, then the kinds
+    log_share: Float  # (kinds,) of the background's texts
+
+    @classmethod
+    def fit(cls, material: Material, bandwidth: float = BANDWIDTH, kinds: int = KINDS) -> Opposition | None:
+        """None for a bank without background."""
+        bank, real = material.embedded, material.real
+        if bank.background is None or len(bank.background) == 0:
+            return None
+        rows, n_others = standing_against(material.bank), len(bank.background)
+        parts = [(bank.vectors[rows], bank.label_index[rows], np.ones(len(rows)))]
+        texts = [material.bank.texts[i] for i in rows]
+        if real is not None:
+            parts.append((real.vectors, real.label_index, np.full(len(real.texts), real.weight)))
+            texts += real.texts
+        parts.append((bank.background, np.full(n_others, bank.n_labels), np.ones(n_others)))
+        vectors, label_index, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+        comparison = Comparison.fit(
+            material.lexicon,
+            [*texts, *material.bank.background],
+            EmbeddedBank(vectors, label_index, bank.n_labels + 1, bank.blocks),
+            bandwidth=bandwidth,
+            self_consistent=False,
+            weight=None if real is None else weight,
+            split_last=lambda joint: kinds_of(joint, kinds),
+        )
+        if real is not None and real.centre is not None:
+            # The simulations are placed already; from here on the mean is only taken out of cases.
+            comparison = replace(comparison, space=replace(comparison.space, mean=real.centre))
+        counts = np.bincount(comparison.label_index)[bank.n_labels :]
+        return cls(comparison, np.log(counts / n_others))
+
+    @property
+    def n_labels(self) -> int:
+        return self.comparison.n_labels - len(self.log_share)
+
+    def scores(self, observations: Observations) -> tuple[Float, Float]:
+        """(N, labels + kinds) log-likelihoods by the summary and by the kernel, each up to a constant."""
+        lexical, joint = self.comparison.observe(observations)
+        return self.comparison.summary(lexical), KERNEL_SHARE * self.comparison.kernel(joint)
+
+    def folded(self, score: Float) -> Float:
+        """(N, labels + 1) the kinds' mixture in the place of the kinds."""
+        k = self.n_labels
+        mixture = logsumexp(score[:, k:] + self.log_share, axis=1, keepdims=True)
+        return np.concatenate([score[:, :k], mixture], axis=1)
+
+    def ahead(self, observations: Observations, possible: Mask) -> Float:
+        """(N,) how far the background is ahead of the best of the possible labels: log odds, uncalibrated."""
+        summary, kernel = self.scores(observations)
+        score = self.folded(summary + kernel)
+        return score[:, -1] - score[:, :-1][:, possible].max(axis=1)
+
+
+def standing_against(bank: Bank) -> Int:
+    """Rows that are weighed against the background: those named, and all of a label that has none of them."""
+    if bank.against is None:
+        return np.arange(len(bank.texts))
+    spoken_for = np.isin(bank.label_index, bank.label_index[bank.against])
+    return np.flatnonzero(bank.against | ~spoken_for)
+
+
+def kinds_of(rows: Float, most: int = KINDS) -> Int:
+    """(n,) the kind of each row, from 0: Ward's clusters; of a large background, the nearest cluster's."""
+    kinds = min(most, len(rows) // LEAST_TEXTS)
+    if kinds < 2:
+        return np.zeros(len(rows), dtype=np.int64)
+    step = -(-len(rows) // MOST_LINKED)
+    linked = np.asarray(rows[::step], dtype=float)
+    kind = fcluster(linkage(linked, "ward"), kinds, "maxclust") - 1
+    if step > 1:
+        means = np.stack([linked[kind == g].mean(axis=0) for g in range(kind.max() + 1)])
+        kind = (rows @ means.T - 0.5 * (means**2).sum(axis=1)).argmax(axis=1)
+    return np.unique(kind, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,137 @@
+"""The background as a mixture of kinds: how it is grouped, and that only the grouping is new."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from simdx.bank import packaged_bank
+from simdx.embedders import get_embedder
+from simdx.methods import Material, background
+from simdx.methods.background import KINDS, LEAST_TEXTS, Opposition, kinds_of
+from simdx.methods.real import with_real
+from simdx.panels import PACKAGED, load_source
+from simdx.types import Bank, Case, Float, Panel
+
+WEATHER = tuple(f"rain and wind over the grey hills on day {i}" for i in range(LEAST_TEXTS))
+MUSIC = tuple(f"a violin plays the slow song number {i} again" for i in range(LEAST_TEXTS))
+CASES = ("a red fruit", "a boat on the sea", "a violin in the rain", "wind and a slow song")
+
+
+@pytest.fixture
+def material(toy_panel: Panel, toy_bank: Bank) -> Material:
+    return Material.prepare(
+        toy_panel, replace(toy_bank, background=(*WEATHER, *MUSIC)), get_embedder("hashing")
+    )
+
+
+def heaps(sizes: tuple[int, ...], seed: int = 0) -> tuple[Float, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((len(sizes), 20))
+    heap = np.repeat(np.arange(len(sizes)), sizes)
+    rows = centres[heap] + 0.1 * rng.standard_normal((len(heap), 20))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32), heap
+
+
+def same_partition(one: np.ndarray, other: np.ndarray) -> bool:
+    return len(set(zip(one.tolist(), other.tolist(), strict=True))) == len(set(one)) == len(set(other))
+
+
+def test_kinds_are_what_lies_together() -> None:
+    rows, heap = heaps((30, 10, 20))
+    assert same_partition(kinds_of(rows, 3), heap)
+    assert np.array_equal(kinds_of(rows, 3), kinds_of(rows, 3))
+
+
+def test_a_large_background_is_grouped_by_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, heap = heaps((300, 100, 200))
+    mixed = np.random.default_rng(1).permutation(len(rows))
+    monkeypatch.setattr(background, "MOST_LINKED", 70)
+    assert same_partition(kinds_of(rows[mixed], 3), heap[mixed])
+
+
+@pytest.mark.parametrize(
+    ("texts", "kinds"), [(1, 1), (2 * LEAST_TEXTS - 1, 1), (2 * LEAST_TEXTS, 2), (100 * LEAST_TEXTS, KINDS)]
+)
+def test_a_small_background_has_few_kinds(texts: int, kinds: int) -> None:
+    rows = heaps((1,) * texts)[0]
+    assert kinds_of(rows).max() + 1 == kinds
+
+
+def test_equal_rows_do_not_make_empty_kinds() -> None:
+    kind = kinds_of(np.ones((5 * LEAST_TEXTS, 4), dtype=np.float32) / 2, 5)
+    assert np.array_equal(np.unique(kind), np.arange(kind.max() + 1))
+
+
+def test_the_kernel_does_not_notice_the_grouping(material: Material) -> None:
+    """A mixture of kernel densities by share is the density of all: only the learned summary may change."""
+    seen = material.observe(CASES)
+    kernels = []
+    for kinds in (1, 2):
+        opposition = Opposition.fit(material, kinds=kinds)
+        assert opposition is not None
+        assert len(opposition.log_share) == kinds
+        kernels.append(log_softmax(opposition.folded(opposition.scores(seen)[1]), axis=1))
+    assert np.allclose(*kernels, atol=1e-5)
+
+
+def test_shares_are_a_distribution_and_rows_keep_their_texts(material: Material) -> None:
+    opposition = Opposition.fit(material, kinds=2)
+    assert opposition is not None
+    assert np.isclose(np.exp(opposition.log_share).sum(), 1)
+    space, labels = opposition.comparison.space, opposition.n_labels
+    assert np.all(np.diff(space.label_index) >= 0)
+    texts = [*material.bank.texts, *material.bank.background]
+    of_kind = [{texts[i] for i in space.rows[space.label_index == labels + g]} for g in range(2)]
+    assert set(WEATHER) in of_kind
+    assert set(MUSIC) in of_kind
+    # Each row of the comparison is the text it says it is: a text lies nearest to itself.
+    joint = opposition.comparison.observe(material.observe([texts[i] for i in space.rows]))[1]
+    assert np.allclose(np.einsum("nd,nd->n", joint, opposition.comparison.bank), 1, atol=1e-4)
+
+
+def test_kinds_apart_are_told_from_labels_between_them(material: Material) -> None:
+    """Either kind alone is the background; a label's own text is not, with one kind or two."""
+    every = np.ones(3, dtype=bool)
+    opposition = Opposition.fit(material, kinds=2)
+    assert opposition is not None
+    ahead = opposition.ahead(material.observe(("a violin plays", "rain on the hills", "a red fruit")), every)
+    assert ahead[0] > 0
+    assert ahead[1] > 0
+    assert ahead[2] < 0
+
+
+def test_only_possible_labels_oppose(material: Material) -> None:
+    opposition = Opposition.fit(material)
+    assert opposition is not None
+    seen = material.observe(("a red fruit",))
+    without_apple = np.array([False, True, True])
+    assert opposition.ahead(seen, without_apple)[0] > opposition.ahead(seen, np.ones(3, dtype=bool))[0]
+
+
+def test_real_cases_weigh_as_they_were_told(material: Material) -> None:
+    case = Case("a violin shaped like an apple", "1", "apple")
+    seen, every = material.observe((case.text,)), np.ones(3, dtype=bool)
+    plain, light, heavy = (
+        Opposition.fit(m)
+        for m in (material, with_real(material, [case], weight=1), with_real(material, [case], weight=5))
+    )
+    assert plain is not None
+    assert light is not None
+    assert heavy is not None
+    assert heavy.ahead(seen, every)[0] < light.ahead(seen, every)[0] < plain.ahead(seen, every)[0]
+    assert np.allclose(np.exp(heavy.log_share).sum(), 1)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packaged_backgrounds_have_all_their_kinds(name: str) -> None:
+    source = load_source(name)
+    opposition = Opposition.fit(
+        Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
+    )
+    assert opposition is not None
+    assert len(opposition.log_share) == KINDS
+    assert opposition.n_labels == len(source.panel.names)

@@ -1,0 +1,192 @@
+"""How far the background is ahead, as odds: recovered where they are known, rehearsed on texts not fitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from simdx.abc.prior import Prior
+from simdx.bank import packaged_bank
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput
+from simdx.methods import Material, Observations, outside_odds
+from simdx.methods.background import Opposition
+from simdx.methods.outside import SHIPPED_ODDS, fit_outside
+from simdx.methods.outside_odds import (
+    MOST_BITS,
+    PRIORS,
+    Rehearsed,
+    fit_odds,
+    rehearse_other,
+    rehearse_own,
+    rise_of,
+)
+from simdx.methods.strangeness import Strangeness
+from simdx.panels import PACKAGED, load_source
+from simdx.types import BackgroundOdds, Bank, Float, Panel
+
+BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader {i % 5}" for i in range(24))
+CONDITIONS = tuple(f"book {i % 6}" for i in range(24))
+
+
+@pytest.fixture
+def material(toy_panel: Panel, toy_bank: Bank) -> Material:
+    return Material.prepare(toy_panel, replace(toy_bank, background=BACKGROUND), get_embedder("hashing"))
+
+
+def sure(n: int, k: int = 3) -> Float:
+    return np.eye(k)[np.arange(n) % k]
+
+
+def drawn(slope: float, offset: float, n: int = 40_000) -> tuple[Rehearsed, float]:
+    """Scores whose true odds are known: uniform over a range, inside or outside by the logistic rule."""
+    rng = np.random.default_rng(3)
+    score = rng.uniform(-8, 4, n)
+    outside = rng.random(n) < expit(slope * score + offset)
+    # A balanced fit sees even odds; those of the draw come off the offset.
+    given = logit(outside.mean())
+    return Rehearsed("own", score[~outside], score[outside], sure(int((~outside).sum()))), float(given)
+
+
+@pytest.mark.parametrize(("slope", "offset"), [(0.7, 1.0), (1.6, 3.0)])
+def test_known_odds_are_recovered(slope: float, offset: float) -> None:
+    rehearsed, given = drawn(slope, offset)
+    odds = fit_odds([rehearsed]).odds
+    assert abs(odds.slope - slope) < 0.05 * slope
+    assert abs(odds.offset - (offset - given)) < 0.15
+
+
+def test_perfectly_told_apart_stays_moderate() -> None:
+    odds = fit_odds([Rehearsed("own", np.full(30, -5.0), np.full(30, 5.0), sure(30))]).odds
+    assert 0.5 < odds.slope < 5
+    assert abs(odds.offset) < 5
+
+
+def test_writers_weigh_the_same_whatever_they_wrote() -> None:
+    rng = np.random.default_rng(0)
+    few = Rehearsed("own", rng.normal(-2, 1, 50), rng.normal(1, 1, 50), sure(50))
+    other = Rehearsed("another", rng.normal(-1, 2, 50), rng.normal(0, 2, 50), sure(50))
+    many = replace(other, inside=np.tile(other.inside, 20), posterior=sure(1000))
+    assert fit_odds([few, many]).odds == fit_odds([few, other]).odds
+
+
+def test_the_prior_is_the_largest_that_costs_little() -> None:
+    for shift in (-9.0, -6.0, -4.0):
+        inside = np.random.default_rng(1).normal(shift, 1, 200)
+        found = fit_odds([Rehearsed("own", inside, np.random.default_rng(2).normal(1, 1, 200), sure(200))])
+        allowed = [p for p in PRIORS if found.rise_bits[p] <= MOST_BITS]
+        assert found.odds.prior == (max(allowed) if allowed else min(PRIORS))
+        rises = [found.rise_bits[p] for p in sorted(PRIORS)]
+        assert rises == sorted(rises)
+
+
+def test_the_worst_writer_decides_the_prior() -> None:
+    far = Rehearsed("own", np.full(50, -20.0), np.full(50, 3.0), sure(50))
+    near = Rehearsed("another", np.full(50, -1.0), np.full(50, 3.0), sure(50))
+    found = fit_odds([far, near])
+    assert found.rise_bits[0.1] == rise_of(near, replace(found.odds, prior=0.1))
+    assert found.rise_bits[0.1] > rise_of(far, replace(found.odds, prior=0.1))
+
+
+def test_a_rise_by_hand() -> None:
+    """A sure answer of two labels, drawn half way to an even prior: (.75, .25), and .811 bits more."""
+    rehearsed = Rehearsed("own", np.zeros(4), np.zeros(4), np.eye(2)[[0, 1, 0, 1]])
+    bits = -(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25))
+    assert np.isclose(rise_of(rehearsed, BackgroundOdds(1.0, 0.0, 0.5)), bits)
+
+
+@pytest.mark.parametrize("two_banks", [False, True])
+def test_nothing_is_asked_of_a_fit_that_holds_it(
+    material: Material, monkeypatch: pytest.MonkeyPatch, two_banks: bool
+) -> None:
+    if two_banks:
+        against = np.arange(len(material.bank.texts)) % 2 == 0
+        material = replace(material, bank=replace(material.bank, against=against))
+    asked: list[tuple[Bank, Observations, Observations]] = []
+    ask = outside_odds._ask
+
+    def noted(writer: str, part: Material, inside: Observations, outside: Observations) -> Rehearsed:
+        asked.append((part.bank, inside, outside))
+        assert part.embedded.background is not None
+        assert len(part.embedded.background) == len(part.bank.background)
+        return ask(writer, part, inside, outside)
+
+    monkeypatch.setattr(outside_odds, "_ask", noted)
+    rehearsed = rehearse_own(material, CONDITIONS)
+    condition_of = dict(zip(BACKGROUND, CONDITIONS, strict=True))
+    place = {text: i for i, text in enumerate(material.bank.texts)}
+    assert len(asked) == 2
+    for bank, inside, outside in asked:
+        # Toy texts may repeat by chance, so rows are counted: what is fitted and what is asked add up.
+        assert len(bank.texts) + len(inside.texts) == len(material.bank.texts)
+        assert {condition_of[t] for t in bank.background}.isdisjoint(condition_of[t] for t in outside.texts)
+        rows = [place[t] for t in inside.texts]
+        assert np.allclose(inside.vectors, material.embedded.vectors[rows])
+        if two_banks:
+            assert set(bank.texts) <= {t for t, a in zip(material.bank.texts, against, strict=True) if a}
+    assert sorted(t for _, _, outside in asked for t in outside.texts) == sorted(BACKGROUND)
+    assert len(rehearsed.inside) == len(rehearsed.posterior)
+    assert rehearsed.outside.mean() > rehearsed.inside.mean()
+
+
+def test_too_little_to_rehearse(material: Material) -> None:
+    few = replace(
+        material,
+        bank=replace(material.bank, background=BACKGROUND[:5]),
+        embedded=replace(material.embedded, background=material.embedded.background[:5]),  # type: ignore[index]
+    )
+    with pytest.raises(BadInput, match="too little to rehearse"):
+        rehearse_own(few, CONDITIONS[:5])
+    with pytest.raises(BadInput, match="another writer needs"):
+        rehearse_other(material, material.observe(("one",)), material.observe(BACKGROUND))
+    with pytest.raises(BadInput, match="no background"):
+        rehearse_own(
+            replace(
+                material,
+                bank=replace(material.bank, background=()),
+                embedded=replace(material.embedded, background=None),
+            ),
+            (),
+        )
+
+
+def test_a_bank_brings_its_odds(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Strangeness, "fit", classmethod(lambda _cls, _material: None))
+    own = BackgroundOdds(slope=0.3, offset=-1.0, prior=0.2)
+    seen, uniform = material.observe(("a red fruit", "a paper book")), Prior.uniform(3)
+    opposition = Opposition.fit(material)
+    assert opposition is not None
+    ahead = opposition.ahead(seen, np.ones(3, dtype=bool))
+    for bank, odds in ((material.bank, SHIPPED_ODDS), (replace(material.bank, odds=own), own)):
+        outside = fit_outside(replace(material, bank=bank))
+        assert outside is not None
+        expected = odds.slope * ahead + odds.offset + logit(odds.prior)
+        assert np.allclose(logit(outside(seen, uniform)), expected)
+
+
+def test_odds_are_part_of_a_banks_identity(toy_bank: Bank) -> None:
+    own = BackgroundOdds(1.0, 2.0, 0.05)
+    named = replace(toy_bank, odds=own)
+    assert named.hash == toy_bank.hash
+    assert (
+        len({toy_bank.identity, named.identity, replace(named, odds=replace(own, prior=0.1)).identity}) == 3
+    )
+    assert named.subset([0, 12, 24]).odds == own
+
+
+@pytest.mark.parametrize(
+    ("slope", "offset", "prior"), [(0, 1, 0.1), (np.inf, 1, 0.1), (1, np.nan, 0.1), (1, 1, 0)]
+)
+def test_odds_that_are_none(slope: float, offset: float, prior: float) -> None:
+    with pytest.raises(ValueError, match="no odds"):
+        BackgroundOdds(slope, offset, prior)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_packaged_panels_bring_odds(name: str) -> None:
+    source = load_source(name)
+    assert source.odds is not None
+    assert packaged_bank(source).odds == source.odds
