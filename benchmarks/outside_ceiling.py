@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from simdx.methods import fit_method
 from simdx.methods.background import Opposition
 from simdx.methods.base import Material, Observations, Settings
 from simdx.methods.outside import SHIPPED_ODDS
+from simdx.methods.outside_odds import Rehearsed, fit_odds
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import BackgroundOdds, entropy_bits
@@ -70,7 +71,7 @@ def ceiling(panel: str, data: Path, embedder: Embedder) -> dict[str, Any]:
     score = against.folded(summary + kernel)
     odds = score[:, -1] - score[:, :-1].max(axis=1)
     posterior = among(cases, Prior.uniform(k))[0].probabilities
-    everything = np.concatenate([summary, kernel], axis=1)
+    everything = np.concatenate([against.folded(summary), against.folded(kernel)], axis=1)
     told = cross_val_predict(
         LogisticRegression(C=10, max_iter=5000), everything, out, cv=10, method="decision_function"
     )
@@ -83,6 +84,7 @@ def ceiling(panel: str, data: Path, embedder: Embedder) -> dict[str, Any]:
             "supervised on all scores": auroc(told, out).value,
             "best offset per predicted label": best_offsets(odds, score[:, :-1].argmax(axis=1), out),
         },
+        "odds": asdict(fit_odds([Rehearsed("labelled", odds[~out], odds[out], posterior[~out])]).odds),
         "banks_against": by_banks(material, cases, out),
         "entropy_pair": {
             "shipped": shipped_pair(posterior, odds, out, material.bank.odds or SHIPPED_ODDS),

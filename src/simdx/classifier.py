@@ -34,6 +34,7 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
+from simdx.methods.outside_odds import at_prior
 from simdx.methods.real import real_identity, with_real
 from simdx.methods.recipe import Recipe
 from simdx.methods.simplex_view import SimplexView
@@ -81,6 +82,7 @@ class Classifier:
         real_cases: Sequence[Case] = (),
         real_weight: float | None = None,
         unlabelled: Sequence[str] = (),
+        none_prior: float | None = None,
         **settings: Any,
     ) -> None:
         """Load, embed and fit.
@@ -95,6 +97,8 @@ class Classifier:
             real_cases: Labelled cases that count as `real_weight` simulations each (`simdx.methods.real`).
             real_weight: See `real_cases`; the weight that simulated text preferred when left out.
             unlabelled: Texts whose mean becomes the centre of the cases' embeddings.
+            none_prior: Prior probability that a case is another condition than the labels; the panel's own
+                when left out.
             settings: The other fields of `simdx.methods.base.Settings`, such as `engine` or `kernel`.
         """
         if real_cases or unlabelled:
@@ -102,6 +106,11 @@ class Classifier:
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
         self.panel, self.bank, self._source = _resolve(panel, bank)
         self._own_bank = bank is not None
+        self._none_prior = none_prior
+        if none_prior is not None:
+            if method != "auto":
+                raise BadInput(f"the prior of none of these is for --method auto: {method} has no background")
+            self.bank = at_prior(self.bank, none_prior)
         self._given_policy = policy
         named = embedder if embedder is not None else self.panel.embedder
         self.embedder = get_embedder(named) if isinstance(named, str) else named
@@ -160,10 +169,11 @@ class Classifier:
         return f"{self.bank.name}@{self.bank.identity[:16]}"
 
     @property
-    def real_notes(self) -> tuple[str, ...]:
-        """What real cases this classifier was given, in the provenance's words."""
-        real = self.material.real
-        return () if real is None else real.notes(len(self.panel.names))
+    def notes(self) -> tuple[str, ...]:
+        """What this classifier was given beside panel and bank, in the provenance's words."""
+        real, mass = self.material.real, self._none_prior
+        stated = () if mass is None else (f"another condition than the labels has a prior of {mass:g}",)
+        return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
 
     @cached_property
     def _desk(self) -> Desk:
@@ -397,7 +407,7 @@ class Classifier:
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
-                notes=(*considered.notes, *self.real_notes),
+                notes=(*considered.notes, *self.notes),
                 live=getattr(self._infer, "usage", None),
             ),
         )

@@ -253,7 +253,7 @@ def _record(
             "settings": asdict(settings),
             "version": __version__,
             "resamples": resamples,
-            "notes": list(classifier.real_notes),
+            "notes": list(classifier.notes),
         },
     }
 

@@ -48,6 +48,14 @@ def test_the_line_it_prints_goes_into_the_file(cli: Cli, panel: Path) -> None:
     assert cli("panel", "show", panel, "--json").json["background_odds"]["prior"] == odds.prior
 
 
+def test_conditions_in_the_file_are_left_out_together(cli: Cli, panel: Path) -> None:
+    lines = panel.with_name("background.jsonl").read_text().splitlines()
+    named = [json.dumps({**json.loads(line), "condition": f"book {i % 7}"}) for i, line in enumerate(lines)]
+    assert cli("panel", "calibrate", panel, "--json").json["conditions"] == 30
+    panel.with_name("background.jsonl").write_text("\n".join(named) + "\n")
+    assert cli("panel", "calibrate", panel, "--json").json["conditions"] == 7
+
+
 def test_another_writer_weighs_in(cli: Cli, panel: Path) -> None:
     inside, outside = panel.with_name("in.jsonl"), panel.with_name("out.jsonl")
     inside.write_text(rows(["ripe", *FRUIT[:4], *BOATS[:3]], 12, label="apple"))
@@ -67,13 +75,26 @@ def test_another_writer_weighs_in(cli: Cli, panel: Path) -> None:
 def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:
     inside = panel.with_name("in.jsonl")
     inside.write_text(rows(FRUIT, 3))
+    books, fruit, labelled = (panel.with_name(f"{n}.jsonl") for n in ("books", "fruit", "labelled"))
+    books.write_text(rows(["dusty", *BOOKS], 12))
+    fruit.write_text(rows(["ripe", *FRUIT], 12))
+    labelled.write_text(rows(["ripe", *FRUIT], 12, label="pear"))
     for arguments, said in (
         (["--inside", str(inside)], "on both sides"),
         (["--outside", str(inside)], "on both sides"),
         (["--inside", str(inside), "--outside", str(inside)], "at least, not 3 and 3"),
         (["--inside", "nowhere.jsonl", "--outside", str(inside)], "nowhere.jsonl"),
+        (
+            ["--inside", str(panel.with_name("bank.jsonl")), "--outside", str(inside)],
+            "at least, not 32 and 3",
+        ),
+        (["--inside", str(books), "--outside", str(fruit)], "on the right side?"),
+        (["--inside", str(labelled), "--outside", str(books)], "its label is not one"),
+        (["--embedder", "openai:some-model@http://192.0.2.1:1/v1"], "would send text to another machine"),
     ):
         assert said in cli("panel", "calibrate", panel, *arguments).complaint
+    panel.write_text("labels: [apple, boat]\nembedder: hashing\nbackground: background.jsonl\n")
+    assert "lists no bank" in cli("panel", "calibrate", panel).complaint
     panel.write_text("labels: [apple, boat]\nembedder: hashing\nbanks: [bank.jsonl]\n")
     assert "lists no background" in cli("panel", "calibrate", panel).complaint
 
@@ -86,7 +107,8 @@ def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:
         ("background_odds: {slope: 1, offset: .nan, prior: 0.1}", "background_odds.offset"),
         ("background_odds: {slope: 1, offset: 1}", "background_odds.prior: is missing"),
         ("background_odds: {slop: 1, offset: 1, prior: 0.1}", "did you mean 'slope'?"),
-        ("background_odds: 3", "background_odds"),
+        ("background_odds: [1, 2, 3]", "background_odds: must be a mapping"),
+        ("background_odds: {slope: true, offset: 1, prior: 0.1}", "background_odds.slope"),
     ],
 )
 def test_odds_a_file_may_not_hold(panel: Path, line: str, said: str) -> None:
@@ -99,3 +121,16 @@ def test_odds_need_a_background(panel: Path) -> None:
     odds = "background_odds: {slope: 1, offset: 1, prior: 0.1}\n"
     panel.write_text("labels: [apple, boat]\nbanks: [bank.jsonl]\n" + odds)
     assert "no background" in problems_of(panel)[0]
+
+
+def test_the_prior_of_none_of_these_is_asked_for(cli: Cli, panel: Path) -> None:
+    ask = ("classify", "a quiet sweet fruit on a shelf", "--panel", panel, "--json")
+    shares = [cli(*ask, *more).json["out_of_class"] for more in ((), ("--none-prior", "0.5"))]
+    assert shares[0] < shares[1]
+    assert "between 0 and 1" in cli(*ask, "--none-prior", "2").complaint
+    assert "for --method auto" in cli(*ask, "--none-prior", "0.2", "--method", "m-smc").complaint
+    cases = panel.with_name("cases.jsonl")
+    cases.write_text(rows(FRUIT, 4, label="apple") + rows(BOATS, 4, label="boat"))
+    evaluate = ("evaluate", "--panel", panel, "--data", cases, "--resamples", "100", "--json")
+    entropies = [cli(*evaluate, *more).json["entropy_bits"] for more in ((), ("--none-prior", "0.5"))]
+    assert entropies[0] < entropies[1]

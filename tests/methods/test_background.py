@@ -11,10 +11,11 @@ from scipy.special import log_softmax
 from simdx.bank import packaged_bank
 from simdx.embedders import get_embedder
 from simdx.methods import Material, background
-from simdx.methods.background import KINDS, LEAST_TEXTS, Opposition, kinds_of
+from simdx.methods.background import BANDWIDTH, KINDS, LEAST_TEXTS, Opposition, kinds_of
+from simdx.methods.comparison import Comparison
 from simdx.methods.real import with_real
 from simdx.panels import PACKAGED, load_source
-from simdx.types import Bank, Case, Float, Panel
+from simdx.types import Bank, Case, EmbeddedBank, Float, Panel
 
 WEATHER = tuple(f"rain and wind over the grey hills on day {i}" for i in range(LEAST_TEXTS))
 MUSIC = tuple(f"a violin plays the slow song number {i} again" for i in range(LEAST_TEXTS))
@@ -47,10 +48,14 @@ def test_kinds_are_what_lies_together() -> None:
 
 
 def test_a_large_background_is_grouped_by_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, heap = heaps((300, 100, 200))
-    mixed = np.random.default_rng(1).permutation(len(rows))
-    monkeypatch.setattr(background, "MOST_LINKED", 70)
-    assert same_partition(kinds_of(rows[mixed], 3), heap[mixed])
+    rows, heap = heaps((200, 200, 200, 200))
+    monkeypatch.setattr(background, "MOST_LINKED", 400)
+    for order in (
+        np.arange(800),
+        np.arange(800).reshape(4, 200).T.ravel(),
+        np.random.default_rng(1).permutation(800),
+    ):
+        assert same_partition(kinds_of(rows[order], 4), heap[order])
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,9 @@ def test_a_small_background_has_few_kinds(texts: int, kinds: int) -> None:
     assert kinds_of(rows).max() + 1 == kinds
 
 
-def test_equal_rows_do_not_make_empty_kinds() -> None:
+@pytest.mark.parametrize("most", [2000, 8])
+def test_equal_rows_do_not_make_empty_kinds(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(background, "MOST_LINKED", most)
     kind = kinds_of(np.ones((5 * LEAST_TEXTS, 4), dtype=np.float32) / 2, 5)
     assert np.array_equal(np.unique(kind), np.arange(kind.max() + 1))
 
@@ -76,6 +83,44 @@ def test_the_kernel_does_not_notice_the_grouping(material: Material) -> None:
         assert len(opposition.log_share) == kinds
         kernels.append(log_softmax(opposition.folded(opposition.scores(seen)[1]), axis=1))
     assert np.allclose(*kernels, atol=1e-5)
+
+
+def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
+    """The same as a fit to which the kinds are given as labels: every row keeps its words and its weight."""
+    # Weather and music take turns, so that grouping has to move rows.
+    turns = tuple(text for pair in zip(WEATHER, MUSIC, strict=True) for text in pair)
+    bank = replace(material.bank, background=turns)
+    case = Case("a violin shaped like an apple", "1", "apple")
+    mixed = with_real(Material.prepare(material.panel, bank, material.embedder), [case], weight=3)
+    opposition = Opposition.fit(mixed, kinds=2)
+    assert opposition is not None
+    texts = [*bank.texts, case.text, *WEATHER, *MUSIC]
+    label = [*bank.label_index, 0, *[3] * len(WEATHER), *[4] * len(MUSIC)]
+    vectors = mixed.observe(texts).vectors
+    weight = np.ones(len(texts))
+    weight[len(bank.texts)] = 3
+    told = Comparison.fit(
+        mixed.lexicon, texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks),
+        bandwidth=BANDWIDTH, self_consistent=False, weight=weight,
+    )  # fmt: skip
+    seen = mixed.observe((*CASES, case.text, WEATHER[0], MUSIC[0]))
+    lexical, joint = told.observe(seen)
+    order = [0, 1, 2, 3, 4]
+    if opposition.scores(seen)[0][-1].argmax() == 3:  # the last text is music: its kind may come first
+        order = [0, 1, 2, 4, 3]
+    for found, expected in zip(
+        opposition.scores(seen), (told.summary(lexical), told.kernel(joint)), strict=True
+    ):
+        assert np.allclose(found, expected[:, order], atol=1e-3)
+
+
+def test_unlabelled_cases_move_the_centre_here_too(material: Material) -> None:
+    texts = ("a boat under the bridge", "engine oil and heat", "fruit juice")
+    moved, plain = Opposition.fit(with_real(material, unlabelled=texts)), Opposition.fit(material)
+    assert moved is not None
+    assert plain is not None
+    seen, every = material.observe(CASES), np.ones(3, dtype=bool)
+    assert not np.allclose(moved.ahead(seen, every), plain.ahead(seen, every), atol=1e-3)
 
 
 def test_shares_are_a_distribution_and_rows_keep_their_texts(material: Material) -> None:

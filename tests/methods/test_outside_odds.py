@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from simdx import Classifier
 from simdx.abc.prior import Prior
 from simdx.bank import packaged_bank
 from simdx.embedders import get_embedder
@@ -16,9 +17,11 @@ from simdx.methods import Material, Observations, outside_odds
 from simdx.methods.background import Opposition
 from simdx.methods.outside import SHIPPED_ODDS, fit_outside
 from simdx.methods.outside_odds import (
+    FOLDS,
     MOST_BITS,
     PRIORS,
     Rehearsed,
+    at_prior,
     fit_odds,
     rehearse_other,
     rehearse_own,
@@ -29,7 +32,7 @@ from simdx.panels import PACKAGED, load_source
 from simdx.types import BackgroundOdds, Bank, Float, Panel
 
 BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader {i % 5}" for i in range(24))
-CONDITIONS = tuple(f"book {i % 6}" for i in range(24))
+CONDITIONS = tuple(f"book {i // 3}" for i in range(24))
 
 
 @pytest.fixture
@@ -59,17 +62,31 @@ def test_known_odds_are_recovered(slope: float, offset: float) -> None:
     assert abs(odds.offset - (offset - given)) < 0.15
 
 
-def test_perfectly_told_apart_stays_moderate() -> None:
-    odds = fit_odds([Rehearsed("own", np.full(30, -5.0), np.full(30, 5.0), sure(30))]).odds
-    assert 0.5 < odds.slope < 5
-    assert abs(odds.offset) < 5
+@pytest.mark.parametrize(("inside", "outside"), [(-5.0, 5.0), (-60.0, -40.0), (-0.001, 0.001)])
+def test_perfectly_told_apart_stays_near_the_shipped(inside: float, outside: float) -> None:
+    odds = fit_odds([Rehearsed("own", np.full(30, inside), np.full(30, outside), sure(30))]).odds
+    assert abs(np.log(odds.slope / SHIPPED_ODDS.slope)) < 2
+    assert abs(odds.offset - SHIPPED_ODDS.offset) < 5
+
+
+def test_few_texts_move_the_odds_less() -> None:
+    rehearsed, _ = drawn(3.0, 4.0)
+    few = Rehearsed("own", rehearsed.inside[:12], rehearsed.outside[:12], rehearsed.posterior[:12])
+    away = [abs(np.log(fit_odds([r]).odds.slope / SHIPPED_ODDS.slope)) for r in (few, rehearsed)]
+    assert away[0] < away[1]
+
+
+def test_what_is_not_told_apart_has_no_odds() -> None:
+    for inside, outside in ((5.0, -5.0), (0.0, 0.0)):
+        with pytest.raises(BadInput, match="on the right side"):
+            fit_odds([Rehearsed("another", np.full(30, inside), np.full(30, outside), sure(30))])
 
 
 def test_writers_weigh_the_same_whatever_they_wrote() -> None:
     rng = np.random.default_rng(0)
     few = Rehearsed("own", rng.normal(-2, 1, 50), rng.normal(1, 1, 50), sure(50))
-    other = Rehearsed("another", rng.normal(-1, 2, 50), rng.normal(0, 2, 50), sure(50))
-    many = replace(other, inside=np.tile(other.inside, 20), posterior=sure(1000))
+    other = Rehearsed("another", rng.normal(-1, 2, 50), rng.normal(1, 2, 50), sure(50))
+    many = replace(other, inside=np.tile(other.inside, 20), posterior=np.tile(other.posterior, (20, 1)))
     assert fit_odds([few, many]).odds == fit_odds([few, other]).odds
 
 
@@ -102,8 +119,12 @@ def test_a_rise_by_hand() -> None:
 def test_nothing_is_asked_of_a_fit_that_holds_it(
     material: Material, monkeypatch: pytest.MonkeyPatch, two_banks: bool
 ) -> None:
+    # Toy texts repeat by chance; each is made its own.
+    texts = tuple(f"{text} {chr(97 + i % 26)}{i}" for i, text in enumerate(material.bank.texts))
+    bank = replace(material.bank, texts=texts)
+    material = Material.prepare(material.panel, bank, material.embedder)
     if two_banks:
-        against = np.arange(len(material.bank.texts)) % 2 == 0
+        against = np.arange(len(texts)) % 2 == 0
         material = replace(material, bank=replace(material.bank, against=against))
     asked: list[tuple[Bank, Observations, Observations]] = []
     ask = outside_odds._ask
@@ -117,19 +138,52 @@ def test_nothing_is_asked_of_a_fit_that_holds_it(
     monkeypatch.setattr(outside_odds, "_ask", noted)
     rehearsed = rehearse_own(material, CONDITIONS)
     condition_of = dict(zip(BACKGROUND, CONDITIONS, strict=True))
-    place = {text: i for i, text in enumerate(material.bank.texts)}
-    assert len(asked) == 2
+    label_of = dict(zip(material.bank.texts, material.bank.label_index.tolist(), strict=True))
+    assert len(asked) == FOLDS
     for bank, inside, outside in asked:
-        # Toy texts may repeat by chance, so rows are counted: what is fitted and what is asked add up.
-        assert len(bank.texts) + len(inside.texts) == len(material.bank.texts)
+        assert set(bank.texts).isdisjoint(inside.texts)
+        assert set(bank.label_index.tolist()) == {0, 1, 2}
         assert {condition_of[t] for t in bank.background}.isdisjoint(condition_of[t] for t in outside.texts)
-        rows = [place[t] for t in inside.texts]
-        assert np.allclose(inside.vectors, material.embedded.vectors[rows])
+        for text, vector in zip(inside.texts, inside.vectors, strict=True):
+            assert np.allclose(vector, material.embedded.vectors[material.bank.texts.index(text)])
         if two_banks:
             assert set(bank.texts) <= {t for t, a in zip(material.bank.texts, against, strict=True) if a}
+        else:
+            assert {label_of[t] for t in inside.texts} == {0, 1, 2}
     assert sorted(t for _, _, outside in asked for t in outside.texts) == sorted(BACKGROUND)
-    assert len(rehearsed.inside) == len(rehearsed.posterior)
-    assert rehearsed.outside.mean() > rehearsed.inside.mean()
+    assert rehearsed.auroc > 0.9
+    # The answers belong to the texts they stand beside.
+    truth = [label_of[t] for _, inside, _ in asked for t in inside.texts]
+    assert (rehearsed.posterior.argmax(axis=1) == truth).mean() > 0.9
+
+
+def test_how_texts_are_dealt_does_not_hang_on_their_order(material: Material) -> None:
+    rng = np.random.default_rng(5)
+    rows, others = rng.permutation(len(material.bank.texts)), rng.permutation(len(BACKGROUND))
+    bank = replace(material.bank.subset(rows), background=tuple(BACKGROUND[i] for i in others))
+    shuffled = Material.prepare(material.panel, bank, material.embedder)
+    one = fit_odds([rehearse_own(material, CONDITIONS)])
+    other = fit_odds([rehearse_own(shuffled, [CONDITIONS[i] for i in others])])
+    assert one.odds == other.odds
+
+
+def test_texts_that_repeat_are_not_asked_about(material: Material) -> None:
+    bank = replace(material.bank, background=(BACKGROUND[0],) * 24)
+    same = Material.prepare(material.panel, bank, material.embedder)
+    with pytest.raises(BadInput, match="texts that repeat"):
+        rehearse_own(same, [f"book {i}" for i in range(24)])
+    copied = (*material.bank.texts, *material.bank.texts)
+    twice = replace(
+        material.bank,
+        texts=copied,
+        label_index=np.tile(material.bank.label_index, 2),
+        against=np.arange(len(copied)) < len(copied) // 2,
+    )
+    with pytest.raises(BadInput, match="texts that repeat"):
+        rehearse_own(Material.prepare(material.panel, twice, material.embedder), CONDITIONS)
+    seen = material.observe(material.bank.texts[:12]), material.observe(BACKGROUND[:12])
+    with pytest.raises(BadInput, match="are the panel's own"):
+        rehearse_other(material, *seen)
 
 
 def test_too_little_to_rehearse(material: Material) -> None:
@@ -183,6 +237,33 @@ def test_odds_are_part_of_a_banks_identity(toy_bank: Bank) -> None:
 def test_odds_that_are_none(slope: float, offset: float, prior: float) -> None:
     with pytest.raises(ValueError, match="no odds"):
         BackgroundOdds(slope, offset, prior)
+
+
+def test_the_prior_of_none_of_these_at_the_moment_of_asking(
+    toy_panel: Panel, material: Material, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Strangeness, "fit", classmethod(lambda _cls, _material: None))
+    texts = ["a red fruit", "a paper book", "a boat in a library"]
+
+    def asked(none_prior: float | None) -> Classifier:
+        return Classifier(toy_panel, material.bank, embedder=material.embedder, none_prior=none_prior)
+
+    plain, told = asked(None).infer_batch(texts), asked(0.3).infer_batch(texts)
+    assert plain.out_of_class is not None
+    assert told.out_of_class is not None
+    shift = logit(told.out_of_class) - logit(plain.out_of_class)
+    assert np.allclose(shift, logit(0.3) - logit(SHIPPED_ODDS.prior))
+    assert np.array_equal(plain.posterior_in_class, told.posterior_in_class)
+    answer = asked(0.3).infer(texts[0], explain=False)
+    assert "another condition than the labels has a prior of 0.3" in answer.provenance.notes
+    assert answer.provenance.bank != asked(None).infer(texts[0], explain=False).provenance.bank
+    for wrong in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(BadInput, match="between 0 and 1"):
+            asked(wrong)
+    with pytest.raises(BadInput, match="describes no other conditions"):
+        at_prior(replace(material.bank, background=()), 0.1)
+    with pytest.raises(BadInput, match="for --method auto"):
+        Classifier(toy_panel, material.bank, method="m-smc", embedder=material.embedder, none_prior=0.1)
 
 
 @pytest.mark.parametrize("name", PACKAGED)

@@ -30,6 +30,7 @@ def classify(
     prior: options.PriorOption = None,
     prior_counts: options.PriorCounts = None,
     odds: options.Odds = None,
+    none_prior: options.NonePrior = None,
     embedder: options.Embedder = None,
     simulator: options.Simulator = None,
     budget: options.Budget = None,
@@ -59,7 +60,7 @@ def classify(
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
-        policy=policy, device=device, **options.read_real(labels, real, unlabelled),
+        policy=policy, device=device, none_prior=none_prior, **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
     say_model(method, engine, simulator)
     with asking(engine) as watch:

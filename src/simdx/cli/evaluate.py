@@ -34,6 +34,7 @@ def evaluate(
     prior: options.PriorOption = None,
     prior_counts: options.PriorCounts = None,
     odds: options.Odds = None,
+    none_prior: options.NonePrior = None,
     embedder: options.Embedder = None,
     simulator: options.Simulator = None,
     budget: options.Budget = None,
@@ -77,7 +78,7 @@ def evaluate(
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
         simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
-        **options.read_real(labels, real, unlabelled),
+        none_prior=none_prior, **options.read_real(labels, real, unlabelled),
     )  # fmt: skip
     say_model(method, engine, simulator)
     with CasesBar(len(cases.cases.cases)) as progress:

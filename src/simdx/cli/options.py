@@ -64,6 +64,10 @@ Odds = Annotated[
     list[str] | None,
     typer.Option("--odds", metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable."),
 ]
+NonePrior = Annotated[
+    float | None,
+    typer.Option("--none-prior", metavar="P", help="Prior probability of none of these; the panel's own."),
+]
 # Files of cases
 TextColumn = Annotated[str, typer.Option("--text-column", help="Column of the text.")]
 LabelColumn = Annotated[str, typer.Option("--label-column", help="Column of the label.")]

@@ -12,7 +12,9 @@ from simdx.cli import options
 from simdx.cli.output import print_json
 from simdx.errors import BadInput
 
-app = typer.Typer(help="Closed sets of labels: list, show, scaffold and check them.", no_args_is_help=True)
+app = typer.Typer(
+    help="Closed sets of labels: list, show, scaffold, check and calibrate them.", no_args_is_help=True
+)
 
 
 @app.command("list")
@@ -54,6 +56,8 @@ def show(
     if source.background and source.against:
         banks += f" ({', '.join(b.name for b in source.against)} against the background)"
     print(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
+    if source.odds is not None:
+        print(f"  prior probability of another condition {source.odds.prior:g}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
@@ -128,13 +132,14 @@ def check(
 def calibrate(
     name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     inside: Annotated[
-        Path | None, typer.Option(help="JSONL of texts of the labels by another writer; needs --outside.")
+        Path | None, typer.Option(help="Texts of the labels by another writer (JSONL, CSV); needs --outside.")
     ] = None,
     outside: Annotated[
         list[Path] | None,
-        typer.Option(help="JSONL of texts of other conditions by that writer; may be given again."),
+        typer.Option(help="Texts of other conditions by that writer; may be given again."),
     ] = None,
     embedder: Annotated[str | None, typer.Option(help="Embedder, joined by '+'; the panel's own.")] = None,
+    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """Fit how a panel's background becomes a probability, on simulated text; prints the line for its file.
@@ -142,47 +147,54 @@ def calibrate(
     No labelled case is needed. Texts of the panel's own banks and background are left out of the fit and
     asked about; texts by another writer, where given, weigh as much.
     """
-    from simdx.bank.files import background_conditions, background_texts, packaged_bank
+    from simdx.bank.files import background_conditions, packaged_bank
+    from simdx.datasets import read_cases
     from simdx.embedders import get_embedder
     from simdx.methods.base import Material
-    from simdx.methods.outside_odds import fit_odds, rehearse_other, rehearse_own
-    from simdx.metrics import auroc
+    from simdx.methods.outside_odds import MOST_BITS, fit_odds, rehearse_other, rehearse_own
     from simdx.panels import load_source
 
     if (inside is None) != (not outside):
         raise BadInput("another writer's texts are given on both sides: --inside and --outside, or neither")
     source = load_source(name)
-    if source.background is None:
-        raise BadInput(f"panel '{source.panel.name}' lists no background: there is nothing to calibrate")
-    material = Material.prepare(
-        source.panel, packaged_bank(source), get_embedder(embedder or source.panel.embedder)
-    )
-    rehearsals = [rehearse_own(material, background_conditions(source.background))]
+    if source.background is None or not source.banks:
+        lacking = "background" if source.background is None else "bank"
+        raise BadInput(f"panel '{source.panel.name}' lists no {lacking}: there is nothing to calibrate")
+    texts: list[tuple[str, ...]] = []
     if inside is not None:
-        others = [text for path in outside or () for text in background_texts(path)]
-        seen = material.observe(background_texts(inside)), material.observe(others)
-        rehearsals.append(rehearse_other(material, *seen))
+        given = read_cases(inside, labelled=False)
+        for number, case in enumerate(given.cases, start=1):
+            if case.fields.get("label", source.panel.names[0]) not in source.panel.names:
+                raise BadInput(f"{inside.name}, text {number}: its label is not one of panel '{name}'")
+        others = [text for path in outside or () for text in read_cases(path, labelled=False).texts]
+        texts = [tuple(given.texts), tuple(others)]
+    model = get_embedder(embedder or source.panel.embedder)
+    if getattr(model, "remote", False) and not allow_remote:
+        raise BadInput(
+            f"embedder '{model.id}' would send text to another machine: add --allow-remote to say that it may"
+        )
+    material = Material.prepare(source.panel, packaged_bank(source), model)
+    conditions = background_conditions(source.background)
+    rehearsals = [rehearse_own(material, conditions)]
+    if texts:
+        rehearsals.append(rehearse_other(material, *(material.observe(part) for part in texts)))
     found = fit_odds(rehearsals)
+    odds = asdict(found.odds)
     told = [
-        {
-            "writer": r.writer,
-            "inside": len(r.inside),
-            "outside": len(r.outside),
-            "auroc": auroc([*r.inside, *r.outside], [False] * len(r.inside) + [True] * len(r.outside)).value,
-        }
+        {"writer": r.writer, "inside": len(r.inside), "outside": len(r.outside), "auroc": r.auroc}
         for r in rehearsals
     ]
-    odds = asdict(found.odds)
     if json:
         rises = {f"{prior:g}": bits for prior, bits in found.rise_bits.items()}
-        print_json(
-            {"panel": source.panel.name, "embedder": material.embedder.id, "background_odds": odds}
-            | {"rehearsals": told, "rise_bits": rises}
-        )
+        made_with = {"panel": source.panel.name, "embedder": model.id, "conditions": len(set(conditions))}
+        print_json({**made_with, "background_odds": odds, "rehearsals": told, "rise_bits": rises})
         return
+    print(f"{source.panel.name}, {model.id}, {len(set(conditions))} other conditions")
     for t in told:
         asked = f"{t['inside']} answers inside, {t['outside']} outside"
-        print(f"{t['writer']} writer: {asked}, AUROC {t['auroc']:.3f}")
+        print(f"  {t['writer']} writer: {asked}, AUROC {t['auroc']:.3f}")
     for prior, bits in found.rise_bits.items():
         print(f"  prior {prior:g}: answers inside gain {bits:.3f} bits")
+    if not found.costs_little:
+        print(f"  no prior keeps the gain within {MOST_BITS:g} bits: the least is given")
     print(f"background_odds: {{{', '.join(f'{key}: {value:g}' for key, value in odds.items())}}}")

@@ -34,7 +34,7 @@ from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
-from simdx.methods import method_fit, outside, strangeness
+from simdx.methods import background, comparison, method_fit, outside, strangeness
 from simdx.methods.base import Material, Observations, Settings
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
@@ -362,7 +362,8 @@ class Desk:
 
 def _code_of(method: str) -> str:
     """A hash of the code that decides what thresholds mean: another version may need other ones."""
-    modules = (inspect.getmodule(method_fit(method)), outside, strangeness, alarm, lexical, views)
+    parts = (comparison, background, outside, strangeness, alarm, lexical, views)
+    modules = (inspect.getmodule(method_fit(method)), *parts)
     code = (inspect.getsource(m) for m in modules if m is not None)
     return content_hash(*code, *strangeness.everyday_texts())[:12]
 

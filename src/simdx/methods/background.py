@@ -25,7 +25,7 @@ from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
 BANDWIDTH = 0.05  # of the kernel here; the answer among labels has its own
 KINDS = 9
 LEAST_TEXTS = 8  # of a kind, on average: a smaller background is divided into fewer
-MOST_LINKED = 2000  # texts; a larger background is grouped by an evenly spaced part of it
+MOST_LINKED = 2000  # texts; a larger background is grouped by a part of it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +99,10 @@ def kinds_of(rows: Float, most: int = KINDS) -> Int:
     kinds = min(most, len(rows) // LEAST_TEXTS)
     if kinds < 2:
         return np.zeros(len(rows), dtype=np.int64)
+    # Spread along some direction and not along the file: neighbours in a file may be alike, or take turns.
     step = -(-len(rows) // MOST_LINKED)
-    linked = np.asarray(rows[::step], dtype=float)
+    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
+    linked = np.asarray(rows if step == 1 else rows[np.argsort(rows @ direction)[::step]], dtype=float)
     kind = fcluster(linkage(linked, "ward"), kinds, "maxclust") - 1
     if step > 1:
         means = np.stack([linked[kind == g].mean(axis=0) for g in range(kind.max() + 1)])

@@ -37,7 +37,7 @@ class Comparison:
     """Both comparisons, fitted to labelled simulations."""
 
     space: Space
-    lexical: LexicalSpace
+    lexical: LexicalSpace  # its own rows are in the order before the last label was split
     bank: Float  # (n, r) joint rows, label-sorted
     label_index: Int
     n_labels: int

@@ -25,7 +25,7 @@ from simdx.methods.strangeness import Strangeness
 from simdx.types import BackgroundOdds, Float
 
 # Of another condition, where a panel brings no odds of its own.
-SHIPPED_ODDS = BackgroundOdds(slope=0.80, offset=1.85, prior=0.01)
+SHIPPED_ODDS = BackgroundOdds(slope=0.83, offset=1.83, prior=0.01)
 STRANGE_SLOPE, STRANGE_OFFSET = 20.2, -12.7
 STRANGE_MASS = 0.01
 

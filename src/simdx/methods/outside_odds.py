@@ -1,13 +1,15 @@
 """From how far the background is ahead to a probability of another condition, fitted on simulated text.
 
 How much a lead means differs from panel to panel: where the labels look like nothing else, a small one is
-telling. So a panel may carry its own odds (`background_odds`), rehearsed on texts that no fit has seen:
+telling. So a panel may carry its own odds (`background_odds`), rehearsed on texts that the fit does not hold:
 
-own writers      cases inside are the texts that do not stand against the background, cases outside half of
-                 its conditions, left out in turn. Where all texts stand, half of every label's are left out
+own writers      cases outside are the background's conditions, a fifth left out at a time; cases inside the
+                 texts that do not stand against the background, answered by those that do. Where all stand, a
+                 fifth of every label's is left out instead
 another writer   where given: another simulator's texts of the labels and of other conditions
-slope, offset    maximum likelihood at even odds; writers weigh the same, inside and outside do; a weak pull
-                 towards the shipped values keeps texts that are told apart perfectly from setting them
+slope, offset    the most probable at even odds; writers weigh the same, inside and outside do. They are
+                 thought to lie near the shipped ones, as those of the packaged panels do: a few texts, or
+                 texts that are told apart perfectly, do not move them far
 prior            the largest of a few for which no writer's cases inside gain more than a tenth of a bit
 """
 
@@ -19,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
+from scipy.stats import rankdata
 
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
@@ -26,12 +29,15 @@ from simdx.methods.background import Opposition, standing_against
 from simdx.methods.base import Material, Observations
 from simdx.methods.outside import SHIPPED_ODDS
 from simdx.methods.recipe import Recipe
-from simdx.types import BackgroundOdds, Bank, Float, Int, case_key, entropy_bits
+from simdx.types import BackgroundOdds, Bank, Float, Int, case_key, content_hash, entropy_bits
 
 PRIORS = (0.1, 0.05, 0.02, 0.01)
 MOST_BITS = 0.1
-PULL = 0.001
+SPREAD = (0.5, 1.0)  # of log slope and offset around the shipped ones: about that of the packaged panels
+STEEPEST = 20.0
+FOLDS = 5
 FEWEST = 10  # texts on either side of a rehearsal
+LEAST_AUROC = 0.6  # below it there is nothing to make odds of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,30 +49,49 @@ class Rehearsed:
     outside: Float  # (m,)
     posterior: Float  # (n, K) of the texts inside
 
+    @property
+    def auroc(self) -> float:
+        """How well the lead alone tells outside from inside."""
+        n, m = len(self.inside), len(self.outside)
+        ranks = rankdata(np.concatenate([self.inside, self.outside]))
+        return float((ranks[n:].sum() - m * (m + 1) / 2) / (n * m))
+
 
 @dataclass(frozen=True, slots=True)
 class FittedOdds:
     odds: BackgroundOdds
     rise_bits: dict[float, float]  # of the writer whose answers rise most, by prior
 
+    @property
+    def costs_little(self) -> bool:
+        """Whether any prior kept the rise within its limit; the least is given where none did."""
+        return self.rise_bits[self.odds.prior] <= MOST_BITS
+
 
 def rehearse_own(material: Material, conditions: Sequence[str]) -> Rehearsed:
-    """`conditions[i]` is what background text i describes: texts of one condition are left out together."""
+    """`conditions[i]` is what background text i describes: texts of one condition are left out together.
+
+    The answers inside are those of the recipe on what is fitted here, which with two banks is one of them.
+    """
     bank, background = material.bank, _background(material)
     if len(conditions) != len(bank.background):
         raise ValueError(f"{len(conditions)} conditions for {len(bank.background)} texts of the background")
-    inside, outside, posterior = [], [], []
-    for fitted, held, known, unknown in _splits(bank, conditions):
-        asked = _ask(
+    asked = [
+        _ask(
             "own",
             _part(material, fitted, known),
             _seen([bank.texts[i] for i in held], material.embedded.vectors[held]),
             _seen([bank.background[i] for i in unknown], background[unknown]),
         )
-        inside.append(asked.inside)
-        outside.append(asked.outside)
-        posterior.append(asked.posterior)
-    return Rehearsed("own", *(np.concatenate(parts) for parts in (inside, outside, posterior)))
+        for fitted, held, known, unknown in _splits(bank, conditions)
+    ]
+    if sum(len(r.inside) for r in asked) < FEWEST or sum(len(r.outside) for r in asked) < 2 * FEWEST:
+        raise BadInput(
+            f"too little to rehearse with: it takes {FEWEST} texts of labels and {2 * FEWEST} of other "
+            "conditions that can be left out; texts that repeat, and a single condition, cannot"
+        )
+    columns = ([r.inside for r in asked], [r.outside for r in asked], [r.posterior for r in asked])
+    return Rehearsed("own", *(np.concatenate(parts) for parts in columns))
 
 
 def rehearse_other(material: Material, inside: Observations, outside: Observations) -> Rehearsed:
@@ -76,11 +101,23 @@ def rehearse_other(material: Material, inside: Observations, outside: Observatio
             f"another writer needs {FEWEST} texts of the labels and {FEWEST} of other conditions at least, "
             f"not {len(inside.texts)} and {len(outside.texts)}"
         )
+    own = {*material.bank.texts, *material.bank.background} & {*inside.texts, *outside.texts}
+    if own:
+        raise BadInput(
+            f"{len(own)} of another writer's texts are the panel's own: give texts it does not hold"
+        )
     return _ask("another", material, inside, outside)
 
 
 def fit_odds(rehearsals: Sequence[Rehearsed]) -> FittedOdds:
     """Slope, offset and prior from any number of rehearsals, each weighing the same."""
+    for r in rehearsals:
+        if r.auroc < LEAST_AUROC:
+            raise BadInput(
+                f"the background's lead does not tell the {r.writer} writer's texts apart (AUROC "
+                f"{r.auroc:.2f}): no odds can be fitted; if texts were given, are they on the right side?"
+            )
+    texts = sum(min(len(r.inside), len(r.outside)) for r in rehearsals)
 
     def loss(v: Float) -> float:
         slope, offset = np.exp(v[0]), v[1]
@@ -88,18 +125,26 @@ def fit_odds(rehearsals: Sequence[Rehearsed]) -> FittedOdds:
         for r in rehearsals:
             total += np.logaddexp(0, slope * r.inside + offset).mean()
             total += np.logaddexp(0, -(slope * r.outside + offset)).mean()
-        away = (v[0] - np.log(SHIPPED_ODDS.slope)) ** 2 + (offset - SHIPPED_ODDS.offset) ** 2
-        return float(total / len(rehearsals) + PULL * away)
+        away = (v - start) / SPREAD
+        return float(total / len(rehearsals) + 0.5 * (away**2).sum() / texts)
 
     start = np.array([np.log(SHIPPED_ODDS.slope), SHIPPED_ODDS.offset])
     found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
-    slope, offset = round(float(np.exp(found[0])), 2), round(float(found[1]), 2)
+    slope, offset = round(min(float(np.exp(found[0])), STEEPEST), 2), round(float(found[1]), 2)
     rises = {
-        prior: max(rise_of(r, BackgroundOdds(max(slope, 0.01), offset, prior)) for r in rehearsals)
-        for prior in PRIORS
+        prior: max(rise_of(r, BackgroundOdds(slope, offset, prior)) for r in rehearsals) for prior in PRIORS
     }
     prior = next((p for p in PRIORS if rises[p] <= MOST_BITS), PRIORS[-1])
-    return FittedOdds(BackgroundOdds(max(slope, 0.01), offset, prior), rises)
+    return FittedOdds(BackgroundOdds(slope, offset, prior), rises)
+
+
+def at_prior(bank: Bank, prior: float) -> Bank:
+    """The bank with this prior probability of another condition, its odds otherwise as they are."""
+    if not (np.isfinite(prior) and 0 < prior < 1):
+        raise BadInput(f"the prior of none of these is {prior:g}: give a probability between 0 and 1")
+    if not bank.background:
+        raise BadInput("none of these has no prior here: the bank describes no other conditions")
+    return replace(bank, odds=replace(bank.odds or SHIPPED_ODDS, prior=float(prior)))
 
 
 def rise_of(rehearsed: Rehearsed, odds: BackgroundOdds) -> float:
@@ -110,27 +155,37 @@ def rise_of(rehearsed: Rehearsed, odds: BackgroundOdds) -> float:
 
 
 def _splits(bank: Bank, conditions: Sequence[str]) -> Iterator[tuple[Int, Int, Int, Int]]:
-    """Rows to fit, rows to ask about, and the same of the background."""
+    """Rows to fit, rows to ask about, and the same of the background; no text is on both sides."""
     standing = standing_against(bank)
-    place = {condition: i for i, condition in enumerate(sorted(set(conditions)))}
-    half = np.array([place[condition] % 2 for condition in conditions])
-    own = np.zeros(len(bank.texts), dtype=np.int64)
-    for label in range(len(bank.labels)):
-        rows = np.flatnonzero(bank.label_index == label)
-        own[rows] = np.arange(len(rows)) % 2
     aside = np.setdiff1d(np.arange(len(bank.texts)), standing)
-    for h in range(2):
-        fitted, held = (
-            (standing, aside) if len(aside) else (np.flatnonzero(own == h), np.flatnonzero(own != h))
-        )
-        known, unknown = np.flatnonzero(half != h), np.flatnonzero(half == h)
-        left = np.bincount(bank.label_index[fitted], minlength=len(bank.labels))
-        if min(len(held), len(known), len(unknown)) < FEWEST or left.min() == 0:
-            raise BadInput(
-                f"too little to rehearse with: it takes {FEWEST} texts of labels beside those fitted, "
-                f"{2 * FEWEST} of other conditions, and two of every label"
-            )
-        yield fitted, held, known, unknown
+    own, other = (
+        _dealt(bank.texts, bank.label_index),
+        _dealt(conditions, np.zeros(len(conditions), dtype=int)),
+    )
+    for f in range(FOLDS):
+        apart = len(aside) >= FEWEST
+        fitted: Int = standing if apart else np.flatnonzero(own != f)
+        held: Int = aside if apart else np.flatnonzero(own == f)
+        known, unknown = np.flatnonzero(other != f), np.flatnonzero(other == f)
+        seen = {*(bank.texts[i] for i in fitted), *(bank.background[i] for i in known)}
+        held = held[[bank.texts[i] not in seen for i in held]]
+        unknown = unknown[[bank.background[i] not in seen for i in unknown]]
+        if len(held) and len(unknown) and len(known):
+            yield fitted, held, known, unknown
+
+
+def _dealt(keys: Sequence[str], group: Int) -> Int:
+    """A fold for every row: groups apart, equal keys together, dealt by what they say, not where they stand.
+
+    The only key of a group is in no fold (-1), so that every fit holds something of every group.
+    """
+    fold = np.full(len(keys), -1)
+    for g in np.unique(group):
+        rows = np.flatnonzero(group == g).tolist()
+        place = {key: i for i, key in enumerate(sorted({keys[i] for i in rows}, key=content_hash))}
+        if len(place) > 1:
+            fold[rows] = [place[keys[i]] % FOLDS for i in rows]
+    return fold
 
 
 def _background(material: Material) -> Float:

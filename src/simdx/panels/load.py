@@ -103,7 +103,11 @@ def _phrase(problem: Any) -> str:
         return f"'{place}' is not a key: " + (
             f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
         )
-    said = {"missing": "is missing", "tuple_type": "must be a list, as in [one, two]"}
+    said = {
+        "missing": "is missing",
+        "tuple_type": "must be a list, as in [one, two]",
+        "model_type": "must be a mapping, as in {one: 1, two: 2}",
+    }
     message = said.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
 

@@ -81,9 +81,9 @@ class BackgroundOddsFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    slope: float = Field(gt=0, le=100)
-    offset: float = Field(ge=-100, le=100)
-    prior: float = Field(gt=0, lt=1)
+    slope: float = Field(gt=0, le=100, strict=True)
+    offset: float = Field(ge=-100, le=100, strict=True)
+    prior: float = Field(gt=0, lt=1, strict=True)
 
     def to_odds(self) -> BackgroundOdds:
         return BackgroundOdds(self.slope, self.offset, self.prior)
