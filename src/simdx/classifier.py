@@ -32,7 +32,7 @@ from simdx.decide.tune import tune_on_labelled
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
-from simdx.methods import Material, Observations, Settings, fit_method
+from simdx.methods import METHODS, Material, Observations, Settings, fit_method
 from simdx.methods.outside import fit_outside
 from simdx.methods.outside_odds import at_prior
 from simdx.methods.real import real_identity, with_real
@@ -108,7 +108,7 @@ class Classifier:
         self._own_bank = bank is not None
         self._none_prior = none_prior
         if none_prior is not None:
-            if method != "auto":
+            if method in METHODS and method != "auto":
                 raise BadInput(f"the prior of none of these is for --method auto: {method} has no background")
             self.bank = at_prior(self.bank, none_prior)
         self._given_policy = policy
@@ -172,7 +172,8 @@ class Classifier:
     def notes(self) -> tuple[str, ...]:
         """What this classifier was given beside panel and bank, in the provenance's words."""
         real, mass = self.material.real, self._none_prior
-        stated = () if mass is None else (f"another condition than the labels has a prior of {mass:g}",)
+        said = mass is not None and self._outside is not None
+        stated = () if not said else (f"another condition than the labels has a prior of {mass:g}",)
         return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
 
     @cached_property

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from simdx import Classifier
+from simdx.decide.policy import read_policy
 from simdx.panels import load_source, problems_of
 from tests.cli.conftest import Cli
 
@@ -66,7 +68,7 @@ def test_another_writer_weighs_in(cli: Cli, panel: Path) -> None:
     assert [r["writer"] for r in own["rehearsals"]] == ["own"]
     assert [(r["writer"], r["inside"], r["outside"]) for r in both["rehearsals"]] == [
         ("own", 32, 30),
-        ("another", 12, 24),
+        ("another", 12, 12),
     ]
     assert both["background_odds"] != own["background_odds"]
     assert set(both["rise_bits"]) == {"0.1", "0.05", "0.02", "0.01"}
@@ -82,14 +84,15 @@ def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:
     for arguments, said in (
         (["--inside", str(inside)], "on both sides"),
         (["--outside", str(inside)], "on both sides"),
-        (["--inside", str(inside), "--outside", str(inside)], "at least, not 3 and 3"),
+        (["--inside", str(inside), "--outside", str(books)], "at least, not 3 and 12"),
         (["--inside", "nowhere.jsonl", "--outside", str(inside)], "nowhere.jsonl"),
         (
-            ["--inside", str(panel.with_name("bank.jsonl")), "--outside", str(inside)],
-            "at least, not 32 and 3",
+            ["--inside", str(panel.with_name("bank.jsonl")), "--outside", str(books)],
+            "are the panel's own",
         ),
         (["--inside", str(books), "--outside", str(fruit)], "on the right side?"),
         (["--inside", str(labelled), "--outside", str(books)], "its label is not one"),
+        (["--inside", str(fruit), "--outside", str(fruit)], "are inside and outside"),
         (["--embedder", "openai:some-model@http://192.0.2.1:1/v1"], "would send text to another machine"),
     ):
         assert said in cli("panel", "calibrate", panel, *arguments).complaint
@@ -134,3 +137,8 @@ def test_the_prior_of_none_of_these_is_asked_for(cli: Cli, panel: Path) -> None:
     evaluate = ("evaluate", "--panel", panel, "--data", cases, "--resamples", "100", "--json")
     entropies = [cli(*evaluate, *more).json["entropy_bits"] for more in ((), ("--none-prior", "0.5"))]
     assert entropies[0] < entropies[1]
+    policy = panel.with_name("policy-here.yaml")
+    made = ("policy", "tune", "--panel", panel, "--out", policy, "--none-prior", "0.5")
+    assert cli(*made).code == 0
+    assert read_policy(policy).fits(Classifier(panel, none_prior=0.5).desk.fingerprint)
+    assert not read_policy(policy).fits(Classifier(panel).desk.fingerprint)

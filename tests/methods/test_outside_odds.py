@@ -162,9 +162,16 @@ def test_how_texts_are_dealt_does_not_hang_on_their_order(material: Material) ->
     rows, others = rng.permutation(len(material.bank.texts)), rng.permutation(len(BACKGROUND))
     bank = replace(material.bank.subset(rows), background=tuple(BACKGROUND[i] for i in others))
     shuffled = Material.prepare(material.panel, bank, material.embedder)
-    one = fit_odds([rehearse_own(material, CONDITIONS)])
-    other = fit_odds([rehearse_own(shuffled, [CONDITIONS[i] for i in others])])
-    assert one.odds == other.odds
+    one, other = rehearse_own(material, CONDITIONS), rehearse_own(shuffled, [CONDITIONS[i] for i in others])
+    assert np.allclose(np.sort(one.outside), np.sort(other.outside), rtol=1e-2)
+    assert np.allclose(np.sort(one.inside), np.sort(other.inside), rtol=1e-2)
+    order = rng.permutation(40)
+    keys = [f"key {i}" for i in range(40)]
+    group = np.arange(40) % 3
+    dealt = outside_odds._dealt(keys, group)
+    again = outside_odds._dealt([keys[i] for i in order], group[order])
+    assert np.array_equal(dealt[order], again)
+    assert set(dealt.tolist()) == set(range(FOLDS))
 
 
 def test_texts_that_repeat_are_not_asked_about(material: Material) -> None:
@@ -184,6 +191,21 @@ def test_texts_that_repeat_are_not_asked_about(material: Material) -> None:
     seen = material.observe(material.bank.texts[:12]), material.observe(BACKGROUND[:12])
     with pytest.raises(BadInput, match="are the panel's own"):
         rehearse_other(material, *seen)
+
+
+def test_texts_asked_of_every_fit_are_counted_once(material: Material) -> None:
+    against = np.arange(len(material.bank.texts)) % 2 == 0
+    named = Material.prepare(material.panel, replace(material.bank, against=against), material.embedder)
+    aside = {t for t, a in zip(named.bank.texts, against, strict=True) if not a}
+    fitted = {t for t, a in zip(named.bank.texts, against, strict=True) if a}
+    rehearsed = rehearse_own(named, CONDITIONS)
+    assert len(rehearsed.inside) > len(aside)
+    assert rehearsed.texts == min(len(aside - fitted), len(BACKGROUND))
+    rng = np.random.default_rng(0)
+    once = Rehearsed("own", rng.normal(-2, 1, 60), rng.normal(2, 1, 60), sure(60), distinct=12)
+    often = replace(once, distinct=600)
+    away = [abs(fit_odds([r]).odds.offset - SHIPPED_ODDS.offset) for r in (once, often)]
+    assert away[0] < away[1]
 
 
 def test_too_little_to_rehearse(material: Material) -> None:

@@ -164,10 +164,17 @@ def calibrate(
     if inside is not None:
         given = read_cases(inside, labelled=False)
         for number, case in enumerate(given.cases, start=1):
-            if case.fields.get("label", source.panel.names[0]) not in source.panel.names:
-                raise BadInput(f"{inside.name}, text {number}: its label is not one of panel '{name}'")
+            label = str(case.fields.get("label") or "").strip()
+            if label and label not in source.panel.names:
+                raise BadInput(
+                    f"{inside.name}, text {number}: its label is not one of panel '{source.panel.name}'"
+                )
         others = [text for path in outside or () for text in read_cases(path, labelled=False).texts]
-        texts = [tuple(given.texts), tuple(others)]
+        texts = [tuple(dict.fromkeys(given.texts)), tuple(dict.fromkeys(others))]
+        if both := set(texts[0]) & set(texts[1]):
+            raise BadInput(
+                f"{len(both)} of another writer's texts are inside and outside: take them from one"
+            )
     model = get_embedder(embedder or source.panel.embedder)
     if getattr(model, "remote", False) and not allow_remote:
         raise BadInput(

@@ -37,6 +37,7 @@ def tune(
     kernel: options.Kernel = None,
     populations: options.Populations = 5,
     embedder: options.Embedder = None,
+    none_prior: options.NonePrior = None,
     allow_remote: options.AllowRemote = False,
     seed: options.Seed = 0,
     json: options.AsJson = False,
@@ -51,7 +52,7 @@ def tune(
 
     classifier = Classifier(
         panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
-        seed=seed, allow_remote=allow_remote,
+        seed=seed, allow_remote=allow_remote, none_prior=none_prior,
     )  # fmt: skip
     if data is None:
         found = classifier.desk.tuned(risk)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from simdx.abc import exact, space, typicality
 from simdx.bank.facets import facets_of
 from simdx.bank.files import read_bank
 from simdx.decide import alarm, lexical, views
@@ -34,7 +35,8 @@ from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
-from simdx.methods import background, comparison, method_fit, outside, strangeness
+from simdx.methods import background, comparison, logistic, method_fit, outside, simplex_view, strangeness
+from simdx.methods import lexical as character_grams
 from simdx.methods.base import Material, Observations, Settings
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
@@ -46,6 +48,12 @@ REFITTED = ("auto", "m-smc", "d-smc", "centroid", "tfidf", "zero-shot", "bank-lo
 CHEAP = (*REFITTED, "abi")
 # Methods whose in-class posterior is prior times likelihood, as M-SMC with a soft kernel is.
 PROPORTIONAL = ("auto", "bank-logistic")
+
+# What decides the figures that thresholds are set on, beside the method's own module.
+CODE_BEHIND_ANSWERS = (
+    exact, space, typicality, alarm, lexical, views, background, comparison, character_grams, logistic,
+    outside, simplex_view, strangeness,
+)  # fmt: skip
 
 Answer = Callable[[Observations, Float], Float]  # (observations, prior (K,)) -> posterior (N, K)
 
@@ -82,9 +90,9 @@ class Desk:
         self._material, self._settings, self._source = material, settings, source
         self._answer_with, self._answer = answer_with, answer
         self._own_bank = own_bank
-        exact = settings.engine == "exact"
-        self._refits = exact and settings.method in REFITTED
-        self._cheap = exact and settings.method in CHEAP and not remote
+        is_exact = settings.engine == "exact"
+        self._refits = is_exact and settings.method in REFITTED
+        self._cheap = is_exact and settings.method in CHEAP and not remote
         panel = material.panel
         self._given = policy if isinstance(policy, Policy) or policy is None else read_policy(policy, panel)
 
@@ -299,7 +307,8 @@ class Desk:
         if stored is None:
             return None, ()
         if not self.policy.fits(self.fingerprint):
-            return None, ("the policy was tuned for another bank, embedder or method: no conformal set",)
+            tuned_for = "another bank, embedder or method, or prior of none of these"
+            return None, (f"the policy was tuned for {tuned_for}: no conformal set",)
         if not np.allclose(prior, 1 / len(prior)):
             return None, ("the policy was calibrated under the uniform prior: no conformal set",)
         names = self._material.panel.names
@@ -362,8 +371,7 @@ class Desk:
 
 def _code_of(method: str) -> str:
     """A hash of the code that decides what thresholds mean: another version may need other ones."""
-    parts = (comparison, background, outside, strangeness, alarm, lexical, views)
-    modules = (inspect.getmodule(method_fit(method)), *parts)
+    modules = (inspect.getmodule(method_fit(method)), *CODE_BEHIND_ANSWERS)
     code = (inspect.getsource(m) for m in modules if m is not None)
     return content_hash(*code, *strangeness.everyday_texts())[:12]
 

@@ -34,7 +34,7 @@ from simdx.types import BackgroundOdds, Bank, Float, Int, case_key, content_hash
 PRIORS = (0.1, 0.05, 0.02, 0.01)
 MOST_BITS = 0.1
 SPREAD = (0.5, 1.0)  # of log slope and offset around the shipped ones: about that of the packaged panels
-STEEPEST = 20.0
+FLATTEST, STEEPEST = 0.01, 20.0
 FOLDS = 5
 FEWEST = 10  # texts on either side of a rehearsal
 LEAST_AUROC = 0.6  # below it there is nothing to make odds of
@@ -48,6 +48,11 @@ class Rehearsed:
     inside: Float  # (n,)
     outside: Float  # (m,)
     posterior: Float  # (n, K) of the texts inside
+    distinct: int | None = None  # texts on the smaller side, where some were asked about several times
+
+    @property
+    def texts(self) -> int:
+        return min(len(self.inside), len(self.outside)) if self.distinct is None else self.distinct
 
     @property
     def auroc(self) -> float:
@@ -76,6 +81,14 @@ def rehearse_own(material: Material, conditions: Sequence[str]) -> Rehearsed:
     bank, background = material.bank, _background(material)
     if len(conditions) != len(bank.background):
         raise ValueError(f"{len(conditions)} conditions for {len(bank.background)} texts of the background")
+    splits = list(_splits(bank, conditions))
+    inside = {bank.texts[i] for _, held, _, _ in splits for i in held}
+    outside = {bank.background[i] for _, _, _, unknown in splits for i in unknown}
+    if len(inside) < FEWEST or len(outside) < 2 * FEWEST:
+        raise BadInput(
+            f"too little to rehearse with: it takes {FEWEST} texts of labels and {2 * FEWEST} of other "
+            "conditions that can be left out; texts that repeat, and a single condition, cannot"
+        )
     asked = [
         _ask(
             "own",
@@ -83,15 +96,15 @@ def rehearse_own(material: Material, conditions: Sequence[str]) -> Rehearsed:
             _seen([bank.texts[i] for i in held], material.embedded.vectors[held]),
             _seen([bank.background[i] for i in unknown], background[unknown]),
         )
-        for fitted, held, known, unknown in _splits(bank, conditions)
+        for fitted, held, known, unknown in splits
     ]
-    if sum(len(r.inside) for r in asked) < FEWEST or sum(len(r.outside) for r in asked) < 2 * FEWEST:
-        raise BadInput(
-            f"too little to rehearse with: it takes {FEWEST} texts of labels and {2 * FEWEST} of other "
-            "conditions that can be left out; texts that repeat, and a single condition, cannot"
-        )
-    columns = ([r.inside for r in asked], [r.outside for r in asked], [r.posterior for r in asked])
-    return Rehearsed("own", *(np.concatenate(parts) for parts in columns))
+    return Rehearsed(
+        "own",
+        np.concatenate([r.inside for r in asked]),
+        np.concatenate([r.outside for r in asked]),
+        np.concatenate([r.posterior for r in asked]),
+        distinct=min(len(inside), len(outside)),
+    )
 
 
 def rehearse_other(material: Material, inside: Observations, outside: Observations) -> Rehearsed:
@@ -114,10 +127,10 @@ def fit_odds(rehearsals: Sequence[Rehearsed]) -> FittedOdds:
     for r in rehearsals:
         if r.auroc < LEAST_AUROC:
             raise BadInput(
-                f"the background's lead does not tell the {r.writer} writer's texts apart (AUROC "
+                f"the background's lead does not tell texts apart (by {r.writer} writer, AUROC "
                 f"{r.auroc:.2f}): no odds can be fitted; if texts were given, are they on the right side?"
             )
-    texts = sum(min(len(r.inside), len(r.outside)) for r in rehearsals)
+    texts = sum(r.texts for r in rehearsals)
 
     def loss(v: Float) -> float:
         slope, offset = np.exp(v[0]), v[1]
@@ -130,7 +143,8 @@ def fit_odds(rehearsals: Sequence[Rehearsed]) -> FittedOdds:
 
     start = np.array([np.log(SHIPPED_ODDS.slope), SHIPPED_ODDS.offset])
     found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
-    slope, offset = round(min(float(np.exp(found[0])), STEEPEST), 2), round(float(found[1]), 2)
+    slope = round(min(max(float(np.exp(found[0])), FLATTEST), STEEPEST), 2)
+    offset = round(float(found[1]), 2)
     rises = {
         prior: max(rise_of(r, BackgroundOdds(slope, offset, prior)) for r in rehearsals) for prior in PRIORS
     }
