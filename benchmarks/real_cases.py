@@ -88,7 +88,13 @@ def observed(texts: tuple[str, ...], vectors: Float, rows: Int) -> Observations:
 def posterior(
     material: Material, texts: tuple[str, ...], vectors: Float, y: Int, drawn: Int, test: Int, weight: float
 ) -> Float:
-    real = RealCases(tuple(texts[i] for i in drawn), y[drawn], vectors[drawn], weight)
+    real = RealCases(
+        tuple(texts[i] for i in drawn),
+        y[drawn],
+        vectors[drawn],
+        np.full(len(drawn), weight),
+        np.full(len(drawn), -1),
+    )
     taught = replace(material, real=real)
     # The vocabulary is the simulations' alone, so all fits share one.
     taught.__dict__["lexicon"] = material.lexicon

@@ -33,9 +33,10 @@ from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import METHODS, Material, Observations, Settings, fit_method
+from simdx.methods.archive import with_archive
 from simdx.methods.outside import fit_outside
 from simdx.methods.outside_odds import at_prior
-from simdx.methods.real import real_identity, with_real
+from simdx.methods.real import archive_identity, check_settings, real_identity, with_real
 from simdx.methods.recipe import Recipe
 from simdx.methods.simplex_view import SimplexView
 from simdx.methods.smc import BANDWIDTH
@@ -82,6 +83,7 @@ class Classifier:
         real_cases: Sequence[Case] = (),
         real_weight: float | None = None,
         unlabelled: Sequence[str] = (),
+        unlabelled_weight: float | None = None,
         none_prior: float | None = None,
         **settings: Any,
     ) -> None:
@@ -96,13 +98,16 @@ class Classifier:
             policy: The decision policy or its file; else the packaged one, or one tuned on simulated text.
             real_cases: Labelled cases that count as `real_weight` simulations each (`simdx.methods.real`).
             real_weight: See `real_cases`; the weight that simulated text preferred when left out.
-            unlabelled: Texts whose mean becomes the centre of the cases' embeddings.
+            unlabelled: An archive of real texts to learn from without labels (`simdx.methods.archive`).
+            unlabelled_weight: How many simulations each counts as; 0 centres cases on them and no more.
             none_prior: Prior probability that a case is another condition than the labels; the panel's own
                 when left out.
             settings: The other fields of `simdx.methods.base.Settings`, such as `engine` or `kernel`.
         """
-        if real_cases or unlabelled:
-            settings["real"] = real_identity(real_cases, unlabelled, real_weight)
+        if real_cases:
+            settings["real"] = real_identity(real_cases, real_weight)
+        if unlabelled:
+            settings["archive"] = archive_identity(unlabelled, unlabelled_weight)
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
         self.panel, self.bank, self._source = _resolve(panel, bank)
         self._own_bank = bank is not None
@@ -122,7 +127,11 @@ class Classifier:
             )
         material = Material.prepare(self.panel, self.bank, self.embedder)
         if real_cases or unlabelled:
-            material = with_real(material, real_cases, unlabelled, real_weight)
+            check_settings(self.settings)
+        if real_cases:
+            material = with_real(material, real_cases, real_weight)
+        if unlabelled:
+            material = with_archive(material, unlabelled, unlabelled_weight)
         self._fit(material)
         if policy is not None:
             _ = self._desk  # a policy that cannot be read is refused now, not at the first answer

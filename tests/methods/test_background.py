@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 from simdx.bank import packaged_bank
 from simdx.embedders import get_embedder
 from simdx.methods import Material, background
+from simdx.methods.archive import with_archive
 from simdx.methods.background import BANDWIDTH, KINDS, LEAST_TEXTS, Opposition, kinds_of
 from simdx.methods.comparison import Comparison
 from simdx.methods.real import with_real
@@ -116,7 +117,7 @@ def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
 
 def test_unlabelled_cases_move_the_centre_here_too(material: Material) -> None:
     texts = ("a boat under the bridge", "engine oil and heat", "fruit juice")
-    moved, plain = Opposition.fit(with_real(material, unlabelled=texts)), Opposition.fit(material)
+    moved, plain = Opposition.fit(with_archive(material, texts, 0)), Opposition.fit(material)
     assert moved is not None
     assert plain is not None
     seen, every = material.observe(CASES), np.ones(3, dtype=bool)

@@ -28,7 +28,7 @@ def _left_out(text: str) -> list[str]:
 def test_folded_and_plain_transforms_agree(space: LexicalSpace, texts: list[str]) -> None:
     asked = [*texts[200:230], "", "123 ?!", "zzz qqq", *_left_out(texts[250]), *_left_out(texts[251])]
     assert space._folded is not None
-    plain = space._cosine(space._lexicon.rows(asked)) @ space._project
+    plain = space._cosine(space._lexicon.rows(asked), np.zeros(len(asked), dtype=int)) @ space._project
     assert np.abs(space.transform(asked) - plain).max() < 2e-6
 
 

@@ -19,7 +19,7 @@ from simdx.evaluate import evaluate
 from simdx.methods import Material
 from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.logistic import fit_logistic
-from simdx.methods.real import WEIGHT, RealRecipe, fit_comparison, with_real
+from simdx.methods.real import WEIGHT, RealRecipe, with_real
 from simdx.methods.recipe import Recipe
 from simdx.types import Bank, Case, Panel
 
@@ -120,23 +120,6 @@ def test_real_cases_are_not_written_to_the_cache(
     assert sorted(private_home.rglob("*.safetensors")) == before
 
 
-def test_unlabelled_cases_move_the_centre_of_cases_only(material: Material) -> None:
-    texts = ["a boat on the water", "the flood and the boat"]
-    moved = fit_comparison(with_real(material, unlabelled=texts))
-    plain = fit_comparison(with_real(material, MOVED))
-    assert moved.weight is not None
-    assert np.all(moved.weight == 1)
-    vectors = material.observe(texts).vectors
-    width = moved.space.transform(vectors)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    shifted = unit - unit.mean(axis=0)
-    assert np.allclose(width, shifted / np.linalg.norm(shifted, axis=1, keepdims=True), atol=1e-5)
-    assert not np.allclose(plain.space.transform(vectors), width, atol=1e-2)
-    said = with_real(material, unlabelled=texts).real
-    assert said is not None
-    assert said.notes(3) == ("embeddings of cases centred on 2 real unlabelled cases",)
-
-
 def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank) -> None:
     one = Classifier(toy_panel, toy_bank, real_cases=MOVED)
     two = Classifier(toy_panel, toy_bank, real_cases=MOVED[:3])
@@ -181,4 +164,4 @@ def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) 
         app, ["evaluate", "--data", str(tested), *given, "--real", str(real), "--unlabelled", str(tested)]
     )
     notes = json.loads(many.stdout)["provenance"]["notes"]
-    assert notes == [said, "embeddings of cases centred on 6 real unlabelled cases"]
+    assert notes == [said, "cases centred on 6 real unlabelled cases, which count as 6 simulations"]

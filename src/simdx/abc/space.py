@@ -14,7 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from simdx.errors import BadInput
-from simdx.types import EmbeddedBank, Float, Int
+from simdx.types import EmbeddedBank, Float, Int, Mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apart:
+    """Rows by other writers than the rest, and the mean to take out of such writing instead."""
+
+    rows: Mask  # (n,)
+    mean: Float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,11 +37,13 @@ class Space:
     rows: Int  # (n,) original row of each sorted row
     n_labels: int
     blocks: tuple[int, ...]
-    mean: Float | None  # (d,), of the block-normalised bank; None when not centred
+    mean: Float | None  # (d,) taken out of what is transformed: the block-normalised bank's, if no other was
+    # given; None when not centred
     background: Float | None = None  # (m, d)
 
     @classmethod
-    def fit(cls, bank: EmbeddedBank, centre: bool) -> Space:
+    def fit(cls, bank: EmbeddedBank, centre: bool, apart: Apart | None = None) -> Space:
+        """Place a bank. Rows that stand apart, and all that is transformed later, have their own mean."""
         vectors = np.asarray(bank.vectors)
         if vectors.ndim != 2 or vectors.shape[1] != sum(bank.blocks):
             raise BadInput("the bank's vectors do not have the width of its embedders; embed it again")
@@ -47,10 +57,14 @@ class Space:
             )
         rows = np.argsort(bank.label_index, kind="stable")
         unit = _unit_blocks(vectors[rows], bank.blocks)
-        mean = unit.mean(axis=0, dtype=np.float64) if centre else None
-        space = cls(
-            _place(unit, bank.blocks, mean), bank.label_index[rows], rows, bank.n_labels, bank.blocks, mean
-        )
+        mean = None
+        if centre:
+            mean = (unit if apart is None else unit[~apart.rows[rows]]).mean(axis=0, dtype=np.float64)
+        placed = _place(unit, bank.blocks, mean)
+        if apart is not None:
+            mean = apart.mean
+            placed[apart.rows[rows]] = _place(unit[apart.rows[rows]], bank.blocks, mean)
+        space = cls(placed, bank.label_index[rows], rows, bank.n_labels, bank.blocks, mean)
         if bank.background is None:
             return space
         return cls(
@@ -74,6 +88,11 @@ class Space:
         counts = np.bincount(self.label_index, minlength=self.n_labels)
         sums = np.add.reduceat(self.bank.astype(np.float64), starts, axis=0)
         return sums / counts[:, None]
+
+
+def mean_of(vectors: Float, blocks: tuple[int, ...]) -> Float:
+    """(d,) the mean that centring takes out of such texts."""
+    return _unit_blocks(vectors, blocks).mean(axis=0)
 
 
 def _unit_blocks(vectors: Float, blocks: tuple[int, ...]) -> Float:

@@ -47,7 +47,7 @@ RealFile = Annotated[
     typer.Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to add as simulations."),
 ]
 UnlabelledFile = Annotated[
-    Path | None, typer.Option("--unlabelled", help="Unlabelled cases to centre the embeddings on.")
+    Path | None, typer.Option("--unlabelled", help="Unlabelled cases of your own to learn from: an archive.")
 ]
 AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
 Device = Annotated[str, typer.Option("--device", help="cpu | cuda: where m-smc, d-smc (exact) and abi run.")]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -35,7 +35,19 @@ from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
-from simdx.methods import background, comparison, logistic, method_fit, outside, simplex_view, strangeness
+from simdx.methods import (
+    archive,
+    background,
+    comparison,
+    folds,
+    gather,
+    logistic,
+    method_fit,
+    outside,
+    real,
+    simplex_view,
+    strangeness,
+)
 from simdx.methods import lexical as character_grams
 from simdx.methods.base import Material, Observations, Settings
 from simdx.models.verify import home
@@ -51,8 +63,8 @@ PROPORTIONAL = ("auto", "bank-logistic")
 
 # What decides the figures that thresholds are set on, beside the method's own module.
 CODE_BEHIND_ANSWERS = (
-    exact, space, typicality, alarm, lexical, views, background, comparison, character_grams, logistic,
-    outside, simplex_view, strangeness,
+    exact, space, typicality, alarm, lexical, views, archive, background, comparison, folds, gather,
+    character_grams, logistic, outside, real, simplex_view, strangeness,
 )  # fmt: skip
 
 Answer = Callable[[Observations, Float], Float]  # (observations, prior (K,)) -> posterior (N, K)
@@ -101,14 +113,17 @@ class Desk:
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """What thresholds depend on: a policy tuned for another one of these is not used for guarantees."""
+        return self._fingerprint_of(self._settings)
+
+    def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
         apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
-        chosen = {k: v for k, v in asdict(self._settings).items() if k not in apart and v is not None}
+        chosen = {k: v for k, v in asdict(settings).items() if k not in apart and v is not None}
         return {
             "bank": self._material.bank.identity[:16],
             "embedder": self._material.embedder.id,
-            "method": self._settings.method,
-            "engine": self._settings.engine,
-            "code": _code_of(self._settings.method),
+            "method": settings.method,
+            "engine": settings.engine,
+            "code": _code_of(settings.method),
             "settings": ", ".join(f"{k}={v}" for k, v in sorted(chosen.items())),
         }
 
@@ -117,8 +132,13 @@ class Desk:
         """The policy given, else the fitting one beside the panel, else one tuned now on simulated text."""
         if self._given is not None:
             return self._given
-        if self._beside is not None and self._beside.fits(self.fingerprint):
-            return self._beside
+        beside = self._beside
+        if beside is not None and beside.fits(self.fingerprint):
+            return beside
+        without_archive = self._fingerprint_of(replace(self._settings, archive=None))
+        if beside is not None and beside.origin.source == "simulated text" and beside.fits(without_archive):
+            # An archive has no part in tuning on simulated text: what was found without it is the same.
+            return replace(beside, origin=replace(beside.origin, made_for=self.fingerprint))
         return self._remembered()
 
     @cached_property
@@ -215,8 +235,9 @@ class Desk:
             for t, v, k in zip(b.texts, vs, b.label_index.tolist(), strict=True)
             if t not in held
         ]
+        rehearsed = self._material.without_archive()  # whose centre is one of real text, and this is not
         if self._refits:
-            own = rehearse(self._material, self._answer_with)
+            own = rehearse(rehearsed, self._answer_with)
         else:
             bank = self._material.bank
             own = Rehearsal(bank.texts, self._material.embedded.vectors, bank.label_index, None)
@@ -228,7 +249,7 @@ class Desk:
         seen = Seen((*own.texts, *texts), np.concatenate([own.vectors, raw]))
         if own.answers is None:
             return seen, truth, None
-        answer = self._answer_with(self._material)
+        answer = self._answer_with(rehearsed)
         more = answer(Observations(texts, raw, _keys(texts)))
         return seen, truth, join([own.answers, more])
 
@@ -316,8 +337,9 @@ class Desk:
         inside = ConformalThresholds(stored.kind, stored.level, largest, stored.n).sets(posterior)
         return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
 
-    def _posterior(self, texts: Sequence[str], prior: Float) -> Float:
-        return self._answer(self._material.observe(texts), prior)
+    def _posterior(self, texts: Sequence[str], prior: Float, of: Sequence[str]) -> Float:
+        """Answers to variations of whole texts."""
+        return self._answer(self._material.observe(texts, of), prior)
 
     def _sentences(
         self, texts: Sequence[str], posterior: Float, prior: Float
@@ -328,7 +350,8 @@ class Desk:
         parts = [parts_of(text) for text in texts]
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
-        rest = self._posterior(flat, prior) if flat else np.zeros((0, len(prior)))
+        whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
+        rest = self._posterior(flat, prior, whole) if flat else np.zeros((0, len(prior)))
         ends = np.cumsum([len(v) for v in variants])
         return [
             sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
@@ -365,7 +388,7 @@ class Desk:
             topics_of(panel.facets or facets_of(panel), text),
             self._sayings,
             lambda texts: embed_texts(self._material.embedder, texts),
-            lambda texts: self._posterior(texts, prior),
+            lambda texts: self._posterior(texts, prior, [text] * len(texts)),
         )
 
 

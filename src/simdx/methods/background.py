@@ -12,7 +12,7 @@ Bandwidth and number of kinds were chosen on a second simulator's texts (docs/re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -20,7 +20,8 @@ from scipy.special import logsumexp
 
 from simdx.methods.base import Material, Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
-from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
+from simdx.methods.gather import gather
+from simdx.types import Bank, Float, Int, Mask
 
 BANDWIDTH = 0.05  # of the kernel here; the answer among labels has its own
 KINDS = 9
@@ -38,31 +39,22 @@ class Opposition:
     @classmethod
     def fit(cls, material: Material, bandwidth: float = BANDWIDTH, kinds: int = KINDS) -> Opposition | None:
         """None for a bank without background."""
-        bank, real = material.embedded, material.real
+        bank = material.embedded
         if bank.background is None or len(bank.background) == 0:
             return None
-        rows, n_others = standing_against(material.bank), len(bank.background)
-        parts = [(bank.vectors[rows], bank.label_index[rows], np.ones(len(rows)))]
-        texts = [material.bank.texts[i] for i in rows]
-        if real is not None:
-            parts.append((real.vectors, real.label_index, np.full(len(real.texts), real.weight)))
-            texts += real.texts
-        parts.append((bank.background, np.full(n_others, bank.n_labels), np.ones(n_others)))
-        vectors, label_index, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+        rows = gather(material, standing_against(material.bank), background=True)
         comparison = Comparison.fit(
             material.lexicon,
-            [*texts, *material.bank.background],
-            EmbeddedBank(vectors, label_index, bank.n_labels + 1, bank.blocks),
+            rows.texts,
+            rows.bank,
             bandwidth=bandwidth,
             self_consistent=False,
-            weight=None if real is None else weight,
-            split_last=lambda joint: kinds_of(joint, kinds),
+            weight=rows.weight,
+            real=rows.real,
+            split_last=lambda joint: kinds_of(joint, kinds, grouped=len(material.bank.background)),
         )
-        if real is not None and real.centre is not None:
-            # The simulations are placed already; from here on the mean is only taken out of cases.
-            comparison = replace(comparison, space=replace(comparison.space, mean=real.centre))
-        counts = np.bincount(comparison.label_index)[bank.n_labels :]
-        return cls(comparison, np.log(counts / n_others))
+        share = np.bincount(comparison.label_index, weights=comparison.weight)[bank.n_labels :]
+        return cls(comparison, np.log(share / share.sum()))
 
     @property
     def n_labels(self) -> int:
@@ -94,17 +86,24 @@ def standing_against(bank: Bank) -> Int:
     return np.flatnonzero(bank.against | ~spoken_for)
 
 
-def kinds_of(rows: Float, most: int = KINDS) -> Int:
-    """(n,) the kind of each row, from 0: Ward's clusters; of a large background, the nearest cluster's."""
-    kinds = min(most, len(rows) // LEAST_TEXTS)
+def kinds_of(rows: Float, most: int = KINDS, grouped: int | None = None) -> Int:
+    """(n,) the kind of each row, from 0: Ward's clusters.
+
+    Only the first `grouped` rows make the kinds, and of many of those only a part; the others join the
+    nearest one.
+    """
+    makers = rows[:grouped]
+    kinds = min(most, len(makers) // LEAST_TEXTS)
     if kinds < 2:
         return np.zeros(len(rows), dtype=np.int64)
     # Spread along some direction and not along the file: neighbours in a file may be alike, or take turns.
-    step = -(-len(rows) // MOST_LINKED)
+    step = -(-len(makers) // MOST_LINKED)
     direction = np.random.default_rng(0).standard_normal(rows.shape[1])
-    linked = np.asarray(rows if step == 1 else rows[np.argsort(rows @ direction)[::step]], dtype=float)
+    linked = np.asarray(makers if step == 1 else makers[np.argsort(makers @ direction)[::step]], dtype=float)
     kind = fcluster(linkage(linked, "ward"), kinds, "maxclust") - 1
-    if step > 1:
+    if len(linked) < len(rows):
         means = np.stack([linked[kind == g].mean(axis=0) for g in range(kind.max() + 1)])
-        kind = (rows @ means.T - 0.5 * (means**2).sum(axis=1)).argmax(axis=1)
+        nearest = (rows @ means.T - 0.5 * (means**2).sum(axis=1)).argmax(axis=1)
+        # a row that made a kind keeps it
+        kind = nearest if step > 1 else np.concatenate([kind, nearest[len(linked) :]])
     return np.unique(kind, return_inverse=True)[1].astype(np.int64)

@@ -11,7 +11,7 @@ that runs a method needs to know which one it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from simdx.abc.prior import Prior
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.methods.lexical import Lexicon
-from simdx.types import Bank, EmbeddedBank, Float, Int, Panel, Posterior, Trace, case_key
+from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, Posterior, Trace, case_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Settings:
     simulator: str | None = None
     network: str | None = None
     real: str | None = None  # identity of the real cases given: thresholds and resumed runs depend on them
+    archive: str | None = None  # and of the unlabelled ones
     allow_remote: bool = False  # whether case text may leave this machine
     replies: str | None = None  # folder in which an asking baseline keeps what was answered
     device: str = "cpu"  # cuda, cuda:1, …: the exact engines of m-smc and d-smc through torch
@@ -53,26 +54,61 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Centre:
+    """The mean of real texts, which is taken out of real text instead of the mean of the simulations."""
+
+    embedded: Float  # (d,) of block-normalised vectors
+    lexical: Float  # (vocabulary,)
+    n_texts: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RealCases:
-    """Cases of the user's own beside the bank. Patient data: in memory only, never quoted as evidence."""
+    """Cases of the user's own beside the bank. Patient data: in memory only, never quoted as evidence.
+
+    Labelled cases are one row each. A text of the archive, whose label was inferred, is a row for every
+    label it may have, and one for none of these (`n_labels` as its label).
+    """
 
     texts: tuple[str, ...]
     label_index: Int
     vectors: Float  # (m, d) raw embeddings
-    weight: float  # how many simulations each counts as
-    centre: Float | None = None  # (d,) what is taken out of a case's embedding instead of the bank's mean
-    unlabelled: int = 0  # how many cases that centre is the mean of
+    weight: Float  # (m,) how many simulations each counts as
+    fold: Int  # (m,) of the archive's texts: those asked about are answered without their fold; −1: labelled
+    centre: Centre | None = None
+
+    @property
+    def inferred(self) -> Mask:
+        """(m,) rows of the archive."""
+        return self.fold >= 0
+
+    def only(self, rows: Mask) -> RealCases:
+        """These rows alone, centred as before."""
+        texts = tuple(text for text, kept in zip(self.texts, rows, strict=True) if kept)
+        return RealCases(
+            texts,
+            self.label_index[rows],
+            self.vectors[rows],
+            self.weight[rows],
+            self.fold[rows],
+            self.centre,
+        )
 
     def notes(self, n_labels: int) -> tuple[str, ...]:
         """What the provenance of an answer says about them."""
         said = []
-        counts = np.bincount(self.label_index, minlength=n_labels)
-        if counts.any():
+        labelled = ~self.inferred
+        if labelled.any():
+            counts = np.bincount(self.label_index[labelled], minlength=n_labels)
             low, high = int(counts.min()), int(counts.max())
             many = str(low) if low == high else f"{low} to {high}"
-            said.append(f"{many} real labelled cases per label, each counted as {self.weight:g} simulations")
+            each = f"each counted as {self.weight[labelled][0]:g} simulations"
+            said.append(f"{many} real labelled cases per label, {each}")
         if self.centre is not None:
-            said.append(f"embeddings of cases centred on {self.unlabelled} real unlabelled cases")
+            learnt = ""
+            if self.inferred.any():
+                learnt = f", which count as {self.weight[self.inferred].sum():.0f} simulations"
+            said.append(f"cases centred on {self.centre.n_texts} real unlabelled cases{learnt}")
         return tuple(said)
 
 
@@ -99,10 +135,25 @@ class Material:
         """The vocabulary of everything that was simulated for the panel."""
         return Lexicon([*self.bank.texts, *self.bank.background])
 
-    def observe(self, texts: Sequence[str]) -> Observations:
-        """Embed cases; nothing of them is cached."""
+    def beside(self, real: RealCases | None) -> Material:
+        """The same bank with these real cases beside it; the vocabulary, which is the bank's, is kept."""
+        other = replace(self, real=real)
+        if "lexicon" in self.__dict__:
+            other.__dict__["lexicon"] = self.lexicon
+        return other
+
+    def without_archive(self) -> Material:
+        """The same without unlabelled real cases."""
+        if self.real is None or self.real.centre is None:
+            return self
+        labelled = ~self.real.inferred
+        return self.beside(replace(self.real.only(labelled), centre=None) if labelled.any() else None)
+
+    def observe(self, texts: Sequence[str], of: Sequence[str] | None = None) -> Observations:
+        """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
         keys = [case_key(text) for text in texts]
-        return Observations(tuple(texts), embed_texts(self.embedder, texts), tuple(keys))
+        whole = None if of is None else tuple(of)
+        return Observations(tuple(texts), embed_texts(self.embedder, texts), tuple(keys), whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +163,19 @@ class Observations:
     texts: tuple[str, ...]
     vectors: Float
     keys: tuple[int, ...]
+    of: tuple[str, ...] | None = None  # the whole texts, where these are made of them: a sentence left out
+
+    def at(self, rows: Int) -> Observations:
+        """Some of the cases."""
+        return Observations(
+            tuple(self.texts[i] for i in rows),
+            self.vectors[rows],
+            tuple(self.keys[i] for i in rows),
+            None if self.of is None else tuple(self.of[i] for i in rows),
+        )
 
 
 Infer = Callable[[Observations, Prior], tuple[Posterior, Trace | None]]
 Fit = Callable[[Material, Settings], Infer]
 
-__all__ = ["Bank", "Fit", "Infer", "Int", "Material", "Observations", "RealCases", "Settings"]
+__all__ = ["Bank", "Centre", "Fit", "Infer", "Int", "Material", "Observations", "RealCases", "Settings"]

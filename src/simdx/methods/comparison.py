@@ -18,18 +18,27 @@ from scipy.special import log_softmax
 
 from simdx.abc import exact
 from simdx.abc.prior import Prior
-from simdx.abc.space import Space
-from simdx.methods.base import Observations
+from simdx.abc.space import Apart, Space
+from simdx.methods.base import Centre, Observations
 from simdx.methods.lexical import LexicalSpace, Lexicon
 from simdx.methods.logistic import Logistic, fit_logistic
 from simdx.methods.memo import LastBatch
-from simdx.types import EmbeddedBank, Float, Int
+from simdx.types import EmbeddedBank, Float, Int, Mask
 
 LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
 BANDWIDTH = 0.07  # of the kernel
 KERNEL_SHARE = 1.0  # weight of the kernel's log-likelihood beside the summary's
 PENALTY = 0.1  # of the logistic regression, on unit vectors
 SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RealRows:
+    """Which rows of a bank are real texts, which of those have inferred labels, and their own centre."""
+
+    rows: Mask  # (n,)
+    inferred: Mask  # (n,)
+    centre: Centre | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +67,22 @@ class Comparison:
         self_consistent: bool,
         penalty: float = PENALTY,
         weight: Float | None = None,
+        real: RealRows | None = None,
         split_last: Callable[[Float], Int] | None = None,
     ) -> Comparison:
-        """Fit to a bank; both options are for callers who know more about its rows than their labels.
+        """Fit to a bank; the options are for callers who know more about its rows than their labels.
 
         `weight` (n,), in the bank's order: how many simulations each row counts as, within its label.
+        `real`: which rows are no simulations.
         `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
         """
-        space = Space.fit(bank, centre=True)
-        lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows])
+        embedded_apart = lexical_apart = None
+        if real is not None and real.centre is not None:
+            embedded_apart = Apart(real.rows, real.centre.embedded)
+        space = Space.fit(bank, centre=True, apart=embedded_apart)
+        if real is not None and real.centre is not None:
+            lexical_apart = Apart(real.rows[space.rows], real.centre.lexical)
+        lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows], lexical_apart)
         words = lexical.bank
         joint = join(words, space.bank)
         if split_last is not None:
@@ -77,7 +93,10 @@ class Comparison:
         logistic = fit_logistic(words, label, n_labels, penalty, sorted_weight)
         bias: Float = np.zeros(n_labels)
         if self_consistent:
-            bias = self_consistent_bias(joint, label, n_labels, bandwidth, sorted_weight)
+            # Not by texts whose labels were inferred: each stands under several, and would find itself there.
+            known = np.ones(len(label), dtype=bool) if real is None else ~real.inferred[space.rows]
+            each = None if sorted_weight is None else sorted_weight[known]
+            bias = self_consistent_bias(joint[known], label[known], n_labels, bandwidth, each)
         return cls(space, lexical, joint, label, n_labels, logistic, bandwidth, bias, sorted_weight)
 
     def observe(self, observations: Observations) -> tuple[Float, Float]:

@@ -19,8 +19,9 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from simdx.abc.space import Apart
 from simdx.methods.memo import LastBatch
-from simdx.types import Float
+from simdx.types import Float, Int
 
 SHORTEST, LONGEST = 3, 5
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
@@ -93,18 +94,26 @@ class LexicalSpace:
     """The bank's texts as dense rows of unit length, and other texts beside them.
 
     `transform` gives rows whose dot product with a bank row is their centred cosine. They are shorter than
-    one by what a text says that no simulation says.
+    one by what a text says that no simulation says. Rows that stand apart, and all texts transformed, have
+    a mean of their own taken out of them.
     """
 
-    def __init__(self, lexicon: Lexicon, texts: Sequence[str]) -> None:
+    def __init__(self, lexicon: Lexicon, texts: Sequence[str], apart: Apart | None = None) -> None:
         self._lexicon = lexicon
         rows = lexicon.rows(texts)
         step = max(1, -(-rows.shape[0] // LARGEST_BASIS))
         self._basis = rows[::step]
-        self._mean = np.asarray(rows.mean(axis=0)).ravel()
-        self._mean_square = float(self._mean @ self._mean)
-        self._on_mean, self._length = self._centred(self._basis)
-        gram = self._cosine(self._basis)
+        stands_apart = np.zeros(rows.shape[0], dtype=bool) if apart is None else apart.rows
+        means = [np.asarray(rows[~stands_apart].mean(axis=0)).ravel()]
+        means += [] if apart is None else [apart.mean]
+        self._means = np.stack(means)  # the bank's, and that of texts which stand apart
+        self._writer = stands_apart.astype(np.int64)  # which of the means is each row's
+        self._basis_writer = self._writer[::step]
+        self._between = self._means @ self._means.T
+        # what each mean says of each basis row, once that row is centred
+        self._mean_on_basis = self._means @ self._basis.T - self._between[:, self._basis_writer]
+        self._length = self._centred(self._basis, self._basis_writer)[1]
+        gram = self._cosine(self._basis, self._basis_writer)
         value, vector = np.linalg.eigh((gram + gram.T) / 2)
         keep = value > 1e-6 * max(float(value[-1]), 1e-12)
         self._project = vector[:, keep] / np.sqrt(value[keep])
@@ -117,37 +126,41 @@ class LexicalSpace:
         scaled = self._project / self._length[:, None]
         # Single precision, as everything that compares these rows: half the memory to walk through.
         weight = np.ascontiguousarray(self._basis.T @ scaled, dtype=np.float32)
-        return weight, scaled.sum(axis=0), (self._mean_square - self._on_mean) @ scaled
+        of_writer = self._basis_writer == np.arange(len(self._means))[:, None]
+        return weight, of_writer.astype(float) @ scaled, -self._mean_on_basis[-1] @ scaled
 
     @cached_property
     def bank(self) -> Float:
         """(n, r) the texts the space was made from."""
-        return self._cosine(self._bank_rows) @ self._project
+        return self._cosine(self._bank_rows, self._writer) @ self._project
 
     def transform(self, texts: Sequence[str]) -> Float:
         """(N, r) other texts in the same coordinates."""
         rows = self._lexicon.rows(texts)
+        writer = np.full(rows.shape[0], len(self._means) - 1)
         if self._folded is None:
-            return self._cosine(rows) @ self._project
+            return self._cosine(rows, writer) @ self._project
         weight, per_mean, constant = self._folded
-        on_mean, length = self._centred(rows)
-        out = rows.astype(np.float32) @ weight - on_mean[:, None] * per_mean + constant
+        on_means, length = self._centred(rows, writer)
+        out = rows.astype(np.float32) @ weight - on_means @ per_mean + constant
         out /= length[:, None]
         out[np.diff(rows.indptr) == 0] = 0.0
         return out
 
-    def _cosine(self, rows: csr_matrix) -> Float:
-        """(N, basis) cosines after the mean is taken out of both sides; 0 for a text of unknown words."""
-        on_mean, length = self._centred(rows)
+    def _cosine(self, rows: csr_matrix, writer: Int) -> Float:
+        """(N, basis) cosines after the means are taken out of both sides; 0 for a text of unknown words."""
+        on_means, length = self._centred(rows, writer)
         dot = np.asarray((rows @ self._basis.T).todense())
-        centred = dot - on_mean[:, None] - self._on_mean[None, :] + self._mean_square
+        centred = dot - on_means[:, self._basis_writer] - self._mean_on_basis[writer]
         silent = np.diff(rows.indptr) == 0
         return np.where(silent[:, None], 0.0, centred / (length[:, None] * self._length[None, :]))
 
-    def _centred(self, rows: csr_matrix) -> tuple[Float, Float]:
-        on_mean = rows @ self._mean
+    def _centred(self, rows: csr_matrix, writer: Int) -> tuple[Float, Float]:
+        """(N, means) what rows say of the means, and the length of each row without its own."""
+        on_means = rows @ self._means.T
         square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-        return on_mean, np.sqrt(np.maximum(square - 2 * on_mean + self._mean_square, 1e-12))
+        own = on_means[np.arange(rows.shape[0]), writer]
+        return on_means, np.sqrt(np.maximum(square - 2 * own + np.diag(self._between)[writer], 1e-12))
 
 
 def _words(text: str) -> list[str]:

@@ -14,6 +14,7 @@ panel may bring its own for another condition (`outside_odds`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
@@ -21,6 +22,7 @@ from scipy.special import expit, logit
 from simdx.abc.prior import Prior
 from simdx.methods.background import Opposition
 from simdx.methods.base import Material, Observations
+from simdx.methods.folds import InFolds
 from simdx.methods.strangeness import Strangeness
 from simdx.types import BackgroundOdds, Float
 
@@ -29,23 +31,48 @@ SHIPPED_ODDS = BackgroundOdds(slope=0.83, offset=1.83, prior=0.01)
 STRANGE_SLOPE, STRANGE_OFFSET = 20.2, -12.7
 STRANGE_MASS = 0.01
 
-Outside = Callable[[Observations, Prior], Float]
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outside:
+    """Both alternatives, fitted."""
+
+    opposition: Opposition
+    strangeness: Strangeness | None
+    odds: BackgroundOdds
+
+    @classmethod
+    def fit(cls, material: Material) -> Outside | None:
+        """None for a bank without background."""
+        opposition = Opposition.fit(material)
+        if opposition is None:
+            return None
+        return cls(opposition, Strangeness.fit(material), material.bank.odds or SHIPPED_ODDS)
+
+    def log_odds(self, observations: Observations, prior: Prior) -> tuple[Float, Float]:
+        """(N,) each: another condition, and another kind of text, against the labels."""
+        ahead = self.opposition.ahead(observations, prior.probabilities > 0)
+        another = self.odds.slope * ahead + self.odds.offset + logit(self.odds.prior)
+        if self.strangeness is None:
+            return another, np.full(len(another), -np.inf)
+        strange = STRANGE_SLOPE * self.strangeness.of(observations) + STRANGE_OFFSET + logit(STRANGE_MASS)
+        return another, strange
+
+    def __call__(self, observations: Observations, prior: Prior) -> Float:
+        """(N,) out-of-class probabilities."""
+        return expit(np.logaddexp(*self.log_odds(observations, prior)))
 
 
-def fit_outside(material: Material) -> Outside | None:
+def fit_outside(material: Material) -> Callable[[Observations, Prior], Float] | None:
     """observations, prior -> out-of-class probability (N,); None for a bank without background."""
-    opposition = Opposition.fit(material)
-    if opposition is None:
+    if material.real is None or not material.real.inferred.any():
+        return Outside.fit(material)
+    if material.embedded.background is None or len(material.embedded.background) == 0:
         return None
-    strangeness = Strangeness.fit(material)
-    another = material.bank.odds or SHIPPED_ODDS
+    fits = InFolds(material, _with_background)
+    return lambda observations, prior: fits.join(observations, lambda outside, part: outside(part, prior))
 
-    def outside(observations: Observations, prior: Prior) -> Float:
-        ahead = opposition.ahead(observations, prior.probabilities > 0)
-        odds = another.slope * ahead + another.offset + logit(another.prior)
-        if strangeness is not None:
-            how_strange = strangeness.of(observations)
-            odds = np.logaddexp(odds, STRANGE_SLOPE * how_strange + STRANGE_OFFSET + logit(STRANGE_MASS))
-        return expit(odds)
 
+def _with_background(material: Material) -> Outside:
+    outside = Outside.fit(material)
+    assert outside is not None
     return outside

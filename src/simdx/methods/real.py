@@ -6,43 +6,37 @@ answers less certain of the truth (results/real_cases). A few heavy rows are a n
 ones; a user who knows the simulator to be poor may give more. Kernel, summary, self-consistency and the
 out-of-class hypothesis all take the weights; sharpness and bandwidth stay those of the shipped recipe.
 
-Unlabelled cases may replace the bank's mean as the centre of the cases' embeddings; that is off unless asked
-for. Real cases stay out of the bank: the vocabulary, typicality, the second-order answer, the alarm and the
-quoted evidence are the simulations' alone (what a text of another kind is, real cases do help to say), and
-nothing of a real case is written to disk.
+Unlabelled cases are another matter (`archive`). Real cases stay out of the bank: the vocabulary, typicality,
+the second-order answer, the alarm and the quoted evidence are the simulations' alone (what a text of another
+kind is, labelled cases do help to say), and nothing of a real case is written to disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from simdx.abc import exact
 from simdx.abc.prior import Prior
-from simdx.abc.space import Space
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.base import Infer, Material, Observations, RealCases, Settings
 from simdx.methods.comparison import BANDWIDTH, Comparison
+from simdx.methods.folds import InFolds
+from simdx.methods.gather import gather
 from simdx.methods.recipe import Recipe, pool
-from simdx.types import Case, EmbeddedBank, Float, Posterior, Trace, content_hash
+from simdx.types import Case, Float, Posterior, Trace, content_hash
 
 WEIGHT = 1.0  # simulations that one real labelled case counts as
 
 
-def with_real(
-    material: Material,
-    labelled: Sequence[Case] = (),
-    unlabelled: Sequence[str] = (),
-    weight: float | None = None,
-) -> Material:
-    """The material with real cases beside its bank."""
+def with_real(material: Material, labelled: Sequence[Case], weight: float | None = None) -> Material:
+    """The material with labelled real cases beside its bank."""
     weight = WEIGHT if weight is None else weight
     if not (np.isfinite(weight) and weight > 0):
         raise BadInput(f"a real case cannot count as {weight:g} simulations: give a number above 0")
-    if not labelled and not unlabelled:
+    if not labelled:
         raise BadInput("no real cases were given: leave the option out or give a file with cases")
     position = {name: i for i, name in enumerate(material.panel.names)}
     for i, case in enumerate(labelled):
@@ -52,43 +46,41 @@ def with_real(
             raise BadInput(f"real case {i + 1} is empty")
     texts = tuple(case.text for case in labelled)
     index = np.array([position[str(case.label)] for case in labelled], dtype=np.int64)
+    n = len(texts)
     # embed_texts, not its cached form: embeddings of real cases are never written
-    vectors = embed_texts(material.embedder, texts) if texts else material.embedded.vectors[:0]
-    centre = None
-    if unlabelled:
-        plain = embed_texts(material.embedder, list(unlabelled))
-        blocks = material.embedder.blocks
-        rows = EmbeddedBank(plain, np.zeros(len(plain), dtype=np.int64), 1, blocks)
-        centre = Space.fit(rows, centre=True).mean
-    return replace(material, real=RealCases(texts, index, vectors, weight, centre, len(unlabelled)))
+    vectors = embed_texts(material.embedder, texts)
+    return material.beside(RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1)))
 
 
-def real_identity(labelled: Sequence[Case], unlabelled: Sequence[str], weight: float | None) -> str:
+def no_real(material: Material) -> RealCases:
+    """No real case at all, as rows to add to."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return RealCases((), nothing, material.embedded.vectors[:0], np.zeros(0), nothing)
+
+
+def real_identity(labelled: Sequence[Case], weight: float | None) -> str:
     """What tells one set of real cases from another, and reveals none of it."""
-    rows = sorted(content_hash(str(case.label), case.text) for case in labelled)
-    return content_hash(str(weight), *rows, "", *sorted(content_hash(text) for text in unlabelled))[:16]
+    return _identity(weight, (content_hash(str(case.label), case.text) for case in labelled))
+
+
+def archive_identity(texts: Sequence[str], weight: float | None) -> str:
+    """The same for unlabelled ones."""
+    return _identity(weight, (content_hash(text) for text in texts))
+
+
+def _identity(weight: float | None, hashes: Iterable[str]) -> str:
+    return content_hash(str(weight), *sorted(hashes))[:16]
 
 
 def fit_comparison(material: Material, bandwidth: float = BANDWIDTH) -> Comparison:
     """The recipe's comparison on simulations and real cases."""
-    real, bank = material.real, material.embedded
-    if real is None:
+    if material.real is None:
         raise BadInput("there are no real cases to fit: give some")
-    widened = EmbeddedBank(
-        np.concatenate([bank.vectors, real.vectors]),
-        np.concatenate([bank.label_index, real.label_index]),
-        bank.n_labels,
-        bank.blocks,
-    )
-    weight = np.repeat([1.0, real.weight], [len(bank.vectors), len(real.texts)])
-    fitted = Comparison.fit(
-        material.lexicon, [*material.bank.texts, *real.texts], widened,
-        bandwidth=bandwidth, self_consistent=True, weight=weight,
+    rows = gather(material, np.arange(len(material.bank.texts)), background=False)
+    return Comparison.fit(
+        material.lexicon, rows.texts, rows.bank,
+        bandwidth=bandwidth, self_consistent=True, weight=rows.weight, real=rows.real,
     )  # fmt: skip
-    if real.centre is None:
-        return fitted
-    # The rows of the bank are placed already; from here on the mean is only taken out of cases.
-    return replace(fitted, space=replace(fitted.space, mean=real.centre))
 
 
 class RealRecipe(Recipe):
@@ -123,10 +115,42 @@ class RealRecipe(Recipe):
         return super().distances(observations)[:, self._simulated]
 
 
-def fit_real(material: Material, settings: Settings) -> Infer:
-    """The method of a classifier that was given real cases."""
+class FoldedRecipe(Recipe):
+    """The recipe with an archive among its simulations: no text of it speaks for itself."""
+
+    def __init__(self, material: Material, bandwidth: float | None = None) -> None:
+        self._fits = InFolds(material, lambda part: RealRecipe(part, bandwidth))
+        self.comparison = self._fits.whole.comparison
+
+    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+        found = {id(recipe): recipe(part, prior)[0] for _, part, recipe in self._fits.parts(observations)}
+
+        def joined(read: Callable[[Posterior], Float]) -> Float:
+            return self._fits.join(observations, lambda recipe, _: read(found[id(recipe)]))
+
+        return Posterior(
+            joined(lambda p: p.probabilities),
+            joined(lambda p: p.effective_simulations),
+            joined(lambda p: p.tolerance),
+        ), None
+
+    def weights(self, observations: Observations, prior: Prior) -> Float:
+        return self._fits.join(observations, lambda recipe, part: recipe.weights(part, prior))
+
+    def distances(self, observations: Observations) -> Float:
+        return self._fits.join(observations, lambda recipe, part: recipe.distances(part))
+
+
+def check_settings(settings: Settings) -> None:
+    """Real cases, labelled or not, are for the shipped recipe."""
     if settings.method != "auto":
         raise BadInput(f"real cases are for --method auto: {settings.method} has no use for them")
     if settings.engine != "exact" or settings.kernel == "hard":
         raise BadInput("real cases need the exact engine and the soft kernel of --method auto")
-    return RealRecipe(material, settings.bandwidth)
+
+
+def fit_real(material: Material, settings: Settings) -> Infer:
+    """The method of a classifier that was given real cases."""
+    check_settings(settings)
+    has_archive = material.real is not None and material.real.inferred.any()
+    return (FoldedRecipe if has_archive else RealRecipe)(material, settings.bandwidth)

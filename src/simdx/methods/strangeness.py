@@ -50,7 +50,9 @@ class Strangeness:
         bank, real = material.embedded, material.real
         parts = [bank.vectors]
         parts += [] if bank.background is None else [bank.background]
-        parts += [] if real is None or not len(real.vectors) else [real.vectors]
+        # Not the archive's: whether they are cases at all is for this to say.
+        labelled = bank.vectors[:0] if real is None else real.vectors[~real.inferred]
+        parts += [labelled] if len(labelled) else []
         vectors = np.concatenate(parts)
         rows = EmbeddedBank(vectors, np.zeros(len(vectors), dtype=np.int64), 1, bank.blocks)
         space = Space.fit(rows, centre=False)

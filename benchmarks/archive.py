@@ -1,0 +1,122 @@
+"""What an archive of unlabelled cases (`--unlabelled`) is worth on labelled cases.
+
+    OMP_NUM_THREADS=1 python benchmarks/archive.py --out results/real_cases
+
+The archive is drawn from the cases, labels ignored, and some of its texts are out-of-class ones: whoever
+collects unlabelled cases collects some of those too. What it does not hold is asked, with and without it.
+`own` is one file in both places: all cases are the archive (a tenth of it from outside) and all are asked,
+each by a fit without its fold. Reporting only; the option is off by default, and its constants were chosen on
+simulated text (benchmarks/archive_choice.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simdx import Classifier
+from simdx.datasets import read_cases
+from simdx.experiments.records import current_commit
+from simdx.metrics import auroc, evaluate_probabilities
+from simdx.types import entropy_bits
+
+FILES = {
+    "oral-lesions": ("oral/vignettes.jsonl", "oral/ood.jsonl"),
+    "symptom-to-diagnosis": ("sd/cases.jsonl", "sd/ood.jsonl"),
+    "case-reports": ("pmc/cases.jsonl", "pmc/ood.jsonl"),
+}
+EMBEDDERS = ("wordllama", "wordllama+minilm")
+# (texts of labels in the archive, share of the archive from outside); None: half of the cases
+SETUPS: tuple[tuple[int | None, float], ...] = ((None, 0.0), (None, 0.1), (None, 0.3), (100, 0.1), (30, 0.1))
+DRAWS = 5
+NAMES = ("accuracy", "ece", "nll", "error_auroc", "ood_auroc", "entropy_share", "in_class_rise_bits")
+
+
+def figures(
+    classifier: Classifier, texts: list[str], truth: np.ndarray, others: list[str]
+) -> dict[str, float]:
+    inside, outside = (classifier.infer_batch(t) for t in (texts, others))
+    found = evaluate_probabilities(inside.posterior, truth)
+    assert inside.out_of_class is not None
+    assert outside.out_of_class is not None
+    both = np.concatenate([inside.out_of_class, outside.out_of_class])
+    rise = inside.entropy_bits - entropy_bits(inside.posterior_in_class)
+    return {name: float(found[name]) for name in ("accuracy", "ece", "nll", "error_auroc")} | {
+        "ood_auroc": auroc(both, np.arange(len(both)) >= len(texts)).value,
+        "entropy_share": float(outside.entropy_bits.mean() / np.log2(len(classifier.panel.names))),
+        "in_class_rise_bits": float(rise.mean()),
+    }
+
+
+def of_panel(panel: str, embedder: str, data: Path) -> dict[str, Any]:
+    plain = Classifier(panel, embedder=embedder)
+    cases = read_cases(data / FILES[panel][0], labels=plain.panel.names).cases
+    others = read_cases(data / FILES[panel][1], labelled=False).texts
+    position = {label: i for i, label in enumerate(plain.panel.names)}
+    texts = [case.text for case in cases]
+    truth = np.array([position[str(case.label)] for case in cases])
+    setups = []
+    for size, share in SETUPS:
+        rng = np.random.default_rng(0)
+        rows = []
+        for _ in range(DRAWS):
+            order, outside = rng.permutation(len(cases)), rng.permutation(len(others))
+            known = min(size or len(order) // 2, len(order) // 2)
+            half = len(outside) // 2
+            some = min(round(known * share / (1 - share)), half)  # asked are always the other half
+            archive = [texts[i] for i in order[:known]] + [others[i] for i in outside[:some]]
+            asked = order[len(order) // 2 :]
+            arguments = [texts[i] for i in asked], truth[asked], [others[i] for i in outside[half:]]
+            taught = Classifier(panel, embedder=embedder, unlabelled=archive)
+            rows.append(
+                {
+                    "from_outside": some / len(archive),
+                    "without": figures(plain, *arguments),
+                    "with": figures(taught, *arguments),
+                }
+            )
+        setups.append({"archive": known, "share": share, **means(rows), "draws": rows})
+        print(panel, embedder, known, share, *(line(setups[-1][k]) for k in ("without", "with")), flush=True)
+    some = round(len(texts) / 9)
+    taught = Classifier(panel, embedder=embedder, unlabelled=[*texts, *others[:some]])
+    own = {"n": len(texts), "from_outside": min(some, len(others)) / (len(texts) + min(some, len(others)))}
+    own |= {"without": figures(plain, texts, truth, others), "with": figures(taught, texts, truth, others)}
+    print(panel, embedder, "own", *(line(own[k]) for k in ("without", "with")), flush=True)
+    return {"panel": panel, "embedder": embedder, "setups": setups, "own": own}
+
+
+def means(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    return {
+        which: {name: float(np.mean([row[which][name] for row in rows])) for name in NAMES}
+        for which in ("without", "with")
+    }
+
+
+def line(found: dict[str, float]) -> str:
+    return " ".join(f"{found[name]:.3f}" for name in NAMES) + ";"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("results/real_cases"))
+    arguments = parser.parse_args()
+    jobs = [(panel, embedder, arguments.data) for panel in FILES for embedder in EMBEDDERS]
+    with ProcessPoolExecutor(2) as pool:
+        found = list(pool.map(of_panel, *zip(*jobs, strict=True)))
+    record = {
+        "command": "python benchmarks/archive.py",
+        "commit": current_commit(),
+        "draws": DRAWS,
+        "panels": found,
+    }
+    (arguments.out / "archive.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""An archive: unlabelled real cases teach by what the recipe itself infers about them.
+
+centring   Real text is not written as simulated text is. The archive's mean, drawn a little towards the
+           simulations', is taken out of real text in both representations instead of the simulations' mean.
+adoption   So centred, the recipe answers every text of the archive: a posterior over the labels and none of
+           these. The text then stands beside the simulations of each label, and of the background, with
+           `WEIGHT` simulations shared out in proportion. Once; repeating it only made answers too sure.
+
+No label is used, and none of it happens unless the user gives an archive. The constants were chosen on a
+second simulator's texts (docs/recipe.md). A text of the archive that is asked about is answered by a fit
+without it (`folds`). Nothing of the archive is written to disk or quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simdx.abc.prior import Prior
+from simdx.abc.space import mean_of
+from simdx.embedders.base import embed_texts
+from simdx.errors import BadInput
+from simdx.methods.base import Centre, Material, Observations, RealCases
+from simdx.methods.folds import fold_of, plain
+from simdx.methods.outside import Outside
+from simdx.methods.real import RealRecipe, no_real
+from simdx.types import Float, case_key
+
+WEIGHT = 1.0  # simulations that one text of the archive counts as
+LEAST_SHARE = 0.05  # of a text's answer; less is not worth a row
+PULL = 10  # texts by which the archive's mean is drawn towards the simulations'
+
+
+def with_archive(
+    material: Material, texts: Sequence[str], weight: float | None = None, pull: float = PULL
+) -> Material:
+    """The material with an archive beside its bank; a weight of 0 centres and teaches nothing else."""
+    weight = WEIGHT if weight is None else weight
+    if not (np.isfinite(weight) and weight >= 0):
+        raise BadInput(f"an unlabelled case cannot count as {weight:g} simulations: give 0 or more")
+    texts = list({plain(text): text for text in texts if text.strip()}.values())
+    if not texts:
+        raise BadInput("no unlabelled cases were given: leave the option out or give a file with cases")
+    # embed_texts, not its cached form: embeddings of real cases are never written
+    vectors = embed_texts(material.embedder, texts)
+    before = material.real or no_real(material)
+    real = RealCases(
+        before.texts, before.label_index, before.vectors, before.weight, before.fold,
+        _centre(material, texts, vectors, pull),
+    )  # fmt: skip
+    centred = material.beside(real)
+    if weight == 0:
+        return centred
+    asked = Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
+    share = shares(centred, asked)
+    text_of, label = np.nonzero(share > LEAST_SHARE)
+    adopted = RealCases(
+        (*real.texts, *(texts[i] for i in text_of)),
+        np.concatenate([real.label_index, label]),
+        np.concatenate([real.vectors, vectors[text_of]]),
+        np.concatenate([real.weight, weight * share[text_of, label]]),
+        np.concatenate([real.fold, [fold_of(texts[i]) for i in text_of]]).astype(np.int64),
+        real.centre,
+    )
+    return material.beside(adopted)
+
+
+def shares(material: Material, asked: Observations) -> Float:
+    """(N, labels + 1) of each text's answer: the labels', and that of another condition.
+
+    They sum to less than one by what speaks for another kind of text, of which there is nothing to learn.
+    """
+    uniform = Prior.uniform(len(material.panel.names))
+    inside = RealRecipe(material)(asked, uniform)[0].probabilities
+    outside = Outside.fit(material)
+    if outside is None:
+        return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)
+    another, strange = outside.log_odds(asked, uniform)
+    panel = -np.logaddexp(0.0, np.logaddexp(another, strange))  # log probability that it is one of the labels
+    return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
+
+
+def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: float) -> Centre:
+    bank, lexicon = material.embedded, material.lexicon
+    simulated = [bank.vectors, *([] if bank.background is None else [bank.background])]
+    own = len(texts) / (len(texts) + pull)
+
+    def drawn(mean: Float, of_simulations: Float) -> Float:
+        return own * mean + (1 - own) * of_simulations
+
+    def words(some: Sequence[str]) -> Float:
+        return np.asarray(lexicon.rows(some).mean(axis=0)).ravel()
+
+    return Centre(
+        drawn(mean_of(vectors, bank.blocks), mean_of(np.concatenate(simulated), bank.blocks)),
+        drawn(words(texts), words([*material.bank.texts, *material.bank.background])),
+        len(texts),
+    )

@@ -1,0 +1,306 @@
+"""Unlabelled real cases: what they teach, that they stay quiet, and that none speaks for itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from simdx import BadInput, Classifier, Prior
+from simdx.abc.space import Apart, Space
+from simdx.cli.main import app
+from simdx.datasets import Dataset
+from simdx.embedders import get_embedder
+from simdx.evaluate import evaluate
+from simdx.methods import Material
+from simdx.methods.archive import LEAST_SHARE, PULL, WEIGHT, shares, with_archive
+from simdx.methods.background import kinds_of
+from simdx.methods.folds import FOLDS, InFolds, fold_of, plain
+from simdx.methods.lexical import LexicalSpace, Lexicon
+from simdx.methods.real import FoldedRecipe, RealRecipe, fit_comparison, fit_real, with_real
+from simdx.methods.recipe import Recipe
+from simdx.types import Bank, Case, EmbeddedBank, Panel
+
+# Real apples are written in the bank's words and in words of their own ("cider", "press").
+ARCHIVE = [
+    "the cider press and a sweet red fruit",
+    "cider from the orchard fruit tree",
+    "press the fruit to juice and cider",
+    "a ferry boat on the water of the stream",
+    "the ferry and the bridge over the flood",
+    "a tram with motor and gear and oil",
+    "the tram has a piston and a valve",
+    "a cloud above a stone wall",
+]
+UNIFORM = Prior.uniform(3)
+
+
+@pytest.fixture
+def material(toy_panel: Panel, toy_bank: Bank) -> Material:
+    bank = replace(
+        toy_bank,
+        texts=(*toy_bank.texts, *("cider press ferry tram",) * 3),  # so that the vocabulary knows the words
+        label_index=np.concatenate([toy_bank.label_index, [0, 1, 2]]),
+        background=("a grey cloud above", "a stone wall", "a cloud and a wall", "the wall of grey stone"),
+    )
+    return Material.prepare(toy_panel, bank, get_embedder("hashing"))
+
+
+def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(material: Material) -> None:
+    taught = with_archive(material, ARCHIVE).real
+    centred = with_archive(material, ARCHIVE, weight=0)
+    assert taught is not None
+    assert taught.inferred.all()
+    share = shares(centred, material.observe(ARCHIVE))
+    assert share.shape == (len(ARCHIVE), 4)
+    assert (share.sum(axis=1) <= 1 + 1e-9).all()
+    for i, text in enumerate(ARCHIVE):
+        rows = [j for j, held in enumerate(taught.texts) if held == text]
+        kept = np.flatnonzero(share[i] > LEAST_SHARE)
+        assert taught.label_index[rows].tolist() == kept.tolist()
+        assert np.allclose(taught.weight[rows], WEIGHT * share[i, kept])
+        assert set(taught.fold[rows].tolist()) == {fold_of(text)}
+    assert share[:7].argmax(axis=1).tolist() == [0, 0, 0, 1, 1, 2, 2]
+
+
+def test_an_archive_teaches_words_the_bank_does_not_tie_to_a_label(material: Material) -> None:
+    cases = material.observe(["cider and the press", "the ferry", "a tram"])
+    before = Recipe(material)(cases, UNIFORM)[0].probabilities
+    after = RealRecipe(with_archive(material, ARCHIVE, weight=3.0))(cases, UNIFORM)[0].probabilities
+    own = np.arange(3)
+    assert (before[own, own] < 0.6).all()
+    assert (after[own, own] > before[own, own] + 0.1).all()
+
+
+def test_an_archive_beside_the_background_makes_other_conditions_plainer(material: Material) -> None:
+    """What is inferred to be none of these joins the background, not the labels."""
+    odds = replace(material.bank, odds=None)
+    taught = with_archive(replace(material, bank=odds), ARCHIVE).real
+    assert taught is not None
+    of_the_wall = [k for t, k in zip(taught.texts, taught.label_index.tolist(), strict=True) if "wall" in t]
+    assert 3 in of_the_wall
+
+
+def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(material: Material) -> None:
+    moved = with_archive(material, ARCHIVE, weight=0)
+    assert moved.real is not None
+    assert moved.real.centre is not None
+    assert not len(moved.real.texts)
+
+    def unit(texts: tuple[str, ...] | list[str]) -> np.ndarray:
+        vectors = material.observe(texts).vectors
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    simulated = (*material.bank.texts, *material.bank.background)
+    n = len(ARCHIVE)
+    expected = (n * unit(ARCHIVE).mean(axis=0) + PULL * unit(simulated).mean(axis=0)) / (n + PULL)
+    assert np.allclose(moved.real.centre.embedded, expected, atol=1e-6)
+    words = material.lexicon
+    both = [np.asarray(words.rows(t).mean(axis=0)).ravel() for t in (ARCHIVE, simulated)]
+    assert np.allclose(moved.real.centre.lexical, (n * both[0] + PULL * both[1]) / (n + PULL))
+    # cases are centred on it, simulations are not
+    comparison, before = fit_comparison(moved), Recipe(material).comparison
+    assert np.allclose(comparison.bank, before.bank, atol=1e-5)
+    asked = material.observe(["a boat on the stream"])
+    assert not np.allclose(comparison.observe(asked)[1], before.observe(asked)[1], atol=1e-2)
+
+
+def test_rows_that_stand_apart_have_their_own_mean_taken_out() -> None:
+    """Both spaces against the definition: centre each side by its own mean, then take cosines."""
+    texts = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
+             "a fruit tree in bark", "red bark", "apple of the tree"]  # fmt: skip
+    apart = np.array([False, False, True, False, True, False, False, True])
+    lexicon = Lexicon(texts)
+    dense = np.asarray(lexicon.rows(texts).todense())
+    own = dense[apart].mean(axis=0)
+    space = LexicalSpace(lexicon, texts, Apart(apart, own))
+    centred = np.where(apart[:, None], dense - own, dense - dense[~apart].mean(axis=0))
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-5)
+    asked = ["a red apple tree", "bark and fruit"]
+    new = np.asarray(lexicon.rows(asked).todense()) - own
+    new /= np.linalg.norm(new, axis=1, keepdims=True)
+    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-5)
+    space._folded = None  # the way that is taken for a very large vocabulary
+    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-5)
+
+    rng = np.random.default_rng(2)
+    vectors = rng.normal(size=(8, 5))
+    bank = EmbeddedBank(vectors, np.array([0, 1, 0, 1, 0, 1, 0, 1]), 2, (5,))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    own = unit[apart].mean(axis=0)
+    placed = Space.fit(bank, centre=True, apart=Apart(apart, own))
+    centred = np.where(apart[:, None], unit - own, unit - unit[~apart].mean(axis=0))
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    assert np.allclose(placed.bank, centred[placed.rows], atol=1e-6)
+    assert np.allclose(placed.transform(vectors)[apart], centred[apart], atol=1e-6)
+
+
+def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Material) -> None:
+    taught = with_archive(material, ARCHIVE, weight=5.0)
+    recipe = fit_real(taught, Classifier(material.panel, material.bank).settings)
+    assert isinstance(recipe, FoldedRecipe)
+    text = ARCHIVE[0]
+    real = taught.real
+    assert real is not None
+    alone = RealRecipe(taught.beside(real.only(real.fold != fold_of(text))))
+    whole = RealRecipe(taught)
+    asked = material.observe(["some other fruit", text.upper(), "a boat", ARCHIVE[3]])
+    found = recipe(asked, UNIFORM)[0]
+    assert np.allclose(found.probabilities[1], alone(asked.at(np.array([1])), UNIFORM)[0].probabilities)
+    assert np.allclose(found.probabilities[[0, 2]], whole(asked, UNIFORM)[0].probabilities[[0, 2]])
+    assert found.probabilities[1].max() < whole(asked, UNIFORM)[0].probabilities[1].max() - 1e-5
+    # evidence follows the fit that answered, row by row
+    assert np.allclose(recipe.weights(asked, UNIFORM)[1], alone.weights(asked, UNIFORM)[1])
+    assert np.allclose(recipe.distances(asked)[[0, 2]], whole.distances(asked)[[0, 2]])
+    # what is left of a text when a sentence is taken away goes where the whole text goes
+    part = material.observe(["sweet red fruit"], of=[text])
+    assert np.allclose(recipe(part, UNIFORM)[0].probabilities, alone(part, UNIFORM)[0].probabilities)
+
+
+def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, material: Material) -> None:
+    other = Classifier(toy_panel, material.bank, unlabelled=ARCHIVE, unlabelled_weight=5.0)
+    without = [t for t in ARCHIVE if fold_of(t) != fold_of(ARCHIVE[7])]
+    assert len(without) < len(ARCHIVE)
+    real = other.material.real
+    assert real is not None
+    left = other.material.beside(real.only(real.fold != fold_of(ARCHIVE[7])))
+    from simdx.methods.outside import Outside
+
+    alone = Outside.fit(left)
+    assert alone is not None
+    seen = other.observe([ARCHIVE[7], "a grey wall of cloud"])
+    found = other.infer_batch_observed(seen).out_of_class
+    assert found is not None
+    assert np.isclose(found[0], alone(seen, UNIFORM)[0])
+    assert not np.isclose(found[1], alone(seen, UNIFORM)[1], rtol=1e-6)
+
+
+def test_folds_share_out_and_join_in_order(material: Material) -> None:
+    fits = InFolds(with_archive(material, ARCHIVE), lambda m: m)
+    asked = material.observe([ARCHIVE[1], "new", ARCHIVE[0].title(), "newer"])
+    rows = [r.tolist() for r, _, _ in fits.parts(asked)]
+    assert sorted(i for r in rows for i in r) == [0, 1, 2, 3]
+    assert [1, 3] in rows
+    joined = fits.join(asked, lambda _, part: np.array([len(t) for t in part.texts], dtype=float))
+    assert joined.tolist() == [len(t) for t in asked.texts]
+    for held, part, fitted in fits.parts(asked):
+        if held.tolist() != [1, 3]:
+            assert fitted.real is not None
+            left = {plain(t) for t in fitted.real.texts}
+            assert not left & {plain(t) for t in part.texts}
+    assert set(map(fold_of, map(str, range(200)))) == set(range(FOLDS))
+    assert fits.join(material.observe([]), lambda _, part: np.zeros((len(part.texts), 3))).shape == (0, 3)
+
+
+def test_a_text_given_twice_counts_once_and_labelled_cases_keep_their_weight(material: Material) -> None:
+    labelled = with_real(material, [Case("a red fruit", label="apple")], 2.0)
+    taught = with_archive(labelled, [*ARCHIVE, ARCHIVE[0].upper(), "  " + ARCHIVE[1]]).real
+    once = with_archive(labelled, ARCHIVE).real
+    assert taught is not None
+    assert once is not None
+    assert taught.weight.sum() == pytest.approx(once.weight.sum(), abs=0.3)
+    assert {plain(t) for t in taught.texts} == {plain(t) for t in once.texts}
+    assert taught.weight[0] == 2.0
+    assert not taught.inferred[0]
+    assert taught.centre is not None
+    assert taught.centre.n_texts == len(ARCHIVE)
+
+
+def test_without_the_archive_nothing_of_it_is_left(material: Material) -> None:
+    assert with_archive(material, ARCHIVE).without_archive().real is None
+    labelled = with_real(material, [Case("a red fruit", label="apple")])
+    left = with_archive(labelled, ARCHIVE).without_archive().real
+    assert left is not None
+    assert left.texts == ("a red fruit",)
+    assert left.centre is None
+    assert material.without_archive() is material
+
+
+def test_a_policy_tuned_without_an_archive_serves_with_one() -> None:
+    """Tuning on simulated text leaves the archive out, so it would find the packaged thresholds again."""
+    texts = ["a white patch on the tongue", "a swelling of the lip", "an ulcer of the gum"]
+    taught = Classifier("oral-lesions", unlabelled=texts)
+    packaged = Classifier("oral-lesions")
+    assert taught.policy.thresholds == packaged.policy.thresholds
+    assert taught.policy.fits(taught.desk.fingerprint)
+    assert taught.desk.fingerprint != packaged.desk.fingerprint
+    assert not packaged.policy.fits(taught.desk.fingerprint)  # a guarantee found without it is none with it
+
+
+def test_answers_state_the_archive_and_never_quote_it(
+    private_home: Path, toy_panel: Panel, material: Material
+) -> None:
+    Classifier(toy_panel, material.bank)
+    before = sorted(private_home.rglob("*.safetensors"))
+    classifier = Classifier(toy_panel, material.bank, unlabelled=ARCHIVE)
+    assert before
+    assert sorted(private_home.rglob("*.safetensors")) == before
+    answer = classifier.infer("red fruit. a boat", ask=True)
+    assert any("centred on 8 real unlabelled cases, which count as 8 simulations" in note
+               for note in answer.provenance.notes)  # fmt: skip
+    assert {e.text for e in answer.evidence} <= set(material.bank.texts)
+    whole = json.dumps(answer.to_json())
+    assert not any(text in whole for text in ARCHIVE)
+    kept = [p for p in private_home.rglob("*") if p.is_file() and p.suffix in {".yaml", ".json", ".jsonl"}]
+    assert not any(text in p.read_text() for p in kept for text in ARCHIVE)
+
+
+def test_cases_may_be_their_own_archive(toy_panel: Panel, material: Material) -> None:
+    cases = tuple(Case(t, str(i), toy_panel.names[k]) for i, (t, k) in enumerate(
+        zip(ARCHIVE[:7], [0, 0, 0, 1, 1, 2, 2], strict=True)))  # fmt: skip
+    data = Dataset("toy", cases, toy_panel.names)
+    taught = Classifier(toy_panel, material.bank, unlabelled=data.texts)
+    assert evaluate(taught, data, resamples=100).to_json()["n"] == 7
+    labelled = Classifier(toy_panel, material.bank, real_cases=cases[:2], unlabelled=data.texts)
+    with pytest.raises(BadInput, match="2 evaluated cases are also among the real cases"):
+        evaluate(labelled, data, resamples=100)
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
+def test_a_weight_that_means_nothing_is_refused(material: Material, weight: float) -> None:
+    with pytest.raises(BadInput, match="cannot count as"):
+        with_archive(material, ARCHIVE, weight)
+
+
+def test_an_empty_archive_is_refused(material: Material) -> None:
+    with pytest.raises(BadInput, match="no unlabelled cases"):
+        with_archive(material, ["  ", ""])
+
+
+def test_a_bank_without_background_learns_labels_alone(toy_panel: Panel, toy_bank: Bank) -> None:
+    bare = Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+    taught = with_archive(bare, ARCHIVE).real
+    assert taught is not None
+    assert taught.label_index.max() <= 2
+    assert Classifier(toy_panel, toy_bank, unlabelled=ARCHIVE).infer("a boat").out_of_class is None
+
+
+def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
+    rng = np.random.default_rng(5)
+    middles = np.eye(4)[:3] * 4
+    rows = np.concatenate([rng.normal(size=(12, 4)) * 0.2 + m for m in middles])
+    beside = np.concatenate([middles[1:2], middles[0:1]])
+    kind = kinds_of(np.concatenate([rows, beside]), 3, grouped=36)
+    assert kind[:36].tolist() == kinds_of(rows, 3).tolist()
+    assert kind[36] == kind[12]
+    assert kind[37] == kind[0]
+
+
+def test_only_the_recipe_takes_an_archive(tmp_path: Path) -> None:
+    path = tmp_path / "archive.jsonl"
+    path.write_text('{"text": "a sore on the tongue"}\n')
+    run = CliRunner().invoke(
+        app, ["classify", "a sore", "--panel", "oral-lesions", "--method", "m-smc", "--unlabelled", str(path)]
+    )
+    assert isinstance(run.exception, BadInput)
+    assert "--method auto" in str(run.exception)
+    good = CliRunner().invoke(
+        app, ["classify", "a sore", "--panel", "oral-lesions", "--unlabelled", str(path), "--json"]
+    )
+    assert good.exit_code == 0
+    assert "a sore on the tongue" not in good.output
