@@ -73,7 +73,7 @@ def judge(panel: str, embedder: Embedder) -> list[dict[str, Any]]:
                 raise SystemExit(f"{panel} has too few other conditions for a share of {share}")
             truth = np.asarray(label)[order[half:]]
             for weight, pull in [(None, None), *CANDIDATES]:
-                taught = material if weight is None else with_archive(material, archive, weight, pull)
+                taught = material if weight is None else with_archive(material, archive, weight, pull=pull)
                 found = figures(taught, *asked, truth)
                 rows.append({"panel": panel, "embedder": embedder.id, "share": share, "draw": draw,
                              "weight": weight, "pull": pull, **found})  # fmt: skip

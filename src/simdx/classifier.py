@@ -34,6 +34,7 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import METHODS, Material, Observations, Settings, fit_method
 from simdx.methods.archive import with_archive
+from simdx.methods.folds import plain
 from simdx.methods.outside import fit_outside
 from simdx.methods.outside_odds import at_prior
 from simdx.methods.real import archive_identity, check_settings, real_identity, with_real
@@ -104,6 +105,7 @@ class Classifier:
                 when left out.
             settings: The other fields of `simdx.methods.base.Settings`, such as `engine` or `kernel`.
         """
+        unlabelled = _checked(unlabelled, unlabelled_weight)
         if real_cases:
             settings["real"] = real_identity(real_cases, real_weight)
         if unlabelled:
@@ -131,7 +133,9 @@ class Classifier:
         if real_cases:
             material = with_real(material, real_cases, real_weight)
         if unlabelled:
-            material = with_archive(material, unlabelled, unlabelled_weight)
+            material = with_archive(
+                material, unlabelled, unlabelled_weight, bandwidth=self.settings.bandwidth
+            )
         self._fit(material)
         if policy is not None:
             _ = self._desk  # a policy that cannot be read is refused now, not at the first answer
@@ -208,6 +212,10 @@ class Classifier:
         kind: Kind = "class-conditional",
     ) -> Policy:
         """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets."""
+        real = self.material.real
+        held = frozenset() if real is None or real.centre is None else real.centre.texts
+        if shared := sum(plain(text) in held for text in texts):
+            raise BadInput(f"{shared} of these cases are also in the archive: a guarantee needs other cases")
         batch = self.infer_batch(texts)
         return tune_on_labelled(
             self.panel, _answers(batch), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
@@ -456,6 +464,17 @@ class Classifier:
                 )
             )
         return out
+
+
+def _checked(unlabelled: Sequence[str], weight: float | None) -> list[str]:
+    if isinstance(unlabelled, str):
+        raise BadInput("unlabelled cases are a list of texts, not one text")
+    texts = list(unlabelled)
+    for i, text in enumerate(texts):
+        check_text(text, f"unlabelled case {i + 1}")
+    if weight is not None and not texts:
+        raise BadInput("a weight of unlabelled cases was given, and no such case")
+    return texts
 
 
 def check_text(text: object, what: str) -> None:

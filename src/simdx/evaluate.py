@@ -23,6 +23,7 @@ from simdx.decide.alarm import alarm_performance
 from simdx.decide.audit import audit, combined
 from simdx.disk import make_folder, replacing
 from simdx.errors import BadInput, MissingExtra
+from simdx.methods.folds import plain
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -375,8 +376,8 @@ def _run_hash(classifier: Classifier, data: Dataset, prior: PriorLike) -> str:
 
 
 def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:
-    texts = {" ".join(t.lower().split()) for t in calibrate.texts}
-    shared = sum(" ".join(t.lower().split()) in texts for t in dataset.texts)
+    texts = {plain(t) for t in calibrate.texts}
+    shared = sum(plain(t) in texts for t in dataset.texts)
     if shared:
         raise BadInput(f"{shared} evaluated cases are also in the calibration set: separate them")
 
@@ -386,8 +387,8 @@ def _check_unseen(classifier: Classifier, dataset: Dataset) -> None:
     real = classifier.material.real
     # A text of the archive may be asked about: it is answered by a fit without it.
     labelled = () if real is None else real.only(~real.inferred).texts
-    known = {" ".join(t.lower().split()) for t in labelled}
-    shared = sum(" ".join(t.lower().split()) in known for t in dataset.texts)
+    known = {plain(t) for t in labelled}
+    shared = sum(plain(t) in known for t in dataset.texts)
     if shared:
         raise BadInput(f"{shared} evaluated cases are also among the real cases given: separate them")
 

@@ -44,6 +44,8 @@ class Space:
     @classmethod
     def fit(cls, bank: EmbeddedBank, centre: bool, apart: Apart | None = None) -> Space:
         """Place a bank. Rows that stand apart, and all that is transformed later, have their own mean."""
+        if apart is not None and (not centre or bank.background is not None):
+            raise ValueError("only rows of a centred space can stand apart, and no background beside them")
         vectors = np.asarray(bank.vectors)
         if vectors.ndim != 2 or vectors.shape[1] != sum(bank.blocks):
             raise BadInput("the bank's vectors do not have the width of its embedders; embed it again")

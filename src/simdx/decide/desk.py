@@ -135,11 +135,20 @@ class Desk:
         beside = self._beside
         if beside is not None and beside.fits(self.fingerprint):
             return beside
-        without_archive = self._fingerprint_of(replace(self._settings, archive=None))
-        if beside is not None and beside.origin.source == "simulated text" and beside.fits(without_archive):
-            # An archive has no part in tuning on simulated text: what was found without it is the same.
-            return replace(beside, origin=replace(beside.origin, made_for=self.fingerprint))
-        return self._remembered()
+        # An archive has no part in tuning on simulated text: what was found without it is the same.
+        found = beside if beside is not None and self._tuned_for(beside) else self._remembered()
+        return replace(found, origin=replace(found.origin, made_for=self.fingerprint))
+
+    @cached_property
+    def _without_archive(self) -> dict[str, str]:
+        return self._fingerprint_of(replace(self._settings, archive=None))
+
+    def _tuned_for(self, policy: Policy) -> bool:
+        """Was it tuned on simulated text for all that is here but the archive? It guarantees nothing then."""
+        guarantees = policy.conformal is not None or policy.risk is not None
+        return (
+            policy.origin.source == "simulated text" and not guarantees and policy.fits(self._without_archive)
+        )
 
     @cached_property
     def _beside(self) -> Policy | None:
@@ -156,13 +165,14 @@ class Desk:
 
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
-        address = content_hash(f"tuning {TUNING}", *map(str, self.fingerprint.items()))
+        address = content_hash(f"tuning {TUNING}", *map(str, self._without_archive.items()))
         path = home() / "policies" / f"{address}.yaml"
         if path.is_file():
             kept = self._kept(path)
-            if kept is not None and kept.fits(self.fingerprint):
+            if kept is not None and kept.fits(self._without_archive):
                 return kept
-        policy = self.tuned()
+        found = self.tuned()
+        policy = replace(found, origin=replace(found.origin, made_for=self._without_archive))
         try:
             make_folder(path.parent)
             text = policy_text(policy)
@@ -328,7 +338,7 @@ class Desk:
         if stored is None:
             return None, ()
         if not self.policy.fits(self.fingerprint):
-            tuned_for = "another bank, embedder or method, or prior of none of these"
+            tuned_for = "another bank, embedder or method, prior of none of these or other real cases"
             return None, (f"the policy was tuned for {tuned_for}: no conformal set",)
         if not np.allclose(prior, 1 / len(prior)):
             return None, ("the policy was calibrated under the uniform prior: no conformal set",)
@@ -363,9 +373,7 @@ class Desk:
     ) -> Flip | None:
         if not self._cheap:
             return None
-        one = Observations(
-            observations.texts[i : i + 1], observations.vectors[i : i + 1], observations.keys[i : i + 1]
-        )
+        one = observations.at(np.array([i]))
         try:
             asked = None if self._proportional else lambda pi: self._answer(one, pi)[0]
             return find_flip(in_class, outside, prior, claimed, asked)

@@ -8,71 +8,87 @@ adoption   So centred, the recipe answers every text of the archive: a posterior
 
 No label is used, and none of it happens unless the user gives an archive. The constants were chosen on a
 second simulator's texts (docs/recipe.md). A text of the archive that is asked about is answered by a fit
-without it (`folds`). Nothing of the archive is written to disk or quoted.
+without it (`folds`), though what was inferred of the other texts was inferred with it in the centre. Nothing
+of the archive is written to disk or quoted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.base import Centre, Material, Observations, RealCases
-from simdx.methods.folds import fold_of, plain
+from simdx.methods.folds import FOLDS, fold_of, plain
 from simdx.methods.outside import Outside
 from simdx.methods.real import RealRecipe, no_real
-from simdx.types import Float, case_key
+from simdx.types import Float, Int, case_key, content_hash
 
 WEIGHT = 1.0  # simulations that one text of the archive counts as
 LEAST_SHARE = 0.05  # of a text's answer; less is not worth a row
+MOST_ADOPTED = 2000  # texts; of a larger archive the others only centre
 PULL = 10  # texts by which the archive's mean is drawn towards the simulations'
 
 
 def with_archive(
-    material: Material, texts: Sequence[str], weight: float | None = None, pull: float = PULL
+    material: Material,
+    texts: Sequence[str],
+    weight: float | None = None,
+    *,
+    bandwidth: float | None = None,
+    pull: float = PULL,
 ) -> Material:
     """The material with an archive beside its bank; a weight of 0 centres and teaches nothing else."""
     weight = WEIGHT if weight is None else weight
     if not (np.isfinite(weight) and weight >= 0):
         raise BadInput(f"an unlabelled case cannot count as {weight:g} simulations: give 0 or more")
-    texts = list({plain(text): text for text in texts if text.strip()}.values())
+    before = material.real or no_real(material)
+    texts = distinct(texts, apart_from=before.texts)
     if not texts:
         raise BadInput("no unlabelled cases were given: leave the option out or give a file with cases")
     # embed_texts, not its cached form: embeddings of real cases are never written
     vectors = embed_texts(material.embedder, texts)
-    before = material.real or no_real(material)
-    real = RealCases(
-        before.texts, before.label_index, before.vectors, before.weight, before.fold,
-        _centre(material, texts, vectors, pull),
-    )  # fmt: skip
+    real = replace(before, centre=_centre(material, texts, vectors, pull))
     centred = material.beside(real)
     if weight == 0:
         return centred
     asked = Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
-    share = shares(centred, asked)
+    share = shares(centred, asked.at(np.arange(min(len(texts), MOST_ADOPTED))), bandwidth)
     text_of, label = np.nonzero(share > LEAST_SHARE)
-    adopted = RealCases(
-        (*real.texts, *(texts[i] for i in text_of)),
-        np.concatenate([real.label_index, label]),
-        np.concatenate([real.vectors, vectors[text_of]]),
-        np.concatenate([real.weight, weight * share[text_of, label]]),
-        np.concatenate([real.fold, [fold_of(texts[i]) for i in text_of]]).astype(np.int64),
-        real.centre,
+    return material.beside(
+        RealCases(
+            (*real.texts, *(texts[i] for i in text_of)),
+            np.concatenate([real.label_index, label]),
+            np.concatenate([real.vectors, vectors[text_of]]),
+            np.concatenate([real.weight, weight * share[text_of, label]]),
+            np.concatenate([real.fold, [fold_of(texts[i]) for i in text_of]]).astype(np.int64),
+            real.centre,
+        )
     )
-    return material.beside(adopted)
 
 
-def shares(material: Material, asked: Observations) -> Float:
+def distinct(texts: Sequence[str], apart_from: Sequence[str] = ()) -> list[str]:
+    """Every text once, in an order that is the texts' own and not the file's."""
+    known = {plain(text) for text in apart_from}
+    first: dict[str, str] = {}
+    for text in sorted(texts):
+        first.setdefault(plain(text), text)
+    return sorted((t for words, t in first.items() if words and words not in known), key=content_hash)
+
+
+def shares(material: Material, asked: Observations, bandwidth: float | None = None) -> Float:
     """(N, labels + 1) of each text's answer: the labels', and that of another condition.
 
     They sum to less than one by what speaks for another kind of text, of which there is nothing to learn.
     """
     uniform = Prior.uniform(len(material.panel.names))
-    inside = RealRecipe(material)(asked, uniform)[0].probabilities
+    inside = RealRecipe(material, bandwidth)(asked, uniform)[0].probabilities
     outside = Outside.fit(material)
     if outside is None:
         return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)
@@ -83,17 +99,24 @@ def shares(material: Material, asked: Observations) -> Float:
 
 def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: float) -> Centre:
     bank, lexicon = material.embedded, material.lexicon
-    simulated = [bank.vectors, *([] if bank.background is None else [bank.background])]
-    own = len(texts) / (len(texts) + pull)
+    simulated = np.concatenate([bank.vectors, *([] if bank.background is None else [bank.background])])
+    pulled_to = mean_of(simulated, bank.blocks)
+    words_pulled_to = _mean_row(lexicon.rows([*material.bank.texts, *material.bank.background]))
+    words, fold = lexicon.rows(texts), np.array([fold_of(text) for text in texts])
 
-    def drawn(mean: Float, of_simulations: Float) -> Float:
-        return own * mean + (1 - own) * of_simulations
+    def of(rows: Int, folds: tuple[Centre, ...] = ()) -> Centre:
+        if not rows.size:
+            return Centre(pulled_to, words_pulled_to, frozenset())
+        own = rows.size / (rows.size + pull)
+        return Centre(
+            own * mean_of(vectors[rows], bank.blocks) + (1 - own) * pulled_to,
+            own * _mean_row(words[rows]) + (1 - own) * words_pulled_to,
+            frozenset(plain(texts[i]) for i in rows),
+            folds,
+        )
 
-    def words(some: Sequence[str]) -> Float:
-        return np.asarray(lexicon.rows(some).mean(axis=0)).ravel()
+    return of(np.arange(len(texts)), tuple(of(np.flatnonzero(fold != f)) for f in range(FOLDS)))
 
-    return Centre(
-        drawn(mean_of(vectors, bank.blocks), mean_of(np.concatenate(simulated), bank.blocks)),
-        drawn(words(texts), words([*material.bank.texts, *material.bank.background])),
-        len(texts),
-    )
+
+def _mean_row(rows: csr_matrix) -> Float:
+    return np.asarray(rows.mean(axis=0)).ravel()

@@ -55,11 +55,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Centre:
-    """The mean of real texts, which is taken out of real text instead of the mean of the simulations."""
+    """The mean of an archive, which is taken out of real text instead of the mean of the simulations."""
 
     embedded: Float  # (d,) of block-normalised vectors
     lexical: Float  # (vocabulary,)
-    n_texts: int
+    texts: frozenset[str]  # the archive's, in plain words: to know them again when they are asked about
+    folds: tuple[Centre, ...] = ()  # the same without the texts of each fold
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +75,8 @@ class RealCases:
     label_index: Int
     vectors: Float  # (m, d) raw embeddings
     weight: Float  # (m,) how many simulations each counts as
-    fold: Int  # (m,) of the archive's texts: those asked about are answered without their fold; −1: labelled
-    centre: Centre | None = None
+    fold: Int  # (m,) of a text of the archive; −1: a labelled case
+    centre: Centre | None = None  # where there is an archive
 
     @property
     def inferred(self) -> Mask:
@@ -86,13 +87,13 @@ class RealCases:
         """These rows alone, centred as before."""
         texts = tuple(text for text, kept in zip(self.texts, rows, strict=True) if kept)
         return RealCases(
-            texts,
-            self.label_index[rows],
-            self.vectors[rows],
-            self.weight[rows],
-            self.fold[rows],
-            self.centre,
+            texts, self.label_index[rows], self.vectors[rows], self.weight[rows], self.fold[rows], self.centre
         )
+
+    def without(self, fold: int) -> RealCases:
+        """The same without a fold of the archive, in rows and centre."""
+        assert self.centre is not None  # only an archive has folds
+        return replace(self.only(self.fold != fold), centre=self.centre.folds[fold])
 
     def notes(self, n_labels: int) -> tuple[str, ...]:
         """What the provenance of an answer says about them."""
@@ -105,10 +106,11 @@ class RealCases:
             each = f"each counted as {self.weight[labelled][0]:g} simulations"
             said.append(f"{many} real labelled cases per label, {each}")
         if self.centre is not None:
-            learnt = ""
-            if self.inferred.any():
-                learnt = f", which count as {self.weight[self.inferred].sum():.0f} simulations"
-            said.append(f"cases centred on {self.centre.n_texts} real unlabelled cases{learnt}")
+            learnt = self.weight[self.inferred].sum()
+            said.append(
+                f"cases centred on an archive ({len(self.centre.texts)} unlabelled), "
+                f"which counts as {learnt:.1f} simulations; thresholds were found without it"
+            )
         return tuple(said)
 
 
@@ -142,10 +144,15 @@ class Material:
             other.__dict__["lexicon"] = self.lexicon
         return other
 
+    @property
+    def has_archive(self) -> bool:
+        return self.real is not None and self.real.centre is not None
+
     def without_archive(self) -> Material:
         """The same without unlabelled real cases."""
-        if self.real is None or self.real.centre is None:
+        if not self.has_archive:
             return self
+        assert self.real is not None
         labelled = ~self.real.inferred
         return self.beside(replace(self.real.only(labelled), centre=None) if labelled.any() else None)
 

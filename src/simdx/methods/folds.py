@@ -1,11 +1,14 @@
-"""A text of the archive that is asked about is answered by a fit that never held it.
+"""A text of the archive that is asked about is answered by a fit that does not hold it.
 
 The archive is dealt into folds by content; each fold has a fit without its texts, made when first asked for.
+A copy with another word in it is another text, and is answered by the fit that holds the first.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from threading import Lock
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -15,12 +18,13 @@ from simdx.methods.memo import LastBatch
 from simdx.types import Float, Int, content_hash
 
 FOLDS = 5
+_WORDS = re.compile(r"\w+")
 Fitted = TypeVar("Fitted")
 
 
 def plain(text: str) -> str:
-    """What makes two texts the same one."""
-    return " ".join(text.lower().split())
+    """What makes two texts the same one: their words, whatever the case, spaces and punctuation."""
+    return " ".join(_WORDS.findall(text.casefold()))
 
 
 def fold_of(text: str) -> int:
@@ -31,19 +35,20 @@ def fold_of(text: str) -> int:
 class InFolds(Generic[Fitted]):
     """One fit on the whole material, and those that texts of the archive need."""
 
-    def __init__(self, material: Material, fit: Callable[[Material], Fitted]) -> None:
+    def __init__(
+        self, material: Material, fit: Callable[[Material], Fitted], whole: Fitted | None = None
+    ) -> None:
         self._material, self._fit = material, fit
-        self.whole = fit(material)
+        self.whole = fit(material) if whole is None else whole
         self._without: dict[int, Fitted] = {}
-        real = material.real
-        held = () if real is None else real.texts
-        inferred = () if real is None else real.inferred
-        self._held = {plain(text) for text, known in zip(held, inferred, strict=True) if known}
+        centre = None if material.real is None else material.real.centre
+        self._held = frozenset() if centre is None else centre.texts
+        self._fitting = Lock()
         self._last = LastBatch()
 
     def parts(self, observations: Observations) -> list[tuple[Int, Observations, Fitted]]:
         """Positions, the cases there, and who answers them."""
-        return self._last.get(observations.texts, lambda: self._divided(observations))
+        return self._last.get(observations, lambda: self._divided(observations))
 
     def join(self, observations: Observations, answer: Callable[[Fitted, Observations], Float]) -> Float:
         """What the parts answer, in the order of the cases."""
@@ -65,8 +70,9 @@ class InFolds(Generic[Fitted]):
         return out
 
     def _fit_without(self, fold: int) -> Fitted:
-        if fold not in self._without:
-            real = self._material.real
-            assert real is not None  # a text is held only where there are real cases
-            self._without[fold] = self._fit(self._material.beside(real.only(real.fold != fold)))
-        return self._without[fold]
+        with self._fitting:  # two threads that ask at once get the same fit, made once
+            if fold not in self._without:
+                real = self._material.real
+                assert real is not None  # a text is held only where there are real cases
+                self._without[fold] = self._fit(self._material.beside(real.without(fold)))
+            return self._without[fold]

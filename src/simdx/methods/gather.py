@@ -31,21 +31,16 @@ def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
         vectors.append(bank.background)
         label_index.append(np.full(len(bank.background), bank.n_labels))
     n_simulated = len(texts)
+    weight, rows_of = None, None
     if real is not None:
-        here = real if background else real.only(real.label_index < bank.n_labels)
-        texts += here.texts
-        vectors.append(here.vectors)
-        label_index.append(here.label_index)
+        real = real if background else real.only(real.label_index < bank.n_labels)
+        texts += real.texts
+        vectors.append(real.vectors)
+        label_index.append(real.label_index)
+        weight = np.concatenate([np.ones(n_simulated), real.weight])
+        inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), real.inferred])
+        rows_of = RealRows(np.arange(len(texts)) >= n_simulated, inferred, real.centre)
     gathered = EmbeddedBank(
         np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
     )
-    if real is None:
-        return Gathered(texts, gathered, None, None)
-    is_real = np.arange(len(texts)) >= n_simulated
-    inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), here.inferred])
-    return Gathered(
-        texts,
-        gathered,
-        np.concatenate([np.ones(n_simulated), here.weight]),
-        RealRows(is_real, inferred, real.centre),
-    )
+    return Gathered(texts, gathered, weight, rows_of)

@@ -21,7 +21,7 @@ from scipy.sparse import csr_matrix
 
 from simdx.abc.space import Apart
 from simdx.methods.memo import LastBatch
-from simdx.types import Float, Int
+from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
@@ -101,14 +101,14 @@ class LexicalSpace:
     def __init__(self, lexicon: Lexicon, texts: Sequence[str], apart: Apart | None = None) -> None:
         self._lexicon = lexicon
         rows = lexicon.rows(texts)
-        step = max(1, -(-rows.shape[0] // LARGEST_BASIS))
-        self._basis = rows[::step]
         stands_apart = np.zeros(rows.shape[0], dtype=bool) if apart is None else apart.rows
+        spanning = _spanning(stands_apart)
+        self._basis = rows[spanning]
         means = [np.asarray(rows[~stands_apart].mean(axis=0)).ravel()]
         means += [] if apart is None else [apart.mean]
         self._means = np.stack(means)  # the bank's, and that of texts which stand apart
         self._writer = stands_apart.astype(np.int64)  # which of the means is each row's
-        self._basis_writer = self._writer[::step]
+        self._basis_writer = self._writer[spanning]
         self._between = self._means @ self._means.T
         # what each mean says of each basis row, once that row is centred
         self._mean_on_basis = self._means @ self._basis.T - self._between[:, self._basis_writer]
@@ -161,6 +161,15 @@ class LexicalSpace:
         square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         own = on_means[np.arange(rows.shape[0]), writer]
         return on_means, np.sqrt(np.maximum(square - 2 * own + np.diag(self._between)[writer], 1e-12))
+
+
+def _spanning(stands_apart: Mask) -> Int:
+    """Which rows span the space: all, or the bank's first of all, evenly spaced."""
+    bank, others = np.flatnonzero(~stands_apart), np.flatnonzero(stands_apart)
+    bank = bank[:: max(1, -(-len(bank) // LARGEST_BASIS))]
+    left = LARGEST_BASIS - len(bank)
+    others = others[:: -(-len(others) // left)] if left > 0 and len(others) else others[:0]
+    return np.sort(np.concatenate([bank, others]))
 
 
 def _words(text: str) -> list[str]:

@@ -14,7 +14,7 @@ panel may bring its own for another condition (`outside_odds`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, logit
@@ -48,6 +48,12 @@ class Outside:
             return None
         return cls(opposition, Strangeness.fit(material), material.bank.odds or SHIPPED_ODDS)
 
+    def fit_again(self, material: Material) -> Outside:
+        """To other texts of the archive, which strangeness does not look at."""
+        opposition = Opposition.fit(material)
+        assert opposition is not None  # it was the same bank before
+        return replace(self, opposition=opposition)
+
     def log_odds(self, observations: Observations, prior: Prior) -> tuple[Float, Float]:
         """(N,) each: another condition, and another kind of text, against the labels."""
         ahead = self.opposition.ahead(observations, prior.probabilities > 0)
@@ -64,15 +70,8 @@ class Outside:
 
 def fit_outside(material: Material) -> Callable[[Observations, Prior], Float] | None:
     """observations, prior -> out-of-class probability (N,); None for a bank without background."""
-    if material.real is None or not material.real.inferred.any():
-        return Outside.fit(material)
-    if material.embedded.background is None or len(material.embedded.background) == 0:
-        return None
-    fits = InFolds(material, _with_background)
+    whole = Outside.fit(material)
+    if whole is None or not material.has_archive:
+        return whole
+    fits = InFolds(material, whole.fit_again, whole)
     return lambda observations, prior: fits.join(observations, lambda outside, part: outside(part, prior))
-
-
-def _with_background(material: Material) -> Outside:
-    outside = Outside.fit(material)
-    assert outside is not None
-    return outside

@@ -13,7 +13,7 @@ kind is, labelled cases do help to say), and nothing of a real case is written t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -123,16 +123,14 @@ class FoldedRecipe(Recipe):
         self.comparison = self._fits.whole.comparison
 
     def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        found = {id(recipe): recipe(part, prior)[0] for _, part, recipe in self._fits.parts(observations)}
-
-        def joined(read: Callable[[Posterior], Float]) -> Float:
-            return self._fits.join(observations, lambda recipe, _: read(found[id(recipe)]))
-
-        return Posterior(
-            joined(lambda p: p.probabilities),
-            joined(lambda p: p.effective_simulations),
-            joined(lambda p: p.tolerance),
-        ), None
+        n = len(observations.texts)
+        out = Posterior(np.empty((n, self.comparison.n_labels)), np.empty(n), np.empty(n))
+        for rows, part, recipe in self._fits.parts(observations):
+            found, _ = recipe(part, prior)
+            out.probabilities[rows] = found.probabilities
+            out.effective_simulations[rows] = found.effective_simulations
+            out.tolerance[rows] = found.tolerance
+        return out, None
 
     def weights(self, observations: Observations, prior: Prior) -> Float:
         return self._fits.join(observations, lambda recipe, part: recipe.weights(part, prior))
@@ -152,5 +150,4 @@ def check_settings(settings: Settings) -> None:
 def fit_real(material: Material, settings: Settings) -> Infer:
     """The method of a classifier that was given real cases."""
     check_settings(settings)
-    has_archive = material.real is not None and material.real.inferred.any()
-    return (FoldedRecipe if has_archive else RealRecipe)(material, settings.bandwidth)
+    return (FoldedRecipe if material.has_archive else RealRecipe)(material, settings.bandwidth)
