@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from archive_choice import Remembered
 
 from simdx import Classifier
 from simdx.datasets import read_cases
+from simdx.embedders import get_embedder
 from simdx.experiments.records import current_commit
 from simdx.metrics import auroc, evaluate_probabilities
 from simdx.types import entropy_bits
@@ -54,7 +56,8 @@ def figures(
 
 
 def of_panel(panel: str, embedder: str, data: Path) -> dict[str, Any]:
-    plain = Classifier(panel, embedder=embedder)
+    model = Remembered(get_embedder(embedder))
+    plain = Classifier(panel, embedder=model)
     cases = read_cases(data / FILES[panel][0], labels=plain.panel.names).cases
     others = read_cases(data / FILES[panel][1], labelled=False).texts
     position = {label: i for i, label in enumerate(plain.panel.names)}
@@ -72,7 +75,7 @@ def of_panel(panel: str, embedder: str, data: Path) -> dict[str, Any]:
             archive = [texts[i] for i in order[:known]] + [others[i] for i in outside[:some]]
             asked = order[len(order) // 2 :]
             arguments = [texts[i] for i in asked], truth[asked], [others[i] for i in outside[half:]]
-            taught = Classifier(panel, embedder=embedder, unlabelled=archive)
+            taught = Classifier(panel, embedder=model, unlabelled=archive)
             rows.append(
                 {
                     "from_outside": some / len(archive),
@@ -82,9 +85,9 @@ def of_panel(panel: str, embedder: str, data: Path) -> dict[str, Any]:
             )
         setups.append({"archive": known, "share": share, **means(rows), "draws": rows})
         print(panel, embedder, known, share, *(line(setups[-1][k]) for k in ("without", "with")), flush=True)
-    some = round(len(texts) / 9)
-    taught = Classifier(panel, embedder=embedder, unlabelled=[*texts, *others[:some]])
-    own = {"n": len(texts), "from_outside": min(some, len(others)) / (len(texts) + min(some, len(others)))}
+    drawn = np.random.default_rng(0).permutation(len(others))[: round(len(texts) / 9)]
+    taught = Classifier(panel, embedder=model, unlabelled=[*texts, *(others[i] for i in drawn)])
+    own = {"n": len(texts), "from_outside": len(drawn) / (len(texts) + len(drawn))}
     own |= {"without": figures(plain, texts, truth, others), "with": figures(taught, texts, truth, others)}
     print(panel, embedder, "own", *(line(own[k]) for k in ("without", "with")), flush=True)
     return {"panel": panel, "embedder": embedder, "setups": setups, "own": own}
