@@ -34,7 +34,6 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.methods import METHODS, Material, Observations, Settings, fit_method
 from simdx.methods.archive import with_archive
-from simdx.methods.folds import plain
 from simdx.methods.outside import fit_outside
 from simdx.methods.outside_odds import at_prior
 from simdx.methods.real import archive_identity, check_settings, real_identity, with_real
@@ -43,7 +42,7 @@ from simdx.methods.simplex_view import SimplexView
 from simdx.methods.smc import BANDWIDTH
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Case, Float, Int, Panel, SecondOrder, Trace, entropy_bits, is_writable
+from simdx.types import Bank, Case, Float, Int, Panel, SecondOrder, Trace, entropy_bits, is_writable, plain
 
 if TYPE_CHECKING:
     from simdx.bank.live import Usage

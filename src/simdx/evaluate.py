@@ -23,7 +23,6 @@ from simdx.decide.alarm import alarm_performance
 from simdx.decide.audit import audit, combined
 from simdx.disk import make_folder, replacing
 from simdx.errors import BadInput, MissingExtra
-from simdx.methods.folds import plain
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -39,7 +38,7 @@ from simdx.metrics import (
     spread,
     uncertainty,
 )
-from simdx.types import Float, Int, content_hash, entropy_bits
+from simdx.types import Float, Int, content_hash, entropy_bits, plain
 
 if TYPE_CHECKING:
     from simdx.classifier import Classifier, PriorLike

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 Float = NDArray[np.floating[Any]]
 Int = NDArray[np.integer[Any]]
 Mask = NDArray[np.bool_]
+_WORDS = re.compile(r"\w+")
 
 
 # --------------------------------------------------------------------------- panels
@@ -262,6 +264,11 @@ def entropy_bits(p: Float, axis: int = -1) -> Float:
     """Shannon entropy in bits along `axis`; 0 log 0 = 0."""
     p = np.asarray(p, dtype=float)
     return -np.sum(p * np.log2(np.where(p > 0, p, 1.0)), axis=axis)
+
+
+def plain(text: str) -> str:
+    """What makes two texts the same one: their words, whatever the case, spaces and punctuation."""
+    return " ".join(_WORDS.findall(text.casefold()))
 
 
 def content_hash(*parts: str) -> str:

@@ -21,12 +21,12 @@ from simdx.evaluate import evaluate
 from simdx.methods import Material, archive, lexical
 from simdx.methods.archive import LEAST_SHARE, PULL, WEIGHT, shares, with_archive
 from simdx.methods.background import kinds_of
-from simdx.methods.folds import FOLDS, InFolds, fold_of, plain
+from simdx.methods.folds import FOLDS, InFolds, fold_of
 from simdx.methods.lexical import LexicalSpace, Lexicon
 from simdx.methods.outside import Outside
 from simdx.methods.real import FoldedRecipe, RealRecipe, fit_comparison, fit_real, with_real
 from simdx.methods.recipe import Recipe
-from simdx.types import Bank, Case, EmbeddedBank, Panel
+from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
 ARCHIVE = [

@@ -25,10 +25,10 @@ from simdx.abc.space import mean_of
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.base import Centre, Material, Observations, RealCases
-from simdx.methods.folds import FOLDS, fold_of, plain
+from simdx.methods.folds import FOLDS, fold_of
 from simdx.methods.outside import Outside
 from simdx.methods.real import RealRecipe, no_real
-from simdx.types import Float, Int, case_key, content_hash
+from simdx.types import Float, Int, case_key, content_hash, plain
 
 WEIGHT = 1.0  # simulations that one text of the archive counts as
 LEAST_SHARE = 0.05  # of a text's answer; less is not worth a row

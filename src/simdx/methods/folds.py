@@ -6,7 +6,6 @@ A copy with another word in it is another text, and is answered by the fit that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
@@ -15,16 +14,10 @@ import numpy as np
 
 from simdx.methods.base import Material, Observations
 from simdx.methods.memo import LastBatch
-from simdx.types import Float, Int, content_hash
+from simdx.types import Float, Int, content_hash, plain
 
 FOLDS = 5
-_WORDS = re.compile(r"\w+")
 Fitted = TypeVar("Fitted")
-
-
-def plain(text: str) -> str:
-    """What makes two texts the same one: their words, whatever the case, spaces and punctuation."""
-    return " ".join(_WORDS.findall(text.casefold()))
 
 
 def fold_of(text: str) -> int:
