@@ -110,10 +110,11 @@ def page(record: dict[str, Any]) -> str:
     lines = [
         "# An archive without labels",
         "",
-        f"`{record['command']}`, commit {record['commit']}. The archive is drawn from the cases, labels",
-        "ignored, and some of its texts from outside the panel; half of the cases and half of the out-of-class",
-        f"cases, not in it, are asked without → with it. Means of {record['draws']} draws. `own file`: all cases",
-        "are the archive and all are asked, each by a fit without its fifth of it.",
+        f"`{record['command']}`, commit {record['commit']}.",
+        "The archive is drawn from the cases, labels ignored, and some of its texts from outside the panel;",
+        "half of the cases and half of the out-of-class cases, not in it, are asked without → with it.",
+        f"Means of {record['draws']} draws. `own file`: all cases are the archive and all are asked,",
+        "each by a fit without its fifth of it.",
         "",
         "| panel, embedder | cases in the archive | from outside | accuracy | ECE | error AUROC |"
         " out-of-class AUROC | entropy share outside | in-class rise, bits |",
