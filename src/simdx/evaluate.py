@@ -125,6 +125,8 @@ def evaluate(
         )
 
     _check_unseen(classifier, dataset)
+    if ood is not None:
+        _check_unseen(classifier, ood)
     arrays = run(dataset, progress)
     ood_arrays = None if ood is None else run(ood, None)
     temperature = None

@@ -19,7 +19,8 @@ from simdx.evaluate import evaluate
 from simdx.methods import Material
 from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.logistic import fit_logistic
-from simdx.methods.real import WEIGHT, RealRecipe, with_real
+from simdx.methods.outside import Outside
+from simdx.methods.real import NONE_OF_THESE, WEIGHT, RealRecipe, fit_comparison, with_real
 from simdx.methods.recipe import Recipe
 from simdx.types import Bank, Case, Panel
 
@@ -169,3 +170,38 @@ def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) 
         "cases centred on an archive (6 unlabelled), which counts as 6.0 simulations; "
         "thresholds were found without it",
     ]
+
+
+def test_real_cases_of_none_of_the_labels_join_the_background(material: Material) -> None:
+    """Texts like them become none of these; a label's own stay its own."""
+    others = [Case(t, label=NONE_OF_THESE) for t in ("a bridge of cards", "cards and a bridge")]
+    taught = with_real(material, [*MOVED[:1], *others], weight=2.0)
+    assert taught.real is not None
+    assert taught.real.label_index.tolist() == [0, 3, 3]
+    before, after = Outside.fit(material), Outside.fit(taught)
+    assert before is not None
+    assert after is not None
+    seen = material.observe(["bridge and cards", "red sweet fruit"])
+    ahead = [o.opposition.ahead(seen, np.ones(3, dtype=bool)) for o in (before, after)]
+    assert ahead[1][0] > ahead[0][0] + 0.5
+    assert ahead[1][1] < 0
+    assert taught.real.notes(3) == (
+        "0 to 1 real labelled cases per label, each counted as 2 simulations",
+        "real cases of none of the labels beside the background: 2",
+    )
+    # the answer among labels does not hold them
+    rows = fit_comparison(taught)
+    assert len(rows.label_index) == len(material.bank.texts) + 1
+
+
+def test_none_of_these_needs_a_background(toy_panel: Panel, toy_bank: Bank) -> None:
+    with pytest.raises(BadInput, match="no background to join"):
+        Classifier(toy_panel, toy_bank, real_cases=[Case("a lamp", label=NONE_OF_THESE)])
+
+
+def test_an_outside_case_given_is_not_evaluated(toy_panel: Panel, material: Material) -> None:
+    classifier = Classifier(toy_panel, material.bank, real_cases=[Case("a lamp", label=NONE_OF_THESE)])
+    data = Dataset("toy", (MOVED[0], MOVED[2]), toy_panel.names)
+    outside = Dataset("out", (Case("A lamp!"), Case("a wall")), ())
+    with pytest.raises(BadInput, match="1 evaluated cases are also among the real cases"):
+        evaluate(classifier, data, ood=outside, resamples=100)

@@ -44,7 +44,7 @@ PolicyFile = Annotated[
 ]
 RealFile = Annotated[
     Path | None,
-    typer.Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to add as simulations."),
+    typer.Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to learn from."),
 ]
 UnlabelledFile = Annotated[
     Path | None, typer.Option("--unlabelled", help="Unlabelled cases of your own to learn from: an archive.")
@@ -132,10 +132,11 @@ def check_target(path: Path, option: str) -> None:
 def read_real(labels: tuple[str, ...], real: Path | None, unlabelled: Path | None) -> dict[str, Any]:
     """The classifier's arguments that real cases make; none where no file is given."""
     from simdx.datasets import read_cases
+    from simdx.methods.real import NONE_OF_THESE
 
     out: dict[str, Any] = {}
     if real is not None:
-        out["real_cases"] = read_cases(real, labels=labels).cases
+        out["real_cases"] = read_cases(real, labels=(*labels, NONE_OF_THESE)).cases
     if unlabelled is not None:
         out["unlabelled"] = read_cases(unlabelled, labelled=False).texts
     return out

@@ -98,13 +98,16 @@ class RealCases:
     def notes(self, n_labels: int) -> tuple[str, ...]:
         """What the provenance of an answer says about them."""
         said = []
-        labelled = ~self.inferred
+        labelled = ~self.inferred & (self.label_index < n_labels)
+        others = int((~self.inferred & (self.label_index == n_labels)).sum())
         if labelled.any():
             counts = np.bincount(self.label_index[labelled], minlength=n_labels)
             low, high = int(counts.min()), int(counts.max())
             many = str(low) if low == high else f"{low} to {high}"
             each = f"each counted as {self.weight[labelled][0]:g} simulations"
             said.append(f"{many} real labelled cases per label, {each}")
+        if others:
+            said.append(f"real cases of none of the labels beside the background: {others}")
         if self.centre is not None:
             learnt = self.weight[self.inferred].sum()
             said.append(

@@ -6,9 +6,10 @@ answers less certain of the truth (results/real_cases). A few heavy rows are a n
 ones; a user who knows the simulator to be poor may give more. Kernel, summary, self-consistency and the
 out-of-class hypothesis all take the weights; sharpness and bandwidth stay those of the shipped recipe.
 
-Unlabelled cases are another matter (`archive`). Real cases stay out of the bank: the vocabulary, typicality,
-the second-order answer, the alarm and the quoted evidence are the simulations' alone (what a text of another
-kind is, labelled cases do help to say), and nothing of a real case is written to disk.
+A case may also be known to be none of these: it joins the background. Unlabelled cases are another matter
+(`archive`). Real cases stay out of the bank: the vocabulary, typicality, the second-order answer, the alarm
+and the quoted evidence are the simulations' alone (what a text of another kind is, labelled cases do help to
+say), and nothing of a real case is written to disk.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from simdx.methods.recipe import Recipe, pool
 from simdx.types import Case, Float, Posterior, Trace, content_hash
 
 WEIGHT = 1.0  # simulations that one real labelled case counts as
+NONE_OF_THESE = "none of these"  # the label of a real case that belongs to no label of the panel
 
 
 def with_real(material: Material, labelled: Sequence[Case], weight: float | None = None) -> Material:
@@ -38,12 +40,15 @@ def with_real(material: Material, labelled: Sequence[Case], weight: float | None
         raise BadInput(f"a real case cannot count as {weight:g} simulations: give a number above 0")
     if not labelled:
         raise BadInput("no real cases were given: leave the option out or give a file with cases")
-    position = {name: i for i, name in enumerate(material.panel.names)}
+    names = material.panel.names
+    position = {NONE_OF_THESE: len(names)} | {name: i for i, name in enumerate(names)}
     for i, case in enumerate(labelled):
         if case.label not in position:
             raise BadInput(f"real case {i + 1} has no label of panel '{material.panel.name}'")
         if not case.text.strip():
             raise BadInput(f"real case {i + 1} is empty")
+        if position[str(case.label)] == len(names) and material.embedded.background is None:
+            raise BadInput(f"real case {i + 1} is none of these, and the bank has no background to join")
     texts = tuple(case.text for case in labelled)
     index = np.array([position[str(case.label)] for case in labelled], dtype=np.int64)
     n = len(texts)
