@@ -33,7 +33,7 @@ SHOWN = (*NAMES, "best_threshold")
 
 
 def best_threshold(inside: BatchAnswer, outside: BatchAnswer, most: float) -> float:
-    """Share of the most entropy outside for a tenth of a bit inside; above the threshold, answer the prior."""
+    """Share of the most entropy outside for a tenth of a bit inside; above the bar, answer the prior."""
     assert inside.out_of_class is not None
     assert outside.out_of_class is not None
     own, other = entropy_bits(inside.posterior_in_class), entropy_bits(outside.posterior_in_class)
@@ -86,9 +86,9 @@ def page(record: dict[str, Any]) -> str:
         "# Real cases of none of the labels",
         "",
         f"`{record['command']}`, commit {record['commit']}, wordllama.",
-        "So many real cases per label and so many known to be none of them are given; half of both kinds, not",
-        f"drawn from, is asked. Means of {record['draws']} draws. The last column is what the best threshold,",
-        "chosen on the very cases, would give for a tenth of a bit.",
+        "So many real cases per label and so many known to be none of them are given; half of both kinds,",
+        f"not drawn from, is asked. Means of {record['draws']} draws. The last column: what the best",
+        "threshold, chosen on the very cases, would give for a tenth of a bit.",
         "",
         "| panel | per label | outside | accuracy | ECE | error AUROC | out-of-class AUROC |"
         " entropy share outside | in-class rise, bits | entropy share, best threshold |",
