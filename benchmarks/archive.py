@@ -48,7 +48,9 @@ def figures(
     assert outside.out_of_class is not None
     both = np.concatenate([inside.out_of_class, outside.out_of_class])
     rise = inside.entropy_bits - entropy_bits(inside.posterior_in_class)
-    return {name: float(found[name]) for name in ("accuracy", "ece", "nll", "error_auroc")} | {
+    # without a single error there is no error AUROC
+    plain = {name: found[name] for name in ("accuracy", "ece", "nll", "error_auroc")}
+    return {name: float("nan") if value is None else float(value) for name, value in plain.items()} | {
         "ood_auroc": auroc(both, np.arange(len(both)) >= len(texts)).value,
         "entropy_share": float(outside.entropy_bits.mean() / np.log2(len(classifier.panel.names))),
         "in_class_rise_bits": float(rise.mean()),

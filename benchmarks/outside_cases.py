@@ -70,14 +70,23 @@ def of_panel(panel: str, data: Path) -> dict[str, Any]:
             answers = (classifier.infer_batch(t) for t in (texts, rest))
             found["best_threshold"] = best_threshold(*answers, most=float(np.log2(len(names))))
             rows.append(found | {"given_outside": min(from_outside, half)})
-        mean = {name: float(np.mean([row[name] for row in rows])) for name in SHOWN}
+        mean = {name: float(np.nanmean([row[name] for row in rows])) for name in SHOWN}
         setups.append(
-            {"per_label": per_label, "outside": rows[0]["given_outside"], "mean": mean, "draws": rows}
+            {
+                "per_label": per_label,
+                "outside": rows[0]["given_outside"],
+                "mean": mean,
+                "draws": [without_nan(row) for row in rows],
+            }
         )
         print(
             panel, per_label, rows[0]["given_outside"], {k: round(v, 3) for k, v in mean.items()}, flush=True
         )
     return {"panel": panel, "setups": setups}
+
+
+def without_nan(row: dict[str, float]) -> dict[str, float | None]:
+    return {name: None if np.isnan(value) else value for name, value in row.items()}
 
 
 def page(record: dict[str, Any]) -> str:
