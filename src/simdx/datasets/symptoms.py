@@ -7,7 +7,6 @@ The texts are never shipped with this package.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from simdx.datasets.dataset import Benchmark, Dataset
 from simdx.datasets.rows import read_rows
 from simdx.errors import BadInput, RunFailed
+from simdx.models.hub import hub, hub_answers
 from simdx.types import Case
 
 LABELS = ("arthritis", "bronchial asthma", "cervical spondylosis", "dengue", "drug reaction", "jaundice")
@@ -72,19 +72,15 @@ def _sources(source: str | Path | None, splits: tuple[str, ...]) -> list[tuple[P
 
 
 def _from_hub(file: str) -> Path:
-    # hf_hub_download retries for half a minute without a network; a name look-up fails at once
-    try:
-        socket.getaddrinfo("huggingface.co", 443)
-    except OSError:
-        raise RunFailed(
-            f"the Hugging Face hub cannot be reached; give a local copy of {REPOSITORY} instead"
-        ) from None
-    from huggingface_hub import hf_hub_download
+    if not hub_answers():
+        raise RunFailed(f"the Hugging Face hub cannot be reached; give a local copy of {REPOSITORY} instead")
+    with hub(allowed=True):
+        from huggingface_hub import hf_hub_download
 
-    try:
-        return Path(hf_hub_download(REPOSITORY, file, repo_type="dataset", revision=REVISION))
-    except Exception as problem:  # the hub's errors have no common base that is stable across versions
-        raise RunFailed(f"{REPOSITORY}/{file} could not be fetched ({type(problem).__name__})") from None
+        try:
+            return Path(hf_hub_download(REPOSITORY, file, repo_type="dataset", revision=REVISION))
+        except Exception as problem:  # the hub's errors have no common base that is stable across versions
+            raise RunFailed(f"{REPOSITORY}/{file} could not be fetched ({type(problem).__name__})") from None
 
 
 def _cases(path: Path, split: str) -> Iterator[tuple[Case, str]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from simdx.errors import BadInput, MissingExtra
 from simdx.models import REGISTRY, locate
+from simdx.models.hub import hub
 from simdx.models.verify import sha256
 from simdx.types import Float
 
@@ -30,19 +31,26 @@ class SentenceEmbedder:
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtra(f"embedder '{name}'", "sentence")
         folder = locate(name) if name in REGISTRY else None  # refuse bad weights before the slow import
-        from sentence_transformers import SentenceTransformer
-
-        _quiet()
         if folder is not None:
             self.id = f"{name}/{REGISTRY[name].files['model.safetensors'][:12]}"
-            os.environ.setdefault("HF_HUB_OFFLINE", "1")  # verified local files: no call home
-            self._model = SentenceTransformer(str(folder), device=_device())
         else:
             weights = Path(name) / "model.safetensors"
             self.id = f"sentence/{name}" + (f"@{sha256(weights)[:12]}" if weights.is_file() else "")
+        here = folder is not None or os.path.isdir(name)
+        with hub(allowed=not here):
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging as transformers_logging
+
+            # Loading notes and progress bars of the libraries would land in our stderr.
+            transformers_logging.disable_progress_bar()
+            logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
             try:
-                self._model = SentenceTransformer(name, device=_device())
+                self._model = SentenceTransformer(
+                    str(folder or name), device=_device(), local_files_only=here
+                )
             except Exception as error:  # the library raises many kinds for "no such model"
+                if folder is not None:
+                    raise
                 raise BadInput(
                     f"embedder '{name}' could not be loaded ({type(error).__name__}): "
                     "give a sentence-transformers folder or hub name"
@@ -82,11 +90,3 @@ def _device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def _quiet() -> None:
-    """Loading notes and progress bars of the libraries below would land in our stderr."""
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
-    logging.getLogger("sentence_transformers").setLevel(logging.WARNING)

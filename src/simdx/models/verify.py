@@ -34,14 +34,28 @@ def sha256(path: Path) -> str:
 
 
 def verify_or_explain(weights: Weights, folder: Path) -> str | None:
-    """None when every pinned file is there with the right hash, else what is wrong, in one phrase."""
+    """None when the pinned files are there with the right hashes and nothing else is, else what is wrong."""
     for relative, expected in weights.files.items():
         path = folder / relative
         if not path.is_file():
             return f"{relative} is missing"
         if sha256(path) != expected:
             return f"{relative} does not have the pinned SHA-256 {expected[:12]}…"
-    return None
+    unknown = strangers(weights, folder)
+    return f"{unknown[0].relative_to(folder)} is not one of its files" if unknown else None
+
+
+def strangers(weights: Weights, folder: Path) -> list[Path]:
+    """Files beside the pinned ones. The libraries look a folder through for more than they name (an adapter,
+    a chat template, tokenizer settings, pickled weights): what nobody pinned must not change the model."""
+    if weights.package is not None:
+        return []  # the folder is the package itself, code and all
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if (path.is_symlink() or not path.is_dir())
+        and path.relative_to(folder).as_posix() not in weights.files
+    ]
 
 
 def verify(weights: Weights, folder: Path | None = None) -> Path:

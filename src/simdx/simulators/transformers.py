@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, MissingExtra, RunFailed
+from simdx.models.hub import hub
 from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
 from simdx.simulators.probe import probe
 
@@ -208,28 +209,32 @@ def _as_list(value: Any) -> list[int]:
 
 
 def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
-    try:
-        import torch
-        import transformers
-    except ImportError:
-        raise MissingExtra("the transformers simulator", "transformers") from None
-    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    transformers.utils.logging.disable_progress_bar()
     path = Path(name)
-    options: dict[str, Any] = {}
+    source, options = name, {}
     if name.endswith(".gguf"):
         if not path.is_file():
             raise BadInput(f"no model file at '{path}'")
         source, options = str(path.parent), {"gguf_file": path.name}
-    else:
-        source = name
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **options)
-        # Half precision on a GPU, where it is the fast path; on a CPU it is the slow one.
-        dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
-        model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
-    except Exception as error:  # the library raises a dozen types for a model it cannot get or read
-        raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None
+    here = bool(options) or path.is_dir()
+    with hub(allowed=not here):
+        try:
+            import torch
+            import transformers
+        except ImportError:
+            raise MissingExtra("the transformers simulator", "transformers") from None
+        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        transformers.utils.logging.disable_progress_bar()
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                source, padding_side="left", local_files_only=here, **options
+            )
+            # Half precision on a GPU, where it is the fast path; on a CPU it is the slow one.
+            dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                source, dtype=dtype, local_files_only=here, **options
+            )
+        except Exception as error:  # the library raises a dozen types for a model it cannot get or read
+            raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return torch, tokenizer, model.to(chosen).eval()

@@ -1,0 +1,51 @@
+"""Whether the Hugging Face libraries may reach their hub: only inside `hub(allowed=True)`.
+
+They read their switches once, when they are first imported, so the switches are set here before that. Every
+import of them in this package stands inside `with hub(...)`; a test holds the source to it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_SILENT = ("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_DISABLE_UPDATE_CHECK")
+# What the user asked for, noted before the switches are set: it closes the hub even where we would open it.
+_ASKED_OFFLINE = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _OFFLINE)
+_one_at_a_time = threading.RLock()  # the switches are the process's, not the thread's
+
+
+@contextmanager
+def hub(*, allowed: bool) -> Iterator[None]:
+    """Import and use the libraries inside. The hub stays closed afterwards where we were the first to import
+    them; a program that had them before gets its own setting back."""
+    with _one_at_a_time:
+        first = "huggingface_hub" not in sys.modules
+        if first:
+            os.environ.update(dict.fromkeys((*_OFFLINE, *_SILENT), "1"))
+        from huggingface_hub import constants
+
+        before = True if first else constants.HF_HUB_OFFLINE
+        constants.HF_HUB_DISABLE_TELEMETRY = True
+        constants.HF_HUB_OFFLINE = _ASKED_OFFLINE or not allowed
+        try:
+            yield
+        finally:
+            constants.HF_HUB_OFFLINE = before
+
+
+def hub_answers() -> bool:
+    """A name look-up: without a network the hub's client would retry for half a minute."""
+    import socket
+
+    if _ASKED_OFFLINE:
+        return False
+    try:
+        socket.getaddrinfo("huggingface.co", 443)
+    except OSError:
+        return False
+    return True
