@@ -4,42 +4,47 @@
 #   docker build --target worker -t simdx:0.1.0-worker .   a Ray node for `simdx scale`
 #   docker build --target cuda   -t simdx:0.1.0-cuda .     both, with torch for a GPU
 #
-# Every Python version comes from requirements/constraints.txt. The CUDA libraries come with torch's
-# wheels; the host brings only the driver (NVIDIA container toolkit).
+# Every package, the build tools among them, is installed by its SHA-256 in requirements/lock.txt
+# (requirements/install.sh). Nothing is compiled, and wordllama has a wheel for linux/amd64 only: so has simdx
+# an image. The CUDA libraries come with torch's wheels; the host brings only the driver (NVIDIA container
+# toolkit).
+#
+# The base is named by the digest of its index: docs/howto/images.md says where that is from and how to move it.
 
-FROM python:3.11.9-slim-bookworm AS source
+ARG PYTHON=python:3.11.17-slim-bookworm@sha256:0a310eeecf4e1f5a0743f9a6520c90c88d089c903ca5fd283f501e3a805f5f89
+
+FROM ${PYTHON} AS source
 WORKDIR /build
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY requirements requirements
 COPY src src
-ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
-RUN python -m venv /opt/simdx
 
 FROM source AS cpu-build
-RUN /opt/simdx/bin/pip install -c requirements/constraints.txt '.[service,openai]'
+RUN sh requirements/install.sh /opt/simdx service,openai
 
 FROM source AS worker-build
-# Object stores other than local folders are fsspec packages of their own, e.g. STORES="s3fs gcsfs".
-ARG STORES=""
-RUN /opt/simdx/bin/pip install -c requirements/constraints.txt '.[service,openai,scale]' ${STORES}
+RUN sh requirements/install.sh /opt/simdx service,openai,scale
 
 FROM source AS cuda-build
-ARG STORES=""
-RUN /opt/simdx/bin/pip install -c requirements/constraints.txt '.[service,openai,sentence,scale]' ${STORES}
+RUN sh requirements/install.sh /opt/simdx service,openai,sentence,scale -c requirements/lock-cuda.txt
 
-FROM python:3.11.9-slim-bookworm AS base
-# libgomp: OpenMP of the embedded llama.cpp and of torch.
+FROM ${PYTHON} AS base
+# libgomp: OpenMP of the embedded llama.cpp and of torch. The base's own pip and setuptools are old and unused.
 # hadolint ignore=DL3008
 RUN apt-get update \
+    && apt-get upgrade -y \
     && apt-get install -y --no-install-recommends libgomp1 \
     && rm -rf /var/lib/apt/lists/* \
+    && python -m pip uninstall --yes --root-user-action ignore wheel setuptools pip \
     && useradd --uid 10001 --user-group --create-home --home-dir /home/simdx --shell /usr/sbin/nologin simdx \
     && install -d -o simdx -g simdx /var/lib/simdx
 ENV PATH=/opt/simdx/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     SIMDX_HOME=/var/lib/simdx \
-    RAY_USAGE_STATS_ENABLED=0
+    RAY_USAGE_STATS_ENABLED=0 \
+    HF_HUB_DISABLE_TELEMETRY=1 \
+    DO_NOT_TRACK=1
 VOLUME /var/lib/simdx
 WORKDIR /home/simdx
 EXPOSE 8000
