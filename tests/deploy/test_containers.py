@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +31,35 @@ def compose() -> dict[str, Any]:
     return yaml.safe_load(COMPOSE.read_text())
 
 
+# What each image is at least: below it stand the vulnerabilities named in docs/howto/images.md.
+FLOORS = {
+    "python": (3, 11, 17),
+    "postgres": (16, 16),
+    "vllm/vllm-openai": (0, 31, 0),
+    "ghcr.io/ggml-org/llama.cpp": (11243,),
+}
+DIGEST = re.compile(r"@(sha256:[0-9a-f]{64}|\$\{POSTGRES_DIGEST:\?[^}]+\})$")
+
+
 def pinned(image: str) -> bool:
     """A version of its own: with at least two numbers, or a build number."""
-    tag = image.rpartition(":")[2]
+    tag = DIGEST.sub("", image).rpartition(":")[2]
     return "/" not in tag and bool(re.search(r"\d+\.\d+|b\d{4,}", tag))
+
+
+def fetched() -> dict[str, str]:
+    """Name → tag and digest of every image that is taken from a registry."""
+    arguments = re.findall(r"^ARG \w+=(\S+:\S+)$", DOCKERFILE.read_text(), re.MULTILINE)
+    images = arguments + [s["image"] for s in compose()["services"].values() if "build" not in s]
+    return {image.partition("@")[0].rpartition(":")[0]: image for image in images}
 
 
 def stages() -> dict[str, list[str]]:
     """Build stage → its lines, in the order of the file."""
     found: dict[str, list[str]] = {}
     for line in DOCKERFILE.read_text().splitlines():
+        for name, value in re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE):
+            line = line.replace(f"${{{name}}}", value)
         if match := re.match(r"FROM (\S+) AS (\S+)", line):
             found[match[2]] = [line]
         elif found:
@@ -62,11 +84,91 @@ def test_every_target_runs_as_an_ordinary_user_from_a_pinned_base() -> None:
         assert users[-1:] == ["USER 10001"], name
     for lines in found.values():
         image = lines[0].split()[1]
-        assert image in found or pinned(image), image
+        assert image in found or (pinned(image) and DIGEST.search(image)), image
     assert any(line.startswith("HEALTHCHECK ") for line in found["base"])
-    assert all(
-        "constraints.txt" in line for line in DOCKERFILE.read_text().splitlines() if "pip install" in line
-    )
+
+
+def test_every_image_is_named_by_digest_past_its_known_vulnerabilities() -> None:
+    images = fetched()
+    assert images.keys() == FLOORS.keys()
+    told = (ROOT / "docs" / "howto" / "images.md").read_text()
+    for name, image in images.items():
+        assert DIGEST.search(image), image
+        tag = DIGEST.sub("", image).removeprefix(name + ":")
+        assert tuple(map(int, re.findall(r"\d+", tag))) >= FLOORS[name], image
+        assert f"{name.rpartition('/')[2]}:{tag}" in told, "docs/howto/images.md names another version"
+
+
+def test_the_image_installs_from_the_hash_lock_alone() -> None:
+    dockerfile = DOCKERFILE.read_text()
+    assert not re.search(r"pip3? (install|download)|constraints\.txt", dockerfile)
+    for name in ("cpu", "worker", "cuda"):
+        ran = [line for line in stages()[f"{name}-build"] if line.startswith("RUN ")]
+        assert len(ran) == 1
+        assert ran[0].startswith("RUN sh requirements/install.sh /opt/simdx "), name
+    assert "-c requirements/lock-cuda.txt" in "\n".join(stages()["cuda-build"])
+    # Continued lines are one command.
+    script = (ROOT / "requirements" / "install.sh").read_text().replace("\\\n", " ")
+    installs = [line for line in script.splitlines() if line.startswith("$pip ") and " install " in line]
+    assert len(installs) == 3
+    for line in installs:
+        assert "--require-hashes" in line
+        assert "--only-binary :all:" in line
+    (built,) = [line for line in script.splitlines() if line.startswith("$pip wheel ")]
+    assert {"--no-deps", "--no-build-isolation", "--no-index"} <= set(built.split())
+    assert "lock=requirements/lock.txt" in script
+
+
+def test_the_targets_carry_extras_that_exist() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name in ("cpu", "worker", "cuda"):
+        (ran,) = [line for line in stages()[f"{name}-build"] if line.startswith("RUN ")]
+        assert set(ran.split()[4].split(",")) <= extras.keys(), name
+
+
+@pytest.mark.slow
+def test_the_locked_pip_refuses_what_the_lock_does_not_name(tmp_path: Path) -> None:
+    """What install.sh rests on: hashes of a constraints file bind, also for what is brought along."""
+    wheel = tmp_path / "brought-1.0-py3-none-any.whl"
+    asked = tmp_path / "asked-1.0-py3-none-any.whl"
+    for path, needs in ((wheel, ""), (asked, "Requires-Dist: brought\n")):
+        name = path.name.split("-")[0]
+        with zipfile.ZipFile(path, "w") as archive:
+            info = f"{name}-1.0.dist-info"
+            archive.writestr(
+                f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}"
+            )
+            archive.writestr(
+                f"{info}/WHEEL",
+                "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            )
+            archive.writestr(f"{info}/RECORD", "")
+    pin = re.search(r"^pip==(\S+)", (ROOT / "requirements" / "lock.txt").read_text(), re.MULTILINE)
+    assert pin
+    tools = tmp_path / "tools"
+    subprocess.run([sys.executable, "-m", "venv", str(tools)], check=True)
+    got = subprocess.run(
+        [tools / "bin" / "python", "-m", "pip", "install", "--quiet", f"pip=={pin[1]}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if got.returncode:
+        pytest.skip("the package index cannot be reached")
+
+    def install(lock: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "lock.txt").write_text(lock)
+        command = [tools / "bin" / "python", "-m", "pip", "--isolated", "install", "--no-index", "--dry-run"]
+        command += ["--find-links", tmp_path, "--require-hashes", "-c", tmp_path / "lock.txt", "asked"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    right = {p.name.split("-")[0]: hashlib.sha256(p.read_bytes()).hexdigest() for p in (wheel, asked)}
+    line = "{}==1.0 --hash=sha256:{}\n"
+    assert install("".join(line.format(*pair) for pair in right.items())).returncode == 0
+    unnamed = install(line.format("asked", right["asked"]))
+    assert unnamed.returncode != 0
+    assert "brought" in unnamed.stderr
+    changed = install(line.format("asked", right["asked"]) + line.format("brought", "0" * 64))
+    assert changed.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in changed.stderr
 
 
 def test_the_image_gets_every_file_its_build_copies() -> None:

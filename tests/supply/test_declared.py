@@ -1,0 +1,86 @@
+"""Whatever the source imports is declared: in the core install, or in the extra its file belongs to."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.conftest import ROOT
+
+SOURCE = ROOT / "src" / "simdx"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+# Which extra a file needs; a file under none of these runs with the core install.
+EXTRA_OF = {
+    "amortised/train.py": "abi", "bank/exchange.py": "eval", "bench": "bench", "datasets/rows.py": "eval",
+    "decide": "decide", "embedders/sentence.py": "sentence", "evaluate.py": "eval", "gpu": "abi",
+    "methods/neighbours.py": "scale", "methods/on_device.py": "abi", "metrics": "eval", "scale": "scale",
+    "service": "service", "simulators/openai.py": "openai", "simulators/transformers.py": "transformers",
+}  # fmt: skip
+IMPORTED_AS = {"pyyaml": "yaml", "faiss_cpu": "faiss", "scikit_learn": "sklearn"}
+# Used where they are, never asked for: triton comes with torch for CUDA, xgrammar is the user's choice.
+UNASKED = {"triton", "xgrammar"}
+FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+
+
+def declared(lines: list[str]) -> set[str]:
+    names = {Requirement(line).name.lower().replace("-", "_") for line in lines}
+    return {IMPORTED_AS.get(name, name) for name in names}
+
+
+def imported(source: str) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").split(".")[0])
+    return found - set(sys.stdlib_module_names) - {"simdx"}
+
+
+def undeclared(file: str, source: str) -> set[str]:
+    extra = next((e for path, e in EXTRA_OF.items() if file == path or file.startswith(path + "/")), None)
+    own = PROJECT["optional-dependencies"][extra] if extra else []
+    return imported(source) - declared(PROJECT["dependencies"]) - declared(own) - UNASKED
+
+
+def test_every_import_is_declared() -> None:
+    found = {file: undeclared(file, (SOURCE / file).read_text("utf-8")) for file in FILES}
+    assert {file: names for file, names in found.items() if names} == {}
+
+
+def test_every_row_of_the_table_is_a_file_that_needs_its_extra() -> None:
+    for path, extra in EXTRA_OF.items():
+        files = [f for f in FILES if f == path or f.startswith(path + "/")]
+        used = set().union(*(imported((SOURCE / f).read_text("utf-8")) for f in files))
+        assert used & declared(PROJECT["optional-dependencies"][extra]), (path, extra)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("answer.py", "import torch"),
+        ("service/app.py", "from jose import jwt"),
+        ("embedders/sentence.py", "def f():\n    import datasets.config"),
+    ],
+)
+def test_the_check_sees(file: str, source: str) -> None:
+    assert undeclared(file, source)
+
+
+def test_the_versions_the_code_is_written_for() -> None:
+    """Majors whose interface the source uses: a lower bound below them would install and fail."""
+    lines = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["sentence"]]
+    lowest = {r.name: r.specifier for r in map(Requirement, lines)}
+    assert not lowest["sentence-transformers"].contains("5.99")
+    assert lowest["sentence-transformers"].contains("6.0.0")
+    assert "huggingface_hub" in lowest
+
+
+def test_no_file_is_missed() -> None:
+    assert len(FILES) > 150
+    assert Path(__file__).name not in FILES
