@@ -223,11 +223,12 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
         source, options = str(path.parent), {"gguf_file": path.name}
     else:
         source = name
+    local = {"trust_remote_code": False, **options}  # a model is weights: code beside them is not run
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **local)
         # Half precision on a GPU, where it is the fast path; on a CPU it is the slow one.
         dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
-        model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
+        model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **local)
     except Exception as error:  # the library raises a dozen types for a model it cannot get or read
         raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None
     if tokenizer.pad_token_id is None:
