@@ -189,9 +189,9 @@ def call(send: Callable[[], Any]) -> str:
         return str(send().text)
     except openai.APITimeoutError:
         raise Passing("the server did not answer in time") from None
-    except openai.APIConnectionError as error:
-        if isinstance(error.__cause__, Elsewhere):
-            raise Lasting(str(error.__cause__)) from None
+    except Elsewhere as error:
+        raise Lasting(str(error)) from None
+    except openai.APIConnectionError:
         raise Passing("the server cannot be reached") from None
     except openai.APIStatusError as error:
         status = error.status_code
