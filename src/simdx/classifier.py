@@ -29,6 +29,7 @@ from simdx.decide.evidence import carried_shares, choose_rows
 from simdx.decide.policy import Policy
 from simdx.decide.rehearsal import Answers
 from simdx.decide.tune import tune_on_labelled
+from simdx.egress import admit, is_remote
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
@@ -119,13 +120,11 @@ class Classifier:
             self.bank = at_prior(self.bank, none_prior)
         self._given_policy = policy
         named = embedder if embedder is not None else self.panel.embedder
-        self.embedder = get_embedder(named) if isinstance(named, str) else named
-        self.remote = bool(getattr(self.embedder, "remote", False))
-        if self.remote and not allow_remote:
-            raise BadInput(
-                f"embedder '{self.embedder.id}' would send case text to another machine: "
-                "add --allow-remote (allow_remote=True) to say that it may"
-            )
+        self.embedder = (
+            get_embedder(named, allow_remote=allow_remote)
+            if isinstance(named, str)
+            else admit(named, allow_remote)
+        )
         material = Material.prepare(self.panel, self.bank, self.embedder)
         if real_cases or unlabelled:
             check_settings(self.settings)
@@ -142,15 +141,18 @@ class Classifier:
     def _fit(self, material: Material) -> None:
         self.material, self.bank = material, material.bank
         self._infer = fit_method(self.material, self.settings)
-        # A baseline that asks a model about the case sends it where that model runs.
-        asked = getattr(self._infer, "simulator", None)
-        self.remote = self.remote or bool(getattr(asked, "remote", False))
         self._second_order = self._simplex.infer if self.settings.method == "auto" else None
         # The background is a hypothesis of the shipped recipe; other methods have none.
         self._outside = fit_outside(self.material) if self.settings.method == "auto" else None
         # A method made for very large banks brings the typicality that such a bank can afford.
         affordable = getattr(self._infer, "typicality", None)
         self._typicality = affordable(self._space) if affordable else Typicality.fit(self._space.bank)
+
+    @property
+    def remote(self) -> bool:
+        """Does anything about a case leave this machine: to the embedder, or to a model that is asked?"""
+        asked = getattr(self._infer, "simulator", None)
+        return is_remote(self.embedder) or (asked is not None and is_remote(asked))
 
     def with_method(self, method: str) -> Classifier:
         """This panel, bank and embedder under another method; nothing is read from disk again."""

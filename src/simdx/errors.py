@@ -2,7 +2,8 @@
 
     SimdxError
     ├── BadInput       the user can mend it: exit 2, one line, nothing written
-    │   └── MissingExtra   an optional dependency is not installed; the line says how to install it
+    │   ├── MissingExtra   an optional dependency is not installed; the line says how to install it
+    │   └── NotAllowed     text would leave this machine, and nobody said that it may
     └── RunFailed      something broke while running: exit 1, one line
 
 Every message is one sentence that names the problem and, where there is one, the mend.
@@ -37,6 +38,10 @@ class MissingExtra(BadInput):
             f"{what} needs an optional dependency: pip install 'simdx[{extra}]' "
             f"(in a clone: pip install -c requirements/constraints.txt -e '.[{extra}]')"
         )
+
+
+class NotAllowed(BadInput):
+    """Text would leave this machine without permission: nothing was sent."""
 
 
 class RunFailed(SimdxError):

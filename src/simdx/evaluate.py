@@ -254,6 +254,7 @@ def _record(
             "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
             "settings": asdict(settings),
             "version": __version__,
+            "remote": classifier.remote,
             "resamples": resamples,
             "notes": list(classifier.notes),
         },

@@ -161,14 +161,16 @@ def test_unanswered_cases_are_scored_and_left_out_as_stated(
 def test_a_remote_model_is_a_recorded_failure_without_permission(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One whose name does not tell; a name that does is refused before the run."""
     far = Oracle()
     far.remote = True
     monkeypatch.setattr(machine, "_opened", lambda name: far)
-    config = {"simulators": ["oracle"], "methods": ["logits"]}
-    (record,) = run(world, world.write(**config)).failed
+    path = world.write(simulators=["oracle"], methods=["logits"])
+    (record,) = run(world, path).failed
     assert "--allow-remote" in record["error"]
     assert not far.asked
-    assert not run(world, world.write(**config, allow_remote=True)).failed
+    (record,) = run(world, path, allow_remote=True).records
+    assert (record["status"], record["remote"]) == ("done", True)
 
 
 def test_a_bank_of_the_simulator_is_built_when_it_is_wanted(world: World) -> None:

@@ -16,5 +16,5 @@ if __name__ == "__main__":
     panel = conftest.toy_panel.__wrapped__()
     bank = conftest.toy_bank.__wrapped__(panel)
     job = Job(panel, bank, Settings(), None, Prior.uniform(3))
-    with connected(address):
+    with connected(address, allow_remote=True):
         classify_parquet(job, source, output, OnRay(Pools(1, 1, 0.5, 0.5)), block_rows=40)

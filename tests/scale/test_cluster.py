@@ -50,7 +50,7 @@ def cluster() -> Iterator[Any]:
     made.add_node(num_cpus=4)
     made.wait_for_nodes()
     try:
-        with connected(made.address):
+        with connected(made.address, allow_remote=True):
             yield made
     finally:
         made.shutdown()

@@ -8,11 +8,12 @@ import time
 import numpy as np
 import pytest
 
+from simdx.egress import is_loopback, split_name
 from simdx.embedders.base import embed_texts
 from simdx.embedders.openai import OpenAIEmbedder
 from simdx.errors import BadInput, RunFailed
 from simdx.simulators.base import Request, ask, ask_all
-from simdx.simulators.openai import OpenAISimulator, is_loopback, split_name
+from simdx.simulators.openai import OpenAISimulator
 from simdx.simulators.retry import Passing, RetryPolicy, asked_wait
 from tests.simulators.faults import FaultyServer
 
@@ -123,6 +124,9 @@ def test_names() -> None:
         ("https://api.openai.com/v1", False),
         ("http://10.0.0.2/v1", False),
         ("http://localhost.evil.example/v1", False),
+        ("http://[::ffff:127.0.0.1]/v1", True),
+        ("http://0.0.0.0/v1", False),
+        ("http://127.0.0.1.evil.example/v1", False),
     ],
 )
 def test_what_counts_as_remote(url: str, local: bool) -> None:

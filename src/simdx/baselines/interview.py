@@ -23,7 +23,8 @@ from simdx.baselines.prompts import VERSION
 from simdx.baselines.replies import Reply, ReplyStore
 from simdx.baselines.scores import posterior_of
 from simdx.baselines.turns import in_turns
-from simdx.errors import BadInput, RunFailed
+from simdx.egress import admit
+from simdx.errors import RunFailed
 from simdx.methods.base import Material, Observations, Settings
 from simdx.simulators import DEFAULT, get_simulator
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator
@@ -202,14 +203,7 @@ def read_reply(question: Question, completion: Completion) -> Reply:
 
 def simulator_for(settings: Settings) -> Simulator:
     """The simulator a baseline asks; a remote one only where case text may leave this machine."""
-    name = settings.simulator or DEFAULT
-    simulator = _opened(name)
-    if simulator.remote and not settings.allow_remote:
-        raise BadInput(
-            f"--method {settings.method} would send case text to another machine ('{name}'): "
-            "add --allow-remote (allow_remote=True) to say that it may"
-        )
-    return simulator
+    return admit(_opened(settings.simulator or DEFAULT), settings.allow_remote)
 
 
 def store_for(settings: Settings, simulator: Simulator) -> ReplyStore:
@@ -226,7 +220,9 @@ def replies_path(folder: str | Path, simulator_id: str) -> Path:
 def _opened(name: str) -> Simulator:
     # Several methods ask the same model in one run: weights are loaded once.
     embedded = not name.startswith(("openai:", "hf:", "scripted"))
-    return get_simulator(name, slots=SLOTS, context=CONTEXT) if embedded else get_simulator(name)
+    options = {"slots": SLOTS, "context": CONTEXT} if embedded else {}
+    # Opening a server sends nothing; `simulator_for` hands it to nobody without permission.
+    return get_simulator(name, allow_remote=True, **options)
 
 
 def _shared(one: str, other: str) -> int:

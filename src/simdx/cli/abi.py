@@ -193,11 +193,7 @@ def _material(panel: str, bank: Path | None, embedder: str | None, allow_remote:
 
     source = load_source(panel)
     chosen = packaged_bank(source) if bank is None else read_bank(bank, source.panel)
-    found = get_embedder(embedder or source.panel.embedder)
-    if getattr(found, "remote", False) and not allow_remote:
-        raise BadInput(
-            f"embedder '{found.id}' would send text to another machine: add --allow-remote to say that it may"
-        )
+    found = get_embedder(embedder or source.panel.embedder, allow_remote=allow_remote)
     return Material.prepare(source.panel, chosen, found)
 
 

@@ -94,6 +94,7 @@ def show(
         Path | None, typer.Option("--map", help="Write a 2-D map of the bank (PNG, SVG).")
     ] = None,
     stats: Annotated[bool, typer.Option(help="Lengths, diversity and nearest-label confusions.")] = True,
+    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """Counts, rejections and hash; lengths, diversity, confusions inside the bank, and a map."""
@@ -106,7 +107,7 @@ def show(
             raise BadInput(f"no map of bank '{folder.name}': 'simdx bank verify' finds it damaged")
         note(f"warning: 'simdx bank verify' finds bank '{folder.name}' damaged: its manifest says this")
     wanted = stats and holds  # nothing is said of texts that nothing vouches for
-    found = bank_build.statistics(folder, manifest, panel, picture) if wanted else None
+    found = bank_build.statistics(folder, manifest, panel, picture, allow_remote) if wanted else None
     _report(folder, manifest, json, found, {"holds": holds})
 
 
@@ -124,6 +125,7 @@ def score(
     permutations: Annotated[int, typer.Option(help="Of the two-sample test.")] = 500,
     seed: Annotated[int, typer.Option(help="Seed of the two-sample test.")] = 0,
     text_column: options.TextColumn = "text",
+    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """How good a bank is for these cases, from their texts alone: likeness, coverage, agreement, fidelity."""
@@ -139,9 +141,7 @@ def score(
     source = load_source(panel)
     chosen = packaged_bank(source) if bank is None else read_bank(bank, source.panel)
     texts = read_cases(cases, columns=Columns(text_column), labelled=False).texts
-    model = get_embedder(embedder or source.panel.embedder)
-    if getattr(model, "remote", False):
-        raise BadInput(f"embedder '{model.id}' would send case text to another machine: use a local one")
+    model = get_embedder(embedder or source.panel.embedder, allow_remote=allow_remote)
     material = Material.prepare(source.panel, chosen, model)
     found = score_bank(material, material.observe(texts), permutations=permutations, seed=seed)
     if plot is not None:

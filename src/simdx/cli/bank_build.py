@@ -88,7 +88,8 @@ def build(
     refuse_unwritable(out)  # all before a model is loaded for nothing
     refuse_foreign(out, chosen)
     refuse_lesser(out, chosen, identity_of(simulator), settings)
-    running = get_simulator(simulator, **({} if timeout is None else {"timeout": timeout}))
+    # Labels alone are sent, to a server that the command line names: naming it is the permission.
+    running = get_simulator(simulator, allow_remote=True, **({} if timeout is None else {"timeout": timeout}))
     try:
         note(f"{running.id}: {running.capabilities.describe()}")
         with building() as watch:
@@ -156,7 +157,7 @@ def conditions(
     if simulator is None:
         found, heading = {"": outside(chosen)}, "the broad list"
     else:
-        running = get_simulator(simulator)
+        running = get_simulator(simulator, allow_remote=True)  # labels alone are sent
         try:
             with CasesBar(None, "lists") as bar:
                 found = dict(neighbours(chosen, running, per_label or 20, bar))
@@ -253,7 +254,11 @@ def _as_words(out: Path, report: BuildReport) -> str:
 
 
 def statistics(
-    folder: Path, manifest: dict[str, Any], panel: str | None, picture: Path | None
+    folder: Path,
+    manifest: dict[str, Any],
+    panel: str | None,
+    picture: Path | None,
+    allow_remote: bool = False,
 ) -> dict[str, Any] | None:
     """Statistics of a bank folder, and its map where one is wanted; None where the panel is not known."""
     from simdx.bank.files import read_bank
@@ -271,7 +276,7 @@ def statistics(
     if chosen.hash != manifest["panel_hash"]:
         raise BadInput(f"bank '{folder.name}' was made for another panel than '{name}'")
     bank = read_bank(folder, chosen)
-    embedder = get_embedder(chosen.embedder)
+    embedder = get_embedder(chosen.embedder, allow_remote=allow_remote)
     vectors = embed_cached(embedder, bank.texts)
     if picture is not None:
         if picture.suffix.lower() not in (".png", ".svg", ".pdf"):

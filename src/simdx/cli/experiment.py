@@ -70,15 +70,18 @@ def run(
     if only is not None:
         raise BadInput("--only chooses artefacts of the experiment 'paper': leave it out here")
     config, base = find(name, scale)  # type: ignore[arg-type]
-    if allow_remote:
-        config = config.model_copy(update={"allow_remote": True})
     folder = out or Path("out") / config.name
     if dry_run:
         _show_plan(config, folder, base, json)
         return
     with _Bars() as bars:
         outcome = run_experiment(
-            config, folder, base=base, workers=workers, watch=Watch(bars.say, bars.progress)
+            config,
+            folder,
+            base=base,
+            workers=workers,
+            allow_remote=allow_remote,
+            watch=Watch(bars.say, bars.progress),
         )
     note(f"wrote {folder / 'summary.md'} and {len(outcome.records)} records")
     if json:

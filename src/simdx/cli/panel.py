@@ -175,11 +175,7 @@ def calibrate(
             raise BadInput(
                 f"{len(both)} of another writer's texts are inside and outside: take them from one"
             )
-    model = get_embedder(embedder or source.panel.embedder)
-    if getattr(model, "remote", False) and not allow_remote:
-        raise BadInput(
-            f"embedder '{model.id}' would send text to another machine: add --allow-remote to say that it may"
-        )
+    model = get_embedder(embedder or source.panel.embedder, allow_remote=allow_remote)
     material = Material.prepare(source.panel, packaged_bank(source), model)
     conditions = background_conditions(source.background)
     rehearsals = [rehearse_own(material, conditions)]

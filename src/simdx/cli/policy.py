@@ -70,6 +70,7 @@ def show(
     policy: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A policy file.")] = None,
     panel: Annotated[str | None, typer.Option("--panel", help="Show the policy of this panel.")] = None,
     bank: options.BankPath = None,
+    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """What a policy says, in words; without a file, the one a panel's answers use."""
@@ -85,7 +86,7 @@ def show(
         raise BadInput("give a policy file or --panel")
     from simdx.classifier import Classifier
 
-    _print(Classifier(panel, bank).policy, json)
+    _print(Classifier(panel, bank, allow_remote=allow_remote).policy, json)
 
 
 def _kind(sets: str) -> Literal["split", "class-conditional"]:

@@ -75,7 +75,7 @@ def classify(
         from simdx.scale.cluster import OnRay, Pools, connected
 
         pools = Pools(embedders, engines, engine_gpus=gpus, embedder_gpus=embedder_gpus)
-        with connected(address, cpus=cpus):
+        with connected(address, cpus=cpus, allow_remote=allow_remote):
             summary = classify_parquet(
                 job, source, output, OnRay(pools), columns=columns, block_rows=block_rows, watch=watch
             )

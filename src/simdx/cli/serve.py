@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from simdx.cli import options
 from simdx.cli.output import note
 from simdx.errors import BadInput
 
@@ -25,6 +26,7 @@ def serve(
     embedder: Annotated[
         str | None, typer.Option(help="NAME or NAME+NAME; default: each panel's own.")
     ] = None,
+    allow_remote: options.AllowRemote = False,
     require_token: Annotated[
         bool, typer.Option("--require-token", help="Ask for tokens on loopback too.")
     ] = False,
@@ -73,7 +75,7 @@ def serve(
         chosen["audit_key"] = audit_key
     config = ServiceConfig(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
-        keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()),
+        keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url, **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)

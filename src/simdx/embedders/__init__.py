@@ -4,24 +4,46 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from simdx.egress import admit
 from simdx.embedders.base import Embedder, chunks, embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.embedders.joint import JointEmbedder
 from simdx.errors import BadInput
 
-__all__ = ["Embedder", "JointEmbedder", "chunks", "embed_cached", "embed_texts", "get_embedder"]
+__all__ = [
+    "Embedder",
+    "JointEmbedder",
+    "chunks",
+    "embed_cached",
+    "embed_texts",
+    "get_embedder",
+    "parts_of",
+]
 
 
-@lru_cache(maxsize=8)
-def get_embedder(name: str) -> Embedder:
-    """The embedder of that name, loaded once per process. `openai:MODEL@URL` is a remote one."""
+def get_embedder(name: str, *, allow_remote: bool = False) -> Embedder:
+    """The embedder of that name, loaded once per process.
+
+    `openai:MODEL@URL` may be on another machine: without permission it is refused, alone or as a part.
+    """
+    return admit(_loaded(name), allow_remote)
+
+
+def parts_of(name: str) -> list[str]:
+    """The parts of a joint embedder's name; of another, its name alone."""
     parts = [p.strip() for p in name.split("+")]
     if not all(parts):
         raise BadInput(f"embedder '{name}' has an empty part: write NAME or NAME+NAME")
+    if len(set(parts)) < len(parts):
+        raise BadInput(f"embedder '{name}' names a part twice")
+    return parts
+
+
+@lru_cache(maxsize=8)
+def _loaded(name: str) -> Embedder:
+    parts = parts_of(name)
     if len(parts) > 1:
-        if len(set(parts)) < len(parts):
-            raise BadInput(f"embedder '{name}' names a part twice")
-        return JointEmbedder([get_embedder(p) for p in parts])
+        return JointEmbedder([_loaded(p) for p in parts])
     if name == "wordllama":
         from simdx.embedders.wordllama import WordLlamaEmbedder
 
@@ -33,7 +55,8 @@ def get_embedder(name: str) -> Embedder:
     if name.startswith("openai:"):
         from simdx.embedders.openai import OpenAIEmbedder
 
-        return OpenAIEmbedder.from_name(name)
+        # Making it sends nothing; `get_embedder` hands it to nobody without permission.
+        return OpenAIEmbedder.from_name(name, allow_remote=True)
     from simdx.embedders.sentence import SentenceEmbedder
 
     return SentenceEmbedder(name)

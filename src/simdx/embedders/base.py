@@ -34,6 +34,11 @@ class Embedder(Protocol):
         """The width of each part; a plain embedder has one, a joint one several."""
         ...
 
+    @property
+    def remote(self) -> bool:
+        """True where texts leave this machine (`simdx.egress`)."""
+        ...
+
     def embed_batch(self, texts: Sequence[str]) -> Float:
         """(n, sum(blocks)) vectors of any scale for n short texts."""
         ...

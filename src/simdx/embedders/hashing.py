@@ -16,6 +16,7 @@ from simdx.types import Float
 
 
 class HashingEmbedder:
+    remote = False
     blocks = (256,)
     id = "hashing/256"
 

@@ -1,19 +1,21 @@
 """Embeddings from any OpenAI-compatible endpoint, with the retry policy of the simulators.
 
-Case text sent to a host that is not this machine leaves it: `remote` says so, and whoever embeds case
-text must ask the user first.
+Text sent to a host that is not this machine leaves it: `remote` says so, and the client is made by
+`simdx.egress`, which asks for permission.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from simdx.egress import is_loopback, open_client, split_name
 from simdx.errors import RunFailed
-from simdx.simulators.openai import PATIENCE, call, is_loopback, make_client, split_name, time_limit
+from simdx.simulators.openai import PATIENCE, call, time_limit
 from simdx.simulators.retry import Lasting, Passing, RetryPolicy
 from simdx.types import Float
 
@@ -33,18 +35,24 @@ class OpenAIEmbedder:
     """`openai:MODEL@URL`. The width is asked of the server once, when it is first needed."""
 
     def __init__(
-        self, model: str, base_url: str, *, timeout: float | None = None, retry: RetryPolicy | None = None
+        self,
+        model: str,
+        base_url: str,
+        *,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = None,
+        allow_remote: bool = False,
     ) -> None:
         limit = time_limit(timeout)
         self.id = f"openai:{model}@{base_url}"
         self.model = model
         self.remote = not is_loopback(base_url)
         self._retry = retry or RetryPolicy(give_up_after=PATIENCE * limit)
-        self._client = make_client(base_url, limit)
+        self._client = open_client(base_url, limit, allow_remote)
 
     @classmethod
-    def from_name(cls, name: str) -> OpenAIEmbedder:
-        return cls(*split_name(name))
+    def from_name(cls, name: str, **options: Any) -> OpenAIEmbedder:
+        return cls(*split_name(name), **options)
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:

@@ -20,6 +20,8 @@ from simdx.types import Float
 class SentenceEmbedder:
     """Wraps a SentenceTransformer; pieces longer than its window are halved until they fit."""
 
+    remote = False  # weights may come from a hub; texts stay here
+
     def __init__(self, name: str) -> None:
         if name not in REGISTRY and "/" not in name and not os.path.isdir(name):
             # A hub name has an owner: a bare word is a slip, and must not be looked for on the network.

@@ -23,6 +23,7 @@ KEPT_WORDS = 16_384  # 17 MB of sums; a fuller memory starts anew
 class WordLlamaEmbedder:
     """`l2_supercat`, 256 dimensions, from the files inside the installed package."""
 
+    remote = False
     id = "wordllama/l2_supercat_256"
     blocks = (256,)
 

@@ -18,6 +18,7 @@ from simdx.baselines.interview import AskingMethod, Interview
 from simdx.baselines.posthoc import temperature_scaled
 from simdx.baselines.supervised import supervised_ceiling
 from simdx.datasets import Dataset, open_data
+from simdx.egress import is_remote
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.experiments.config import ExperimentConfig
@@ -35,11 +36,12 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all cells of a run share: the config, where paths start, and where results go."""
+    """What all cells of a run share: the config, where paths start, where results go, and what may leave."""
 
     config: ExperimentConfig
     base: Path
     out: Path
+    allow_remote: bool = False  # never from the config, which is a file of others
 
     @property
     def replies(self) -> Path:
@@ -82,11 +84,12 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
     date, began = time.time(), time.perf_counter()
     panel, dataset = loaded.source.panel, loaded.dataset
     y = dataset.label_index(panel.names)
-    embedder = get_embedder(cell.embedder or panel.embedder)
+    embedder = get_embedder(cell.embedder or panel.embedder, allow_remote=setting.allow_remote)
     material = Material.prepare(panel, loaded.bank, embedder)
     prior = Prior.from_probabilities(panel.names, cell.method.prior or {})
     ready = time.perf_counter()
     asked = asking = None
+    remote = is_remote(embedder)
     if cell.method.method == "supervised":
         vectors = material.observe(dataset.texts).vectors
         p = supervised_ceiling(vectors, y, len(panel.names), dataset.texts, seed=cell.seed)
@@ -94,6 +97,7 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
         simulator_id = None
     else:
         infer = fit_method(material, settings_of(cell, setting))
+        remote = remote or (hasattr(infer, "simulator") and is_remote(infer.simulator))
         observations = material.observe(dataset.texts)
         if isinstance(infer, AskingMethod):
             asked = infer.ask(observations, progress)
@@ -114,6 +118,7 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
         "cell": cell.spec(),
         "identity": loaded.identity,
         "models": {"simulator": simulator_id, "embedder": embedder.id, "bank": loaded.bank.name},
+        "remote": remote,
         "data": {
             "name": dataset.name,
             "n": len(y),
@@ -154,7 +159,7 @@ def settings_of(cell: Cell, setting: Setting) -> Settings:
     return Settings.named_alike(
         cell.method,
         simulator=None if cell.simulator is None else cell.simulator.name,
-        allow_remote=setting.config.allow_remote,
+        allow_remote=setting.allow_remote,
         replies=str(setting.replies),
         seed=cell.seed,
     )

@@ -78,7 +78,6 @@ class ExperimentConfig(_Part):
     seeds: tuple[int, ...] = (0,)
     subset_seed: int = 0
     resamples: int = Field(default=2000, ge=100)
-    allow_remote: bool = False
 
     @field_validator("simulators", mode="before")
     @classmethod
@@ -114,6 +113,11 @@ def read_config(path: Path) -> ExperimentConfig:
 def parse_config(data: Any, where: str) -> ExperimentConfig:
     if not isinstance(data, dict):
         raise BadInput(f"experiment file {where} holds no mapping: it needs name, panels and methods")
+    if "allow_remote" in data:
+        raise BadInput(
+            f"experiment file {where}: allow_remote: a file cannot let text leave this machine: "
+            "leave it out, and give --allow-remote to the command"
+        )
     try:
         return ExperimentConfig.model_validate(data)
     except ValidationError as error:

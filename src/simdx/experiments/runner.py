@@ -21,7 +21,8 @@ from simdx.bank.files import MANIFEST_FILE
 from simdx.baselines.estimate import measure
 from simdx.baselines.interview import AskingMethod, simulator_for
 from simdx.disk import cannot_write, make_folder, write_atomically
-from simdx.embedders import get_embedder
+from simdx.egress import check_names
+from simdx.embedders import get_embedder, parts_of
 from simdx.errors import BadInput, RunFailed, SimdxError
 from simdx.experiments.cells import Loaded, Setting, bank_path, load, panel_of, run_cell, settings_of
 from simdx.experiments.config import ExperimentConfig
@@ -72,24 +73,27 @@ def run_experiment(
     *,
     base: Path | None = None,
     workers: int = 2,
+    allow_remote: bool = False,
     watch: Watch | None = None,
 ) -> Outcome:
     """Run every cell that has no standing record in `out`; write records as they come, a summary last."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: --out needs a folder")
+    setting = Setting(config, base or Path.cwd(), out, allow_remote)
+    cells = expand(config)
+    check_names(_models(cells, setting), allow_remote)  # one line now, not a failed record for every cell
     make_folder(out)
     try:
         with FileLock(out / LOCK_FILE, timeout=0):
-            return _run(Setting(config, base or Path.cwd(), out), workers, watch or Watch())
+            return _run(cells, setting, workers, watch or Watch())
     except Timeout:
         raise BadInput(f"another run is under way in '{out}': wait for it, or choose another --out") from None
     except OSError as error:  # of the lock
         raise cannot_write(out / LOCK_FILE, error) from None
 
 
-def _run(setting: Setting, workers: int, watch: Watch) -> Outcome:
+def _run(cells: tuple[Cell, ...], setting: Setting, workers: int, watch: Watch) -> Outcome:
     config, out = setting.config, setting.out
-    cells = expand(config)
     _build_missing_banks(cells, setting, watch)
     todo, resumed = _sorted_out(cells, setting, watch)
     if resumed:
@@ -97,7 +101,7 @@ def _run(setting: Setting, workers: int, watch: Watch) -> Outcome:
     lanes = _lanes(todo)
     _estimate(lanes, setting, watch)
     for name in {cell.embedder or loaded.source.panel.embedder for cell, loaded in todo}:
-        _warm(name)
+        _warm(name, setting)
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
         for finished in [pool.submit(_run_lane, lane, setting, watch) for lane in lanes]:
             finished.result()
@@ -174,7 +178,9 @@ def _ask_together(same: list[tuple[Cell, Loaded]], setting: Setting, watch: Watc
     """
     methods: list[AskingMethod] = []
     loaded = same[0][1]
-    material = Material.prepare(loaded.source.panel, loaded.bank, get_embedder(loaded.source.panel.embedder))
+    panel = loaded.source.panel
+    embedder = get_embedder(panel.embedder, allow_remote=setting.allow_remote)
+    material = Material.prepare(panel, loaded.bank, embedder)
     for cell, _ in same:
         with suppress(SimdxError):
             fitted = fit_method(material, settings_of(cell, setting))
@@ -231,7 +237,28 @@ def _estimate(lanes: list[list[tuple[Cell, Loaded]]], setting: Setting, watch: W
 
 def _build_missing_banks(cells: tuple[Cell, ...], setting: Setting, watch: Watch) -> None:
     """Banks with `per_label` that are not complete yet. What cannot be built fails in its own cells."""
-    seen: set[Path] = set()
+    from simdx.bank.builder import build_bank
+    from simdx.bank.plan import BuildSettings
+    from simdx.simulators import get_simulator
+
+    for path, (cell, panel) in _missing_banks(cells, setting).items():
+        assert cell.simulator is not None
+        assert cell.bank.per_label is not None
+        watch.say(f"building {path.name}: {cell.bank.per_label} per label by {cell.simulator.name}")
+        try:
+            # Labels alone are sent, yet the server is one that a file names: it needs permission.
+            opened = get_simulator(cell.simulator.name, allow_remote=setting.allow_remote)
+            try:
+                build_bank(panel, opened, BuildSettings(per_label=cell.bank.per_label, seed=cell.seed), path)
+            finally:
+                opened.close()
+        except SimdxError as problem:
+            watch.say(f"{path.name}: {problem}")
+
+
+def _missing_banks(cells: tuple[Cell, ...], setting: Setting) -> dict[Path, tuple[Cell, Panel]]:
+    """Where each bank is to be built, with the first cell that wants it."""
+    missing: dict[Path, tuple[Cell, Panel]] = {}
     for cell in cells:
         if cell.bank.per_label is None or cell.simulator is None:
             continue
@@ -240,32 +267,26 @@ def _build_missing_banks(cells: tuple[Cell, ...], setting: Setting, watch: Watch
         except SimdxError:
             continue
         path = bank_path(cell, setting.base, panel.name)
-        if path is None or path in seen or (path / MANIFEST_FILE).is_file():
-            continue
-        seen.add(path)
-        watch.say(f"building {path.name}: {cell.bank.per_label} per label by {cell.simulator.name}")
-        try:
-            _build(cell.simulator.name, cell.bank.per_label, cell.seed, panel, path)
-        except SimdxError as problem:
-            watch.say(f"{path.name}: {problem}")
+        if path is not None and not (path / MANIFEST_FILE).is_file():
+            missing.setdefault(path, (cell, panel))
+    return missing
 
 
-def _build(simulator: str, per_label: int, seed: int, panel: Panel, path: Path) -> None:
-    from simdx.bank.builder import build_bank
-    from simdx.bank.plan import BuildSettings
-    from simdx.simulators import get_simulator
+def _models(cells: tuple[Cell, ...], setting: Setting) -> set[str]:
+    """All simulators and parts of embedders that a run would send anything to."""
+    asking = [cell for cell in cells if cell.asks or cell.method.engine in ("live", "hybrid")]
+    building = [cell for cell, _ in _missing_banks(cells, setting).values()]
+    names = {cell.simulator.name for cell in asking + building if cell.simulator is not None}
+    for cell in cells:
+        with suppress(SimdxError):  # a panel that cannot be read fails in its own cells
+            names.update(parts_of(cell.embedder or panel_of(cell, setting).panel.embedder))
+    return names
 
-    opened = get_simulator(simulator)
-    try:
-        build_bank(panel, opened, BuildSettings(per_label=per_label, seed=seed), path)
-    finally:
-        opened.close()
 
-
-def _warm(name: str) -> None:
+def _warm(name: str, setting: Setting) -> None:
     """Load an embedder once before lanes ask for it side by side."""
     try:
-        get_embedder(name)
+        get_embedder(name, allow_remote=setting.allow_remote)
     except SimdxError:
         return  # its cells will fail with the reason
 

@@ -3,8 +3,9 @@
 live     every simulation is generated for the asking, as in the paper
 hybrid   the bank answers first; fresh simulations of the leading labels join it where it is thin
 
-The simulator is sent labels and facets, never a case. Calls are drawn in batches under a budget per case,
-and what they cost is told with the answer.
+The simulator is sent labels and facets, never a case. Which labels it is asked for follows the case, though:
+a simulator on another machine needs the permission that case text needs. Calls are drawn in batches under a
+budget per case, and what they cost is told with the answer.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class LiveInference:
         self._settings = settings
         self._space = Space.fit(material.embedded, centre=False)
         name = settings.simulator or DEFAULT_SIMULATOR
-        self._simulator = get_simulator(name)
+        self.simulator = get_simulator(name, allow_remote=settings.allow_remote)
         build = BuildSettings(per_label=1, voice=voice_for(name), seed=settings.seed)
         self._live = LiveSimulations(
-            material.panel, self._simulator, material.embedder, build, self._space.transform
+            material.panel, self.simulator, material.embedder, build, self._space.transform
         )
         self._budget = settings.budget or BUDGET[settings.method]
         self.usage: dict[str, Any] = {}
@@ -56,7 +57,7 @@ class LiveInference:
         answer = self._run(observations, prior)
         after = _costs(self._live.usage)
         self.usage = {
-            "simulator": self._simulator.id,
+            "simulator": self.simulator.id,
             "budget": self._budget,
             **{name: after[name] - before[name] for name in after},
             "cases": len(observations.texts),

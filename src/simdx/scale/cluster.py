@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from simdx.egress import check
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.scale.blocks import Block, Piece, read
 from simdx.scale.classify import Work
@@ -39,8 +40,10 @@ class Pools:
 
 
 @contextmanager
-def connected(address: str | None, *, cpus: int | None = None) -> Iterator[None]:
-    """A Ray of our own on this machine, or with an address the cluster that runs there."""
+def connected(address: str | None, *, cpus: int | None = None, allow_remote: bool = False) -> Iterator[None]:
+    """A Ray of our own on this machine, or with an address and permission the cluster that runs there."""
+    if address is not None:
+        check(address, allow_remote)  # a cluster may have, or get, nodes on other machines
     # Neither usage reports nor a dashboard: case text passes through these processes.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -49,7 +52,8 @@ def connected(address: str | None, *, cpus: int | None = None) -> Iterator[None]
         raise MissingExtra("a run over many cases", "scale") from None
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        options |= {"include_dashboard": False, "num_cpus": cpus}
+        # Said outright: with no address, Ray would join the cluster that RAY_ADDRESS names.
+        options |= {"address": "local", "include_dashboard": False, "num_cpus": cpus}
     else:
         options["address"] = address
     try:

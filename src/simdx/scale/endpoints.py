@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from simdx.egress import is_remote
 from simdx.errors import BadInput
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator, ask, failed
 from simdx.simulators.stream import stream
@@ -56,7 +57,7 @@ class Endpoints:
             raise BadInput("give at least one --endpoint")
         self.id = f"endpoints:{model}"  # not the addresses: answers stay good when a server moves
         self.concurrency = sum(s.concurrency for s in simulators)
-        self.remote = any(s.remote for s in simulators)
+        self.remote = any(is_remote(s) for s in simulators)
         self._servers = [_Server(s) for s in simulators]
         self._first_rest = first_rest
         self._lock = threading.Lock()
@@ -126,7 +127,9 @@ def open_endpoints(names: Sequence[str]) -> Endpoints:
         )
     if len(set(names)) < len(names):
         raise BadInput("an --endpoint is named twice")
-    return Endpoints(next(iter(models), ""), [get_simulator(name) for name in names])
+    # Labels alone are sent, to servers the caller names: naming them is the permission.
+    opened = [get_simulator(name, allow_remote=True) for name in names]
+    return Endpoints(next(iter(models), ""), opened)
 
 
 def _model_of(name: str) -> str:

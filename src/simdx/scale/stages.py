@@ -19,7 +19,7 @@ import numpy as np
 
 from simdx.classifier import BatchAnswer, check_text
 from simdx.embedders import embed_texts, get_embedder
-from simdx.errors import BadInput, SimdxError
+from simdx.errors import SimdxError
 from simdx.methods import Observations
 from simdx.scale.blocks import ID, TEXT, Block, from_bytes, to_bytes
 from simdx.scale.job import Job
@@ -37,9 +37,7 @@ class Embed:
     """Texts to vectors. Made once per worker: loading an embedder is the slow part."""
 
     def __init__(self, embedder: str, allow_remote: bool) -> None:
-        self._embedder = get_embedder(embedder)
-        if getattr(self._embedder, "remote", False) and not allow_remote:
-            raise BadInput(f"embedder '{embedder}' would send case text away: add --allow-remote")
+        self._embedder = get_embedder(embedder, allow_remote=allow_remote)
 
     def __call__(self, block: Block) -> Block:
         if block.problem:

@@ -52,6 +52,7 @@ class ServiceConfig:
     keep_text: bool = False
     keep_text_days: float = 30.0
     limits: Limits = field(default_factory=Limits)
+    allow_remote: bool = False  # whether case text may leave this machine
 
     def __post_init__(self) -> None:
         if not self.panels:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from simdx.classifier import Classifier
+from simdx.egress import check_names
+from simdx.embedders import parts_of
 from simdx.errors import BadInput
 from simdx.panels import disclaimer, load_source
 from simdx.service.config import ServiceConfig
@@ -27,7 +29,10 @@ class Registry:
                     f"panel '{source}' ships no bank: serve it with --panel {source}=BANK; "
                     "'simdx bank build' makes one"
                 )
-            classifier = Classifier(source, bank, method=config.methods[0], embedder=config.embedder)
+            classifier = Classifier(
+                source, bank, method=config.methods[0], embedder=config.embedder,
+                allow_remote=config.allow_remote,
+            )  # fmt: skip
             _warm(classifier)
             self._fitted[classifier.panel.name, config.methods[0]] = classifier
         self._default = {panel: c for (panel, _), c in self._fitted.items()}
@@ -107,6 +112,12 @@ class Registry:
                 for label in panel.labels
             ],
         }
+
+
+def refuse_remote(config: ServiceConfig) -> None:
+    """Before anything is listened on or loaded: an embedder elsewhere needs the operator's permission."""
+    for source in config.panels:
+        check_names(parts_of(config.embedder or load_source(source).panel.embedder), config.allow_remote)
 
 
 def _warm(classifier: Classifier) -> None:

@@ -21,10 +21,12 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
         import uvicorn
 
         from simdx.service.app import create_app
+        from simdx.service.registry import refuse_remote
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "simdx":
             raise
         raise MissingExtra("the service", "service") from None
+    refuse_remote(config)
     listener = _bind(config.host, config.port)
     try:
         logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")

@@ -38,8 +38,8 @@ __all__ = [
 DEFAULT = "smollm2"
 
 
-def get_simulator(name: str = DEFAULT, **options: Any) -> Simulator:
-    """The simulator of that name; `options` go to its constructor."""
+def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options: Any) -> Simulator:
+    """The simulator of that name; `options` go to its constructor. One elsewhere needs permission."""
     if name == "scripted" or name.startswith("scripted:"):
         from simdx.simulators.scripted import ScriptedSimulator, options_from_name
 
@@ -47,7 +47,7 @@ def get_simulator(name: str = DEFAULT, **options: Any) -> Simulator:
     if name.startswith("openai:"):
         from simdx.simulators.openai import OpenAISimulator
 
-        return OpenAISimulator.from_name(name, **options)
+        return OpenAISimulator.from_name(name, allow_remote=allow_remote, **options)
     if name.startswith("hf:"):
         from simdx.simulators.transformers import TransformersSimulator
 

@@ -1,25 +1,24 @@
 """Any server that speaks the OpenAI protocol: vLLM, Ollama, llama.cpp's server, hosted services.
 
-The `openai` package carries the bytes; retrying, waiting and judging replies happen here, because a
-build of hours needs them bounded, interruptible and told apart. A reply is untrusted: it is parsed with
-pydantic, and nothing of it or of an exception's text goes into an error message, since servers echo keys.
-The key comes from the environment (SIMDX_API_KEY, else OPENAI_API_KEY) and is kept nowhere else.
+The `openai` package carries the bytes, through a client that `simdx.egress` makes; retrying, waiting and
+judging replies happen here, because a build of hours needs them bounded, interruptible and told apart. A
+reply is untrusted: it is parsed with pydantic, and nothing of it or of an exception's text goes into an error
+message, since servers echo keys. The key comes from the environment (SIMDX_API_KEY, else OPENAI_API_KEY) and
+is kept nowhere else.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from simdx.errors import BadInput, MissingExtra
+from simdx.egress import Elsewhere, is_loopback, open_client, split_name
+from simdx.errors import BadInput
 from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
 from simdx.simulators.probe import probe
 from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy, asked_wait
@@ -78,6 +77,7 @@ class OpenAISimulator:
         concurrency: int = CONCURRENCY,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
+        allow_remote: bool = False,
     ) -> None:
         limit = time_limit(timeout)
         self.id = f"openai:{model}@{base_url}"
@@ -85,7 +85,7 @@ class OpenAISimulator:
         self.concurrency = concurrency
         self.remote = not is_loopback(base_url)
         self._retry = retry or RetryPolicy(give_up_after=PATIENCE * limit)
-        self._client = make_client(base_url, limit)
+        self._client = open_client(base_url, limit, allow_remote)
 
     @classmethod
     def from_name(cls, name: str, **options: Any) -> OpenAISimulator:
@@ -168,23 +168,6 @@ class OpenAISimulator:
 # --------------------------------------------------------------------------- shared with the embedder
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """`openai:MODEL@URL` → model and URL."""
-    found = re.fullmatch(r"openai:(?P<model>.+?)@(?P<url>https?://.+)", name)
-    if found is None:
-        raise BadInput(f"'{name}' is not of the form openai:MODEL@http://host:port/v1")
-    url = found["url"].rstrip("/")
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise BadInput(f"'{url[:80]}' is no address") from None
-    if parts.username or parts.password:
-        raise BadInput("put the key in the environment variable SIMDX_API_KEY, not into the URL")
-    if not parts.hostname:
-        raise BadInput(f"'{url}' has no host")
-    return found["model"], url
-
-
 def time_limit(asked: float | None = None) -> float:
     """Seconds a server has for one answer: what was asked for, else SIMDX_TIMEOUT, else five minutes."""
     told = os.environ.get("SIMDX_TIMEOUT", "")
@@ -198,29 +181,6 @@ def time_limit(asked: float | None = None) -> float:
     return seconds
 
 
-def is_loopback(url: str) -> bool:
-    """True where what is sent to this URL stays on this machine."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def make_client(base_url: str, timeout: float) -> Any:
-    try:
-        import openai
-    except ImportError:
-        raise MissingExtra("an OpenAI-compatible server", "openai") from None
-    key = os.environ.get("SIMDX_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
-    try:
-        return openai.OpenAI(base_url=base_url, api_key=key, timeout=timeout, max_retries=0)
-    except Exception as error:  # the library's own kinds for a host or a port that cannot be
-        raise BadInput(f"'{base_url[:80]}' is no address of a server ({type(error).__name__})") from None
-
-
 def call(send: Callable[[], Any]) -> str:
     """The body of a reply, or what went wrong as `Passing` or `Lasting`, in words of our own."""
     import openai
@@ -229,12 +189,16 @@ def call(send: Callable[[], Any]) -> str:
         return str(send().text)
     except openai.APITimeoutError:
         raise Passing("the server did not answer in time") from None
+    except Elsewhere as error:
+        raise Lasting(str(error)) from None
     except openai.APIConnectionError:
         raise Passing("the server cannot be reached") from None
     except openai.APIStatusError as error:
         status = error.status_code
         if status in PASSING_STATUS and getattr(error, "code", None) != "insufficient_quota":
             raise Passing(f"the server answered HTTP {status}", asked_wait(error.response.headers)) from None
+        if 300 <= status < 400:
+            raise Lasting(f"the server points elsewhere (HTTP {status}), and is not followed") from None
         raise Lasting(f"the server refused the request with HTTP {status}") from None
     except (openai.OpenAIError, UnicodeDecodeError):
         raise Passing("the server's reply cannot be read") from None

@@ -216,6 +216,7 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
             raise BadInput(f"no model file at '{path}'")
         source, options = str(path.parent), {"gguf_file": path.name}
     here = bool(options) or path.is_dir()
+    # A model is weights: code beside them is not run.
     with hub(allowed=not here):
         try:
             import torch
@@ -226,12 +227,12 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
         transformers.utils.logging.disable_progress_bar()
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(
-                source, padding_side="left", local_files_only=here, **options
+                source, padding_side="left", local_files_only=here, trust_remote_code=False, **options
             )
             # Half precision on a GPU, where it is the fast path; on a CPU it is the slow one.
             dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
             model = transformers.AutoModelForCausalLM.from_pretrained(
-                source, dtype=dtype, local_files_only=here, **options
+                source, dtype=dtype, local_files_only=here, trust_remote_code=False, **options
             )
         except Exception as error:  # the library raises a dozen types for a model it cannot get or read
             raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None

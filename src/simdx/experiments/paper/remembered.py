@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from simdx.egress import is_remote
 from simdx.embedders import Embedder, JointEmbedder, get_embedder
 from simdx.types import Float
 
@@ -26,6 +27,7 @@ class RememberingEmbedder:
     def __init__(self, inner: Embedder) -> None:
         self.inner = inner
         self.id = inner.id
+        self.remote = is_remote(inner)
         self.blocks = tuple(inner.blocks)
         self.spared_seconds = 0.0
         self._known: dict[tuple[str, ...], tuple[Float, float]] = {}

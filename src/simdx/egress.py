@@ -1,0 +1,140 @@
+"""The one gate of what leaves this machine, and the only clients that go through it.
+
+An embedder or simulator says whether it is `remote`; one that does not say counts as remote. Each passes
+`admit` before it is sent anything, and the permission is an argument of the call (`--allow-remote`,
+`allow_remote=True`): a panel or an experiment file may name a server and cannot allow it.
+
+A client of a server on this machine holds to that: no proxy of the environment, no redirect, and the address
+the connection really has is looked at before the first byte is written. A client of another machine follows
+no redirect either: the case and the key would go along.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from simdx.errors import BadInput, MissingExtra, NotAllowed
+
+if TYPE_CHECKING:
+    import openai
+
+T = TypeVar("T")
+
+
+class Elsewhere(Exception):
+    """A server said to be on this machine is not; nothing was sent to it."""
+
+
+def is_remote(part: object) -> bool:
+    """Does what this embedder or simulator is given leave the machine? Yes, unless it says no."""
+    return getattr(part, "remote", True) is not False
+
+
+def admit(part: T, allow_remote: bool) -> T:
+    """The embedder or simulator, where it may be used: a remote one only with permission."""
+    if is_remote(part):
+        check(str(getattr(part, "id", type(part).__name__)), allow_remote)
+    return part
+
+
+def check(remote: str, allow_remote: bool) -> None:
+    """Refuse `remote`, something that takes text to another machine, without permission."""
+    if not allow_remote:
+        raise NotAllowed(
+            f"'{remote[:200]}' would send text to another machine: "
+            "add --allow-remote (allow_remote=True) to say that it may"
+        )
+
+
+def check_names(names: Iterable[str], allow_remote: bool) -> None:
+    """The same for simulators and parts of embedders by name, before one is loaded or anything is begun."""
+    for name in names:
+        if name.startswith("openai:") and not is_loopback(split_name(name)[1]):
+            check(name, allow_remote)
+
+
+# --------------------------------------------------------------------------- servers
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """`openai:MODEL@URL` → model and URL."""
+    found = re.fullmatch(r"openai:(?P<model>.+?)@(?P<url>https?://.+)", name)
+    if found is None:
+        raise BadInput(f"'{name}' is not of the form openai:MODEL@http://host:port/v1")
+    url = found["url"].rstrip("/")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BadInput(f"'{url[:80]}' is no address") from None
+    if parts.username or parts.password:
+        raise BadInput("put the key in the environment variable SIMDX_API_KEY, not into the URL")
+    if not parts.hostname:
+        raise BadInput(f"'{url}' has no host")
+    return found["model"], url
+
+
+def is_loopback(url: str) -> bool:
+    """True where what is sent to this URL stays on this machine. No other name than localhost is believed."""
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or _is_loopback_address(host)
+
+
+def open_client(base_url: str, timeout: float, allow_remote: bool) -> openai.OpenAI:
+    """A client of an OpenAI-compatible server. Without permission none for another machine is made."""
+    local = is_loopback(base_url)
+    if not local:
+        check(base_url, allow_remote)
+    try:
+        import openai
+    except ImportError:
+        raise MissingExtra("an OpenAI-compatible server", "openai") from None
+    key = os.environ.get("SIMDX_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
+    held: dict[str, Any] = {"trust_env": False, "transport": _local_transport()} if local else {}
+    carrier = openai.DefaultHttpxClient(follow_redirects=False, timeout=timeout, **held)
+    try:
+        client = openai.OpenAI(
+            base_url=base_url, api_key=key, timeout=timeout, max_retries=0, http_client=carrier
+        )
+    except Exception as error:  # the library's own kinds for a host or a port that cannot be
+        raise BadInput(f"'{base_url[:80]}' is no address of a server ({type(error).__name__})") from None
+    weakref.finalize(client, carrier.close)  # the library closes only what it made itself
+    return client
+
+
+def _local_transport() -> Any:
+    import httpx2
+    import openai
+
+    class LocalTransport(httpx2.HTTPTransport):
+        """Connections to this machine alone, whatever a name is made to stand for."""
+
+        def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+            request.extensions = {**request.extensions, "trace": _look_at_peer}
+            return super().handle_request(request)
+
+    return LocalTransport(trust_env=False, limits=openai.DEFAULT_CONNECTION_LIMITS)
+
+
+def _look_at_peer(event: str, info: dict[str, Any]) -> None:
+    """Called by the transport at each step; a new connection is looked at before anything is written."""
+    if event != "connection.connect_tcp.complete":
+        return
+    stream = info["return_value"]
+    address = str(stream.get_extra_info("server_addr")[0])
+    if not _is_loopback_address(address):
+        stream.close()
+        raise Elsewhere(f"the server is on another machine ({address}), not on this one: nothing was sent")
+
+
+def _is_loopback_address(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback

@@ -1,0 +1,29 @@
+"""An environment without proxies, with a key to lose, and a canary that listens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import cli
+from tests.contracts.canary import FAR, SECRET, Canary, lead
+
+__all__ = ["cli"]
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIMDX_API_KEY", SECRET)
+    monkeypatch.setenv("SIMDX_TIMEOUT", "10")
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def canary(alone: None, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canary]:
+    lead(monkeypatch, FAR, "127.0.0.1")
+    with Canary() as listening:
+        yield listening

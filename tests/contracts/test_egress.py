@@ -1,0 +1,313 @@
+"""No entry point lets text leave unasked: each is tried with a listening canary, and 0 bytes arrive.
+
+The canary is a socket on this machine behind a name that counts as another one. Each refusal is followed,
+here or in a test beside it, by the same call with permission: then the bytes do arrive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simdx.errors import BadInput, NotAllowed
+from simdx.service.config import ServiceConfig
+from simdx.service.registry import Registry
+from simdx.types import Bank, content_hash
+from tests.cli.conftest import Cli
+from tests.contracts.canary import FAR, SECRET, Canary, names_of
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+QUICK = ("--method", "centroid")  # a later --method takes its place
+CASE = "xyzzy sweet red fruit of the orchard"  # one word of it occurs nowhere else
+# Every way to put a model to work on a case.
+ASKING = [["--method", method] for method in ("logits", "elicited", "ensemble", "fidelity")]
+ASKING += [["--method", m, "--engine", e] for m in ("m-smc", "d-smc") for e in ("live", "hybrid")]
+
+
+@dataclass(frozen=True)
+class World:
+    """A panel, a bank and cases on disk, and the arguments of every command that is given a case."""
+
+    folder: Path
+
+    def panel(self, embedder: str = "hashing") -> Path:
+        path = self.folder / f"panel-{content_hash(embedder)[:8]}.yaml"
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "name": "toy",
+                    "embedder": embedder,
+                    "labels": ["apple", "river", "engine"],
+                    "banks": ["bank.jsonl"],
+                    "background": "background.jsonl",
+                }
+            )
+        )
+        return path
+
+    def experiment(self, **config: Any) -> Path:
+        path = self.folder / "experiment.yaml"
+        panels = [{"panel": str(self.panel()), "data": "cases.jsonl", "subset": 4}]
+        whole = {"name": "toy", "panels": panels, "methods": ["centroid"], "resamples": 100, **config}
+        path.write_text(yaml.safe_dump(whole))
+        return path
+
+    def run(self, path: Path) -> list[object]:
+        return ["experiment", "run", path, "--out", self.folder / "out"]
+
+
+@pytest.fixture
+def world(tmp_path: Path, toy_bank: Bank) -> World:
+    folder = tmp_path / "world"
+    folder.mkdir()
+    rows = [
+        {"label": toy_bank.labels[i], "text": text}
+        for i, text in zip(toy_bank.label_index, toy_bank.texts, strict=True)
+    ]
+    cases = [
+        {"id": str(i), "label": row["label"], "text": f"{CASE} {row['text']}"} for i, row in enumerate(rows)
+    ]
+    others = [{"label": f"other {i % 5}", "text": f"shelf letter page {i} {i % 7}"} for i in range(30)]
+    for name, content in (("bank", rows), ("cases", cases), ("background", others)):
+        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in content))
+    table = {"id": [case["id"] for case in cases], "text": [case["text"] for case in cases]}
+    parquet.write_table(pa.table(table), folder / "cases.parquet")
+    return World(folder)
+
+
+# Every command that embeds: (world, panel) -> its arguments, to which --embedder may be added.
+EMBEDDING: dict[str, Callable[[World, Path], list[object]]] = {
+    "classify": lambda w, p: ["classify", CASE, "--panel", p, "--json", *QUICK],
+    "evaluate": lambda w, p: [
+        "evaluate", "--data", w.folder / "cases.jsonl", "--panel", p, "--resamples", 100, "--json",
+        *QUICK,
+    ],
+    "scale classify": lambda w, p: [
+        "scale", "classify", w.folder / "cases.parquet", w.folder / "out", "--panel", p, "--in-process",
+        *QUICK,
+    ],
+    "bank score": lambda w, p: ["bank", "score", "--cases", w.folder / "cases.jsonl", "--panel", p],
+    "panel calibrate": lambda w, p: [
+        "panel", "calibrate", p, "--inside", w.folder / "cases.jsonl",
+        "--outside", w.folder / "background.jsonl",
+    ],
+    "policy tune": lambda w, p: [
+        "policy", "tune", "--data", w.folder / "cases.jsonl", "--panel", p, "--out", w.folder / "out",
+        *QUICK,
+    ],
+    "abi train": lambda w, p: [
+        "abi", "train", "--observations", w.folder / "cases.jsonl", "--panel", p, "--out", w.folder / "out",
+        "--count", 40, "--epochs", 1,
+    ],
+    "abi report": lambda w, p: ["abi", "report", "--data", w.folder / "cases.jsonl", "--panel", p],
+}  # fmt: skip
+WITHOUT_CASES = ("abi report",)  # it looks for a network first, and there is none: only its bank is embedded
+
+
+def refused(cli: Cli, canary: Canary, world: World, arguments: Sequence[object]) -> None:
+    complaint = cli(*arguments).complaint
+    assert "--allow-remote" in complaint
+    assert FAR in complaint
+    assert canary.received == b""
+    assert not (world.folder / "out").exists()
+
+
+# --------------------------------------------------------------------------- entry points
+
+
+@pytest.mark.parametrize("kind", ["alone", "joint", "wordllama joint"])
+@pytest.mark.parametrize("entry", EMBEDDING)
+def test_an_embedder_elsewhere_gets_nothing(
+    entry: str, kind: str, cli: Cli, canary: Canary, world: World
+) -> None:
+    far = names_of(canary)[kind]
+    refused(cli, canary, world, [*EMBEDDING[entry](world, world.panel()), "--embedder", far])
+    refused(cli, canary, world, EMBEDDING[entry](world, world.panel(far)))  # named by the panel's file
+
+
+@pytest.mark.parametrize("entry", EMBEDDING)
+def test_with_permission_the_same_command_reaches_it(
+    entry: str, cli: Cli, canary: Canary, world: World
+) -> None:
+    """The canary can sing: were the gate open, these tests would know."""
+    cli(*EMBEDDING[entry](world, world.panel(f"hashing+{canary.model()}")), "--allow-remote")
+    assert SECRET.encode() in canary.received
+    assert (b"xyzzy" in canary.received) == (entry not in WITHOUT_CASES)
+
+
+def test_the_answer_says_that_text_left(cli: Cli, canary: Canary, world: World) -> None:
+    classify = EMBEDDING["classify"](world, world.panel())
+    left = cli(*classify, "--embedder", f"hashing+{canary.model()}", "--allow-remote").json
+    assert left["provenance"]["remote"] is True
+    assert cli(*classify).json["provenance"]["remote"] is False
+
+
+def test_a_bank_is_described_by_no_embedder_elsewhere(cli: Cli, canary: Canary, world: World) -> None:
+    panel = world.panel(f"hashing+{canary.model()}")
+    made = cli(
+        "bank", "import", "--panel", panel, "--from", world.folder / "bank.jsonl", "--out", world.folder / "b"
+    )
+    assert made.code == 0, made.err
+    refused(cli, canary, world, ["bank", "show", world.folder / "b", "--panel", panel])
+    refused(cli, canary, world, ["policy", "show", "--panel", panel])
+    assert cli("bank", "show", world.folder / "b", "--panel", panel, "--allow-remote").code == 0
+    assert canary.received
+
+
+@pytest.mark.parametrize("asked", ASKING, ids=lambda asked: "-".join(asked[1::2]))
+@pytest.mark.parametrize("entry", ["classify", "evaluate"])
+def test_a_model_elsewhere_is_asked_nothing_about_a_case(
+    asked: list[str], entry: str, cli: Cli, canary: Canary, world: World
+) -> None:
+    ask_far = [*EMBEDDING[entry](world, world.panel()), *asked, "--simulator", canary.model()]
+    refused(cli, canary, world, ask_far)
+    if entry == "classify":
+        ran = cli(*ask_far, "--allow-remote", "--budget", 8)
+        assert SECRET.encode() in canary.received
+        assert (b"xyzzy" in canary.received) == ("--engine" not in asked)  # a live engine sends labels alone
+        if ran.code == 0:
+            assert ran.json["provenance"]["remote"] is True
+
+
+def test_a_live_answer_says_that_a_model_elsewhere_took_part(cli: Cli, canary: Canary, world: World) -> None:
+    live = ["--method", "d-smc", "--engine", "live", "--simulator", canary.model(), "--budget", 9]
+    answer = cli(*EMBEDDING["classify"](world, world.panel()), *live, "--allow-remote").json
+    assert answer["provenance"]["remote"] is True
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        lambda far: {"embedders": [far]},
+        lambda far: {"embedders": [f"hashing+{far}"]},
+        lambda far: {"embedders": ["hashing", f"hashing+{far}"], "methods": ["zero-shot", "centroid"]},
+        lambda far: {"simulators": [far], "methods": ["logits", "fidelity"]},
+        lambda far: {"simulators": [far], "methods": [{"method": "m-smc", "engine": "live", "budget": 4}]},
+        lambda far: {
+            "simulators": ["scripted", far],
+            "banks": [{"name": "own", "path": "{panel}-{simulator}", "per_label": 2}],
+        },
+    ],
+    ids=["embedder", "joint", "several", "asking", "live", "bank of its own"],
+)
+def test_an_experiment_asks_first(
+    config: Callable[[str], dict[str, Any]],
+    cli: Cli,
+    canary: Canary,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(world.folder)
+    run = world.run(world.experiment(**config(canary.model())))
+    refused(cli, canary, world, run)
+    assert not list(world.folder.glob("toy-*"))  # no bank was begun
+    assert cli(*run, "--dry-run").code == 0
+    assert canary.received == b""
+    cli(*run, "--allow-remote")
+    assert canary.received
+
+
+def test_an_experiment_asks_for_its_panels_too(cli: Cli, canary: Canary, world: World) -> None:
+    panels = [{"panel": str(world.panel(f"hashing+{canary.model()}")), "data": "cases.jsonl"}]
+    for methods in (["centroid"], ["logits"]):
+        refused(
+            cli,
+            canary,
+            world,
+            world.run(world.experiment(panels=panels, methods=methods, simulators=["scripted"])),
+        )
+
+
+def test_a_bank_that_is_there_is_used_without_asking(cli: Cli, canary: Canary, world: World) -> None:
+    """A simulator that only gives a bank its name is sent nothing, and needs no permission."""
+    far = canary.model()
+    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in far)
+    (world.folder / f"toy-{safe}.jsonl").write_text((world.folder / "bank.jsonl").read_text())
+    banks = [{"name": "own", "path": "{panel}-{simulator}.jsonl"}]
+    ran = cli(*world.run(world.experiment(simulators=[far], banks=banks)), "--json")
+    assert far in json.dumps(ran.json)
+    assert canary.received == b""
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_no_file_gives_permission(said: bool, cli: Cli, canary: Canary, world: World) -> None:
+    path = world.experiment(embedders=[canary.model()], allow_remote=said)
+    complaint = cli(*world.run(path)).complaint
+    assert "a file cannot let text leave this machine" in complaint
+    assert canary.received == b""
+    panel = world.panel(canary.model())
+    panel.write_text(panel.read_text() + "allow_remote: true\n")
+    assert cli("classify", CASE, "--panel", panel).complaint
+    assert canary.received == b""
+
+
+@pytest.mark.parametrize("by", ["panel file", "--embedder"])
+@pytest.mark.parametrize("kind", ["alone", "joint"])
+def test_the_service_does_not_start(
+    by: str, kind: str, cli: Cli, canary: Canary, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bound(*_: object) -> None:
+        raise BadInput("a port was opened")
+
+    monkeypatch.setattr("simdx.service.server._bind", bound)
+    far = names_of(canary)[kind]
+    panel = world.panel(far if by == "panel file" else "hashing")
+    serve = ["serve", "--panel", panel, "--port", 0, "--audit", "none"]
+    refused(cli, canary, world, serve if by == "panel file" else [*serve, "--embedder", far])
+    permitted = cli(*serve, "--embedder", far, "--allow-remote").complaint
+    assert "a port was opened" in permitted
+    assert canary.received == b""
+
+
+def test_an_application_is_not_made_either(canary: Canary, world: World) -> None:
+    panels = {str(world.panel(f"hashing+{canary.model()}")): None}
+    with pytest.raises(NotAllowed):
+        Registry(ServiceConfig(panels=panels, methods=("m-smc",)))
+    assert canary.received == b""
+    served = Registry(ServiceConfig(panels=panels, methods=("m-smc",), allow_remote=True)).get("toy", "m-smc")
+    assert served.infer(CASE, explain=False).provenance.remote is True
+    assert b"xyzzy" in canary.received
+
+
+def test_building_a_bank_sends_labels_to_the_server_it_names(cli: Cli, canary: Canary, world: World) -> None:
+    """No case is at hand, and the command line names the server: that is permission enough."""
+    build = ["bank", "build", "--panel", world.panel(), "--simulator", canary.model()]
+    cli(*build, "--per-label", 1, "--max-requests", 2, "--out", world.folder / "out")
+    assert b"apple" in canary.received
+    assert b"xyzzy" not in canary.received
+
+
+def test_a_cluster_is_joined_by_permission_alone(
+    cli: Cli, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = pytest.importorskip("ray")
+    joined: list[Any] = []
+    monkeypatch.setattr(ray, "init", lambda **options: joined.append(options["address"]))
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")
+    scale = [
+        "scale",
+        "classify",
+        world.folder / "cases.parquet",
+        world.folder / "out",
+        "--panel",
+        world.panel(),
+    ]
+    for address in ("auto", "192.0.2.1:6379", "ray://192.0.2.1:10001"):
+        assert "--allow-remote" in cli(*scale, "--address", address).complaint
+    assert not joined
+    from simdx.scale.cluster import connected
+
+    with connected(None):
+        pass
+    with connected("auto", allow_remote=True):
+        pass
+    assert joined == ["local", "auto"]  # the environment's cluster was not
