@@ -209,11 +209,15 @@ class Guard:
 def _token(row: dict[str, Any]) -> Token:
     """A row of the file; TypeError for a number in place of a digest, before a caller meets it."""
     panels = row.get("panels")
+    if not isinstance(panels, list | None):
+        raise TypeError
     token = Token(
         **{**row, "scopes": tuple(row["scopes"]), "panels": None if panels is None else tuple(panels)}
     )
     named = (token.id, token.name, token.sha256, token.created, *token.scopes, *(token.panels or ()))
     moments = (token.expires, token.revoked)
+    if not re.fullmatch(r"[0-9a-f]{64}", token.sha256):  # which raises TypeError for what is no string
+        raise TypeError
     if not all(isinstance(v, str) for v in named) or not all(
         v is None or isinstance(v, str) for v in moments
     ):

@@ -14,6 +14,7 @@ import ipaddress
 import math
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import httptools
@@ -26,9 +27,11 @@ from simdx.service.meters import Meters
 from simdx.service.problems import MEDIA_TYPE, Problem
 from simdx.service.wire import dump
 
-SWEEP_SECONDS = 0.5
+SWEEP_SECONDS = 0.1
+SWEPT = 50  # late connections ended in one sweep: a thousand at once would hold everyone else up
+UNREAD = 16_384  # bytes of a reply that may wait in a connection before it counts as not taken
 PIECE = 8_192  # bytes of a head parsed at a time, between two looks at its length
-PIPELINED = 8  # requests of one connection that may wait for the one before
+PIPELINED = 2  # requests of one connection that may wait for the one before
 
 STRANGER, IDLE, BUSY = range(3)
 
@@ -99,9 +102,9 @@ class Sockets:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for connection in [c for c in self._all if c.due < now]:
+        for connection in list(islice((c for c in self._all if c.due < now), SWEPT)):
             self.drop(connection, "late")
-        unread = {c: c.transport.get_write_buffer_size() for c in self._all}
+        unread = {c: c.transport.get_write_buffer_size() for c in self._all if c.flow.write_paused}
         excess = sum(unread.values()) - self.limits.unread_bytes
         if excess > 0:
             for connection in sorted(unread, key=unread.__getitem__, reverse=True):
@@ -132,6 +135,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(UNREAD)
         self.address = _network(self.client[0]) if self.client else ""
         self._wait_for_head()
         if not self.sockets.admit(self):
@@ -211,15 +215,18 @@ class Connection(HttpToolsProtocol):
         """No limit while a request is under way: the gate and the engine have theirs."""
         if self.flow.write_paused:  # the time for the reply runs
             return
-        if self.cycle is not None and not self.cycle.response_complete:
+        under_way = self.cycle is not None and not self.cycle.response_complete
+        if under_way and not self.transport.is_closing():
             self.due = math.inf
             return
         # uvicorn closes an idle connection by then. What is there a second later has a reply nobody reads.
         self.due = self.loop.time() + max(self.limits.idle_seconds, self.limits.reply_seconds) + 1
 
     def _refuse(self, answer: bytes) -> None:
-        if self.cycle is None or self.cycle.response_complete:  # never into the middle of another answer
-            self.transport.write(answer)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.sockets.drop(self, "refused")  # an answer into the middle of another would be no answer
+            return
+        self.transport.write(answer)
         self.transport.close()
 
 

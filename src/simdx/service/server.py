@@ -15,7 +15,8 @@ from simdx.service.config import Limits, ServiceConfig
 
 BACKLOG = 1_024  # connections the kernel keeps until they are accepted
 OTHER_FILES = 128  # open beside the sockets: the audit log, panels, libraries
-SEND_BUFFER = 262_144  # bytes of a reply that the kernel keeps for a slow reader
+# Bytes the kernel keeps for a connection: of replies nobody reads, and of bodies nobody may send.
+SEND_BUFFER, RECEIVE_BUFFER = 65_536, 32_768
 
 
 def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bool = False) -> None:
@@ -51,6 +52,7 @@ def _bind(host: str, port: int) -> socket.socket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
             listener.bind(address)
             listener.listen(BACKLOG)
         except OSError:
