@@ -1,8 +1,8 @@
 """Does an honest client keep its answers while a thousand connections misbehave? Loopback only.
 
 The service runs in a process of its own, as a user would start it with --require-token. This process is the
-honest client: four connections that ask, wait for the answer and think for 50 ms, one request in ten over a
-new connection, connecting included. A third process is hostile: so many connections of one kind, each opened
+honest client: two connections that ask, wait for the answer and think for 100 ms, so that they do not fill the
+service by themselves; one request in ten goes over a new connection, connecting included. A third process is hostile: so many connections of one kind, each opened
 again a second after the service has ended it. All share one address, and the service is started as it is
 behind a proxy (--address-sockets 0): what is left is to tell callers from strangers.
 
@@ -48,8 +48,8 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "service" / "hostile_load.json"
 HOST = "127.0.0.1"
 PANEL = "oral-lesions"
-HONEST = 4
-THINK = 0.05
+HONEST = 2
+THINK = 0.1
 NEW_CONNECTION = 10
 AGAIN = 1.0  # seconds until a hostile connection that was ended is opened again
 WARM_UP = 5.0
@@ -192,7 +192,7 @@ class Seen:
 
 
 class Honest:
-    """Four clients that ask and think, for as long as they are let."""
+    """Clients that ask and think, for as long as they are let."""
 
     def __init__(self, port: int, token: str, texts: Sequence[str]) -> None:
         self._port = port
