@@ -1,10 +1,11 @@
 """Does an honest client keep its answers while a thousand connections misbehave? Loopback only.
 
 The service runs in a process of its own, as a user would start it with --require-token. This process is the
-honest client: two connections that ask, wait for the answer and think for 100 ms, so that they do not fill the
-service by themselves; one request in ten goes over a new connection, connecting included. A third process is hostile: so many connections of one kind, each opened
-again a second after the service has ended it. All share one address, and the service is started as it is
-behind a proxy (--address-sockets 0): what is left is to tell callers from strangers.
+honest client: two connections that ask, wait for the answer and think for 100 ms, so that they do not fill
+the service by themselves; one request in ten goes over a new connection, connecting included. A third process
+is hostile: so many connections of one kind, each opened again a second after the service has ended it. All
+share one address, and the service is started as it is behind a proxy (--address-sockets 0): what is left is
+to tell callers from strangers.
 
     slow headers    a byte of a header every second
     half open       connected, and silent

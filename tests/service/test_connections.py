@@ -148,6 +148,15 @@ def test_a_head_just_below_the_limits_is_answered_whatever_its_pieces() -> None:
             assert answered(client).startswith(b"HTTP/1.1 200")
 
 
+def test_a_long_body_is_not_taken_for_a_long_head() -> None:
+    head = b"POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 90000\r\n\r\n"
+    with serving() as (connect, _):
+        client = connect()
+        for _ in range(3):
+            client.sendall(head + b"x" * 90_000)
+            assert answered(client).startswith(b"HTTP/1.1 200")
+
+
 def test_what_is_no_http_gets_a_problem() -> None:
     with serving() as (connect, _):
         client = connect()
@@ -277,6 +286,8 @@ def test_ipv6_hosts_count_by_their_network() -> None:
     assert _network("2001:db8::1") == _network("2001:db8::ffff:2") != _network("2001:db8:0:1::1")
     assert _network("fe80::1%eth0") == _network("fe80::2")
     assert _network("192.0.2.1") != _network("192.0.2.2")
+    assert _network("::ffff:192.0.2.1") == "192.0.2.1"  # as a listener for both families sees it
+    assert _network("") == ""
 
 
 def test_a_closed_connection_leaves_nothing_behind() -> None:

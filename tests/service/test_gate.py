@@ -144,10 +144,11 @@ def test_a_strangers_body_is_not_read(
 ) -> None:
     gate, tokens, heard = made(tmp_path)
     tokens.new("clinic", ("classify",))
-    wire = Wire(gate, **authorization, **body)
-    assert asyncio.run(wire.run()) == 401
-    assert wire.read == 0
-    assert heard == [("192.0.2.7", "bad-token" if authorization else "no-token")]
+    for path in ("/v1/classify", "/healthz"):
+        wire = Wire(gate, path, **authorization, **body)
+        assert asyncio.run(wire.run()) == 401
+        assert wire.read == 0
+    assert heard == [("192.0.2.7", "bad-token" if authorization else "no-token")] * 2
 
 
 def test_a_callers_body_is_read(tmp_path: Path) -> None:

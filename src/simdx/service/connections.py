@@ -66,7 +66,7 @@ class Sockets:
             if len(pool) >= size and not self._make_room(pool):
                 self._meters.dropped.labels("no room").inc()
                 if not mine:
-                    del self._by_address[connection.address]
+                    self._by_address.pop(connection.address, None)
                 return False
         self._by_address.setdefault(connection.address, {})[connection] = None
         self._all[connection] = None
@@ -143,6 +143,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.sockets.forget(self)
+        if self.scope is not None:
+            self.scope.pop("simdx.known", None)  # type: ignore[typeddict-item]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -195,7 +197,7 @@ class Connection(HttpToolsProtocol):
         self._wait_for_next()
 
     def on_message_complete(self) -> None:
-        self._in_head = True
+        self._seen, self._in_head = 0, True
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -236,12 +238,13 @@ class _TooLarge(Exception):
 
 def _network(address: str) -> str:
     """Whose connections count together: an IPv4 address, or the /64 that an IPv6 host has to itself."""
-    if ":" not in address:
-        return address
     try:
-        return str(ipaddress.ip_network((address.split("%")[0], 64), strict=False))
+        found = ipaddress.ip_address(address.split("%")[0])
     except ValueError:
         return address
+    if found.version == 4:
+        return address
+    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
 
 
 def _raw(problem: Problem) -> bytes:

@@ -119,9 +119,13 @@ class Gate:
     def _admit(self, scope: Scope, place: str) -> None:
         who, health = scope["simdx.caller"], scope["path"] in HEALTH
         self._check_way(scope, health)
+        known = isinstance(who, Caller)
+        if isinstance(who, Problem) and (
+            scope["method"] not in ("GET", "HEAD", "OPTIONS") or _has_body(scope)
+        ):
+            raise who
         if health:  # a probe must not be told that the service is busy: that would have it killed
             return
-        known = isinstance(who, Caller)
         if self._by_caller[place] > (
             self._limits.caller_requests if known else self._limits.stranger_requests
         ):
@@ -132,8 +136,6 @@ class Gate:
         if self._open > self._limits.open_requests or self._strangers > self._limits.open_requests // 2:
             raise Problem("overloaded", "Too many requests are open; try again.", retry_after=1)
         if isinstance(who, Problem):
-            if scope["method"] not in ("GET", "HEAD", "OPTIONS") or _has_body(scope):
-                raise who
             return
         if wait := self._rate.wait(who.id):
             raise Problem(
