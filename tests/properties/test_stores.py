@@ -31,7 +31,11 @@ def test_any_token_file(tmp_path: Path, data: bytes, tree: object) -> None:
 
 
 @bounded
-@given(st.sampled_from(["id", "name", "scopes", "sha256", "created", "expires", "revoked"]), trees, texts)
+@given(
+    st.sampled_from(["id", "name", "scopes", "sha256", "created", "expires", "revoked", "panels"]),
+    trees,
+    texts,
+)
 def test_one_value_of_a_token(tmp_path: Path, key: str, tree: object, sent: str) -> None:
     """Whatever a file says of a token, a caller who sends other words than the token's is nobody."""
     token = {

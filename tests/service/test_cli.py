@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -88,6 +90,10 @@ def test_export_can_be_verified_elsewhere_and_shows_tampering(log: Path, tmp_pat
     [
         ("audit", "verify"), ("audit", "export"), ("audit", "verify", "--from", "absent.jsonl"),
         ("token", "new", "a/b"), ("token", "new", "x", "--scope", "root"), ("token", "revoke", "nobody"),
+        ("token", "new", "x", "--scope", "admin", "--panel", "oral-lesions"),
+        ("serve", "--port", "0", "--panel", "oral-lesions", "--allowed-host", "simdx.example"),
+        ("serve", "--port", "0", "--panel", "oral-lesions", "--public-url", "https://simdx.example"),
+        ("serve", "--port", "0", "--panel", "oral-lesions", "--rate", "-1"),
         ("serve", "--host", "0.0.0.0", "--port", "0", "--panel", "oral-lesions"),
         ("serve", "--port", "70000"), ("serve", "--port", "0", "--panel", "nothing"),
         ("serve", "--port", "0", "--panel", "oral-lesions", "--audit", "mysql://x"),
@@ -101,6 +107,14 @@ def test_bad_input_is_one_line_and_exit_2(args: tuple[str, ...], tmp_path: Path)
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("simdx: ")
     assert done.stdout == ""
+
+
+def test_a_token_of_named_panels_says_so(tmp_path: Path) -> None:
+    made = json.loads(
+        simdx("token", "new", "ward", "--panel", "oral-lesions", "--json", home=tmp_path).stdout
+    )
+    assert made["panels"] == ["oral-lesions"]
+    assert "oral-lesions" in simdx("token", "list", home=tmp_path).stdout
 
 
 def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
@@ -166,6 +180,24 @@ def test_a_running_service_answers_logs_no_text_and_ends_in_order(
     assert "Traceback" not in log
     verdict = simdx("audit", "verify", "--json", home=tmp_path)
     assert json.loads(verdict.stdout)["records"] == 1
+
+
+def test_a_running_service_takes_no_headers_without_end(
+    running: tuple[subprocess.Popen[str], str],
+) -> None:
+    """100 MB of one header, and a million small ones, were taken and kept."""
+    host, port = running[1].removeprefix("http://").split(":")
+    for start, piece in (
+        (b"GET / HTTP/1.1\r\nx: ", b"x" * 100_000),
+        (b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 16_000),
+    ):
+        with socket.create_connection((host, int(port)), 10) as client, contextlib.suppress(OSError):
+            client.sendall(start)
+            for _ in range(100):
+                client.sendall(piece)
+            pytest.fail("10 MB of headers were taken")
+    with urllib.request.urlopen(f"{running[1]}/healthz") as reply:
+        assert reply.status == 200
 
 
 def test_a_panel_without_a_bank_is_told_how_serve_takes_one(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from simdx.service.auth import Guard, TokenFile
 from simdx.service.config import Limits
 from simdx.service.gate import Gate
 from simdx.service.meters import Meters
@@ -101,10 +102,13 @@ def test_one_caller_may_not_take_every_place_and_all_places_are_counted(tmp_path
     async def waits(scope: object, receive: object, send: object) -> None:
         await release.wait()
 
-    async def scenario() -> tuple[list[object], list[object]]:
-        gate = Gate(waits, make_config(tmp_path, limits=LIMITS), Meters())
+    tokens = TokenFile(tmp_path / "tokens.json")
+    texts = {name: tokens.new(name, ("classify",))[0] for name in "abc"}
 
-        async def call(who: bytes) -> list[object]:
+    async def scenario() -> tuple[list[object], list[object]]:
+        gate = Gate(waits, make_config(tmp_path, limits=LIMITS), Meters(), Guard(tokens))
+
+        async def call(who: str) -> list[object]:
             sent: list[dict[str, object]] = []
 
             async def send(message: dict[str, object]) -> None:
@@ -113,15 +117,16 @@ def test_one_caller_may_not_take_every_place_and_all_places_are_counted(tmp_path
             async def receive() -> dict[str, object]:
                 return {"type": "http.request", "body": b"", "more_body": False}
 
-            await gate(_scope([(b"authorization", who)]), receive, send)  # type: ignore[arg-type]
+            header = (b"authorization", f"Bearer {texts[who]}".encode())
+            await gate(_scope([header]), receive, send)  # type: ignore[arg-type]
             return _statuses(sent)
 
-        held = [asyncio.create_task(call(b"a")) for _ in range(4)]
+        held = [asyncio.create_task(call("a")) for _ in range(4)]
         await asyncio.sleep(0)
-        fifth = await call(b"a")
-        held += [asyncio.create_task(call(b"b")) for _ in range(2)]
+        fifth = await call("a")
+        held += [asyncio.create_task(call("b")) for _ in range(2)]
         await asyncio.sleep(0)
-        seventh = await call(b"c")
+        seventh = await call("c")
         release.set()
         await asyncio.gather(*held)
         return fifth, seventh
@@ -131,7 +136,7 @@ def test_one_caller_may_not_take_every_place_and_all_places_are_counted(tmp_path
 
 def test_a_body_that_trickles_is_given_up(tmp_path: Path) -> None:
     async def scenario() -> list[object]:
-        gate = Gate(lambda *a: None, make_config(tmp_path, limits=LIMITS), Meters())  # type: ignore[arg-type,return-value]
+        gate = Gate(lambda *a: None, make_config(tmp_path, limits=LIMITS), Meters(), Guard(None))  # type: ignore[arg-type,return-value]
         sent: list[dict[str, object]] = []
 
         async def send(message: dict[str, object]) -> None:

@@ -43,14 +43,20 @@ def serve(
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
     keep_text_days: Annotated[float, typer.Option(help="Days after which a kept text is deleted.")] = 30.0,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(help="A further Host name to answer to; repeatable.")
+        list[str] | None, typer.Option(help="A further Host name to answer to; repeatable; needs tokens.")
     ] = None,
     cors_origin: Annotated[
         list[str] | None, typer.Option(help="A web origin that may call; repeatable.")
     ] = None,
     public_url: Annotated[
-        str | None, typer.Option(help="How others reach the service, for links in cards.")
+        str | None, typer.Option(help="How others reach the service, for links in cards; needs tokens.")
     ] = None,
+    rate: Annotated[
+        float, typer.Option(help="Requests a second of one token; 0: as many as it likes.")
+    ] = 100.0,
+    address_sockets: Annotated[
+        int, typer.Option(help="Connections of one address; 0: all, behind a proxy.")
+    ] = 512,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log each request: id, route, status, time.")
     ] = False,
@@ -59,7 +65,7 @@ def serve(
     from simdx.service.threads import limit_threads
 
     limit_threads()
-    from simdx.service.config import ServiceConfig
+    from simdx.service.config import Limits, ServiceConfig
     from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):
@@ -76,7 +82,8 @@ def serve(
     config = ServiceConfig(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
         keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
-        cors_origins=tuple(cors_origin or ()), public_url=public_url, **chosen,  # type: ignore[arg-type]
+        cors_origins=tuple(cors_origin or ()), public_url=public_url,
+        limits=Limits(rate=rate, address_sockets=address_sockets), **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)
 

@@ -24,14 +24,21 @@ File = Annotated[
 def new(
     name: Annotated[str, typer.Argument(help="Who or what the token is for; it stands in the audit log.")],
     scope: Annotated[
-        list[str] | None, typer.Option(help="classify or admin; repeatable. Default: classify.")
+        list[str] | None,
+        typer.Option(
+            help="classify, metrics or admin (which includes metrics); repeatable. Default: classify."
+        ),
+    ] = None,
+    panel: Annotated[
+        list[str] | None, typer.Option(help="A panel it may ask; repeatable. Default: every panel.")
     ] = None,
     days: Annotated[float | None, typer.Option(help="Days it is valid; default: until revoked.")] = None,
     token_file: File = None,
     json: options.AsJson = False,
 ) -> None:
     """Make a token and show it once."""
-    text, token = _file(token_file).new(name, tuple(dict.fromkeys(scope or ["classify"])), days)
+    scopes, panels = tuple(dict.fromkeys(scope or ["classify"])), tuple(dict.fromkeys(panel or ()))
+    text, token = _file(token_file).new(name, scopes, days, panels or None)
     if json:
         print_json({"token": text, **_shown(token)})
         return
@@ -48,7 +55,8 @@ def list_(token_file: File = None, json: options.AsJson = False) -> None:
         return
     for t in tokens:
         state = f"revoked {t.revoked}" if t.revoked else f"until {t.expires}" if t.expires else "active"
-        print(f"{t.id}  {t.name:24}  {','.join(t.scopes):16}  {state}")
+        panels = "" if t.panels is None else f"  {','.join(t.panels)}"
+        print(f"{t.id}  {t.name:24}  {','.join(t.scopes):16}  {state}{panels}")
 
 
 @app.command("revoke")
@@ -76,4 +84,5 @@ def _shown(token: Token) -> dict[str, object]:
     return {
         "id": token.id, "name": token.name, "scopes": list(token.scopes), "created": token.created,
         "expires": token.expires, "revoked": token.revoked,
+        "panels": None if token.panels is None else list(token.panels),
     }  # fmt: skip

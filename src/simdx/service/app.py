@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,14 @@ from simdx.service.audit.store import AuditUnavailable
 from simdx.service.auth import Guard, TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.config import ServiceConfig
-from simdx.service.gate import Gate
-from simdx.service.house import House
+from simdx.service.gate import Gate, address_of
+from simdx.service.house import House, Readiness
 from simdx.service.meters import Meters
 from simdx.service.observations import ObservationCache
 from simdx.service.pages import mount_page
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
 from simdx.service.registry import Registry
+from simdx.service.wire import dump
 
 DESCRIPTION = (
     "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
@@ -43,8 +45,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     tokens = TokenFile(Path(config.token_file)) if config.tokens_needed else None
     if tokens is not None and not tokens.list():
         raise BadInput(
-            f"the service needs tokens when bound to {config.host} or started with --require-token: "
-            "make one with 'simdx token new NAME'"
+            "the service needs tokens when it is bound off loopback, has a --public-url or --allowed-host, "
+            "or is started with --require-token: make one with 'simdx token new NAME'"
         )
     audit = None
     if config.audit_url != "none":
@@ -62,7 +64,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         batch_texts=limits.batch_texts, waiting_texts=limits.waiting_texts, seconds=limits.seconds,
         explained_texts=limits.explained_texts,
     )  # fmt: skip
-    cache = ObservationCache(limits.observations, limits.observation_seconds)
+    guard = Guard(tokens)
+    observations = ObservationCache(limits.observations, limits.observation_seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -77,51 +80,68 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
-        redoc_url=None, openapi_url="/openapi.json", redirect_slashes=False,
+        redoc_url=None, openapi_url=None, redirect_slashes=False,
     )  # fmt: skip
-    app.state.house = House(config, registry, batcher, cache, Guard(tokens), meters, audit)
+    app.state.house = House(config, registry, batcher, observations, guard, meters, audit, Readiness(audit))
     app.include_router(routes.router)
     app.include_router(record_systems.router)
     mount_page(app)
     _answer_errors(app)
     app.openapi = lambda: _openapi(app, config.tokens_needed)  # type: ignore[method-assign]
+    _serve_openapi(app)
+    app.add_middleware(Gate, config=config, meters=meters, guard=guard)
+    # Around the gate, so that a page of a named origin can read the gate's refusals too.
     if config.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(config.cors_origins), allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"], expose_headers=["Simdx-Answer", "Retry-After"],
         )  # fmt: skip
-    app.add_middleware(Gate, config=config, meters=meters)  # last added, outermost
     return app
 
 
 def _answer_errors(app: FastAPI) -> None:
-    meters: Meters = app.state.house.meters
+    house: House = app.state.house
 
-    def answer(problem: Problem) -> Response:
-        meters.refused.labels(problem.kind).inc()
+    def answer(request: Request, problem: Problem) -> Response:
+        house.meters.refused.labels(problem.kind).inc()
+        house.guard.refused(address_of(request.scope), problem.kind)
         return problem.response()
 
     @app.exception_handler(Problem)
     async def _problem(request: Request, error: Problem) -> Response:
-        return answer(error)
+        return answer(request, error)
 
     @app.exception_handler(RequestValidationError)
     async def _validation(request: Request, error: RequestValidationError) -> Response:
-        return answer(from_validation(error.errors()))
+        return answer(request, from_validation(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
-        return answer(from_status(error.status_code, error.headers))
+        return answer(request, from_status(error.status_code, error.headers))
 
     @app.exception_handler(BadInput)
     async def _bad_input(request: Request, error: BadInput) -> Response:
-        return answer(Problem("bad-input", str(error)))
+        return answer(request, Problem("bad-input", str(error)))
 
     @app.exception_handler(AuditUnavailable)
     async def _audit(request: Request, error: AuditUnavailable) -> Response:
         return answer(
-            Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+            request,
+            Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5),
         )
+
+
+def _serve_openapi(app: FastAPI) -> None:
+    """Everyone may ask for the description, so it is written once and not for each."""
+
+    @cache
+    def description() -> bytes:
+        return dump(app.openapi())
+
+    async def openapi() -> Response:
+        return Response(description(), media_type="application/json")
+
+    app.add_api_route("/openapi.json", openapi, include_in_schema=False)
 
 
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Who is calling: bearer tokens with scopes, hashed at rest.
+"""Who is calling: bearer tokens with scopes and panels, hashed at rest.
 
 A token is `sdx_<id>_<secret>` with 256 random bits, so a plain SHA-256 of it is safe to keep: there is
 nothing to guess. The file is read again when it changes, so that a revocation needs no restart.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,11 @@ from simdx.disk import CannotWrite, make_folder, write_atomically
 from simdx.errors import BadInput
 from simdx.service.problems import Problem
 
-SCOPES = ("classify", "admin")
+log = logging.getLogger("simdx.service")
+
+SCOPES = ("classify", "metrics", "admin")
+ALSO = {"metrics": "admin"}  # a scope that another one includes
+REFUSALS = frozenset({"no-token", "bad-token", "wrong-scope", "wrong-panel", "forwarded"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63}")
 
 
@@ -39,6 +44,7 @@ class Token:
     created: str
     expires: str | None = None
     revoked: str | None = None
+    panels: tuple[str, ...] | None = None  # None: every panel
 
     def active(self, moment: str) -> bool:
         return self.revoked is None and (self.expires is None or self.expires > moment)
@@ -48,9 +54,14 @@ class Token:
 class Caller:
     name: str
     scopes: tuple[str, ...]
+    panels: tuple[str, ...] | None = None
+    id: str = ""  # of the token: what open requests and the rate are counted by
+
+    def may_ask(self, panel: str) -> bool:
+        return self.panels is None or panel in self.panels
 
 
-LOCAL = Caller("local", SCOPES)
+LOCAL = Caller("local", SCOPES, id="local")
 
 
 class TokenFile:
@@ -63,7 +74,13 @@ class TokenFile:
         self._refresh()
         return list(self._tokens.values())
 
-    def new(self, name: str, scopes: tuple[str, ...], days: float | None = None) -> tuple[str, Token]:
+    def new(
+        self,
+        name: str,
+        scopes: tuple[str, ...],
+        days: float | None = None,
+        panels: tuple[str, ...] | None = None,
+    ) -> tuple[str, Token]:
         """Make a token; its text is returned once and kept nowhere."""
         if not _NAME.fullmatch(name):
             raise BadInput(
@@ -71,7 +88,11 @@ class TokenFile:
             )
         unknown = [s for s in scopes if s not in SCOPES]
         if unknown or not scopes:
-            raise BadInput(f"a token's scopes are {' and '.join(SCOPES)}")
+            raise BadInput(f"a token's scopes are {', '.join(SCOPES)}")
+        if panels is not None and "admin" in scopes:
+            raise BadInput("the scope admin sees every panel's answers: leave out --panel, or the scope")
+        if panels is not None and not (panels and all(_NAME.fullmatch(p) for p in panels)):
+            raise BadInput("a token's --panel is the name of a panel, as 'simdx panel list' shows it")
         if days is not None and not 0 < days <= 36_500:
             raise BadInput("a token lives for more than 0 days")
         with self._alone():
@@ -82,7 +103,7 @@ class TokenFile:
             moment = datetime.now(UTC)
             token = Token(
                 token_id, name, tuple(scopes), _digest(text), _stamp(moment),
-                None if days is None else _stamp(moment + timedelta(days=days)),
+                None if days is None else _stamp(moment + timedelta(days=days)), panels=panels,
             )  # fmt: skip
             self._write({**self._tokens, token_id: token})
         return text, token
@@ -105,7 +126,7 @@ class TokenFile:
         same = hmac.compare_digest(known, _digest(text))
         if not same or token is None or not token.active(_stamp(datetime.now(UTC))):
             return None
-        return Caller(token.name, token.scopes)
+        return Caller(token.name, token.scopes, token.panels, token.id)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -144,30 +165,59 @@ class TokenFile:
 
 
 class Guard:
-    """Turns an Authorization header into a caller, or into a problem."""
+    """Turns an Authorization header into a caller, or into a problem.
 
-    def __init__(self, tokens: TokenFile | None) -> None:
-        self._tokens = tokens
+    `on_refused(address, kind of problem)` hears of everyone who was not let in. It is called on the event
+    loop, as often as strangers like, and must return at once.
+    """
 
-    def caller(self, authorization: str | None, scope: str) -> Caller:
+    def __init__(
+        self, tokens: TokenFile | None, on_refused: Callable[[str, str], None] | None = None
+    ) -> None:
+        self._tokens, self._on_refused = tokens, on_refused
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        return self._tokens is not None
+
+    def identify(self, authorization: str) -> Caller | Problem:
+        """Who sends this header, or why nobody does: which of the two matters is for the address to say."""
         if self._tokens is None:
             return LOCAL
         if not authorization:
-            raise Problem("no-token", "Send 'Authorization: Bearer TOKEN'; 'simdx token new' makes one.")
+            return Problem("no-token", "Send 'Authorization: Bearer TOKEN'; 'simdx token new' makes one.")
         kind, _, text = authorization.partition(" ")
-        caller = self._tokens.check(text.strip()) if kind.lower() == "bearer" else None
-        if caller is None:
-            raise Problem("bad-token", "The token is unknown, expired or revoked.")
-        if scope not in caller.scopes:
+        try:
+            caller = self._tokens.check(text.strip()) if kind.lower() == "bearer" else None
+        except BadInput as error:
+            log.error("%s", error)
+            return Problem("not-ready", "The token file cannot be read; the log says which.", retry_after=5)
+        return caller or Problem("bad-token", "The token is unknown, expired or revoked.")
+
+    def allow(self, who: Caller | Problem, scope: str) -> Caller:
+        if isinstance(who, Problem):
+            raise who
+        if scope not in who.scopes and ALSO.get(scope) not in who.scopes:
             raise Problem("wrong-scope", f"This needs a token with the scope '{scope}'.")
-        return caller
+        return who
+
+    def refused(self, address: str, kind: str) -> None:
+        if self._on_refused is not None and kind in REFUSALS:
+            self._on_refused(address, kind)
 
 
 def _token(row: dict[str, Any]) -> Token:
     """A row of the file; TypeError for a number in place of a digest, before a caller meets it."""
-    token = Token(**{**row, "scopes": tuple(row["scopes"])})
-    named = (token.id, token.name, token.sha256, token.created, *token.scopes)
+    panels = row.get("panels")
+    if not isinstance(panels, list | None):
+        raise TypeError
+    token = Token(
+        **{**row, "scopes": tuple(row["scopes"]), "panels": None if panels is None else tuple(panels)}
+    )
+    named = (token.id, token.name, token.sha256, token.created, *token.scopes, *(token.panels or ()))
     moments = (token.expires, token.revoked)
+    if not re.fullmatch(r"[0-9a-f]{64}", token.sha256):  # which raises TypeError for what is no string
+        raise TypeError
     if not all(isinstance(v, str) for v in named) or not all(
         v is None or isinstance(v, str) for v in moments
     ):

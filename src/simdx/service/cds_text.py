@@ -7,14 +7,13 @@ last. Of several of a kind the latest is taken. Attachments that are only links 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simdx.markup import words_of
+from simdx.service.attachments import Unreadable, decode_base64
 
 _DEPTH = 12
 _RESOURCES = 500
@@ -101,15 +100,12 @@ def _attachment(attachment: Mapping[str, Any]) -> str:
     data, kind = attachment.get("data"), attachment.get("contentType")
     if not isinstance(data, str) or not isinstance(kind, str):
         return ""
-    media, *parameters = [part.strip() for part in kind.lower().split(";")]
+    media = kind.split(";", 1)[0].strip().lower()
     if media not in ("text/plain", "text/html", "application/xhtml+xml", "text/markdown"):
         return ""
-    charset = next(
-        (p.removeprefix("charset=").strip('"') for p in parameters if p.startswith("charset=")), "utf-8"
-    )
     try:
-        text = base64.b64decode(re.sub(r"\s", "", data), validate=True).decode(charset)
-    except (binascii.Error, UnicodeDecodeError, LookupError, ValueError):
+        text = decode_base64(data, kind)
+    except Unreadable:
         return ""
     return words_of(text) if "html" in media else text
 

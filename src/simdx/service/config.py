@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +27,22 @@ class Limits:
     body_seconds: float = 15.0  # to read a request's body
     waiting_texts: int = 4_096  # texts waiting for the engine; above it, 503
     open_requests: int = 1_024  # requests in the house at once; above it, 503
-    caller_requests: int = 512  # of which one caller may have; above it, 429
+    caller_requests: int = 256  # of which one caller may have; above it, 429
+    stranger_requests: int = 128  # of which callers without a valid token may have together; above it, 503
+    rate: float = 100.0  # requests a second of one token, after twice as many at once; 0: as many as it likes
     batch_texts: int = 64  # texts in one engine call
     explained_texts: int = 24  # with more at hand, answers go out without sentences and flip
     observations: int = 256  # cases kept in memory for the prior sliders
     observation_seconds: float = 900.0
+    # What connections may take, before anyone knows who is calling (`connections`).
+    sockets: int = 2_048  # open at once; a further one takes the place of a stranger's
+    address_sockets: int = 512  # of which one address may have; 0: all, for a proxy in front
+    head_bytes: int = 32_768  # of a request line and its headers; above it, 431
+    head_count: int = 100  # headers of a request; above it, 431
+    head_seconds: float = 10.0  # from the connection, or the last answer's next byte, to the last header
+    idle_seconds: float = 30.0  # between two requests
+    reply_seconds: float = 30.0  # for a reader to take its reply
+    unread_bytes: int = 32_000_000  # of replies that nobody takes, all together
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +73,17 @@ class ServiceConfig:
             raise BadInput(f"--port is {self.port}: give a number from 0 to 65535")
         if self.keep_text and not 0 < self.keep_text_days <= 36_500:
             raise BadInput("--keep-text-days must be above 0: kept texts have a retention time")
+        if not (0 <= self.limits.rate < math.inf and self.limits.address_sockets >= 0):
+            raise BadInput("--rate and --address-sockets are numbers from 0 up; 0 sets no limit")
         for origin in self.cors_origins:
             if origin == "*" or not origin.startswith(("http://", "https://")):
                 raise BadInput(f"--cors-origin '{origin}' is not an origin such as https://ehr.example")
 
     @property
     def tokens_needed(self) -> bool:
-        """A service that others can reach answers only callers it knows."""
-        return self.require_token or not is_loopback(self.host)
+        """A service that others can reach, directly or through a proxy, answers only callers it knows."""
+        named = bool(self.allowed_hosts) or self.public_url is not None
+        return self.require_token or named or not is_loopback(self.host)
 
     @property
     def host_names(self) -> frozenset[str] | None:

@@ -1,14 +1,17 @@
 """What every request passes first and every response last, whatever the route: one small ASGI layer.
 
-Host name, number of open requests, size and pace of the body on the way in; security headers, the
-request's id, a count and a log line on the way out. An error nobody foresaw becomes a problem here, and
-its message, which might quote a case, goes nowhere.
+Host name, caller, number and rate of requests, size and pace of the body on the way in; security headers,
+the request's id, a count and a log line on the way out. Who is calling is known before a byte of a body is
+read: a stranger's is not. An error nobody foresaw becomes a problem here, and its message, which might quote
+a case, goes nowhere.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
+import math
 import time
 import traceback
 import uuid
@@ -17,9 +20,11 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from simdx.service.auth import Caller, Guard
 from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
+from simdx.service.rates import Rate
 
 log = logging.getLogger("simdx.service")
 
@@ -39,13 +44,24 @@ HEADERS = tuple(
         "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
     }.items()
 )
+HEALTH = ("/healthz", "/readyz")
+# What a proxy adds to a request, beside everything that starts with x-forwarded.
+FORWARDING = frozenset(
+    name.encode("ascii")
+    for name in (
+        "forwarded", "via", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "cf-connecting-ip",
+        "fastly-client-ip", "x-cluster-client-ip", "x-envoy-external-address", "x-original-forwarded-for",
+        "x-original-host", "x-proxyuser-ip", "x-appengine-user-ip", "x-azure-clientip",
+    )
+)  # fmt: skip
 
 
 class Gate:
-    def __init__(self, app: ASGIApp, config: ServiceConfig, meters: Meters) -> None:
-        self._app, self._limits, self._meters = app, config.limits, meters
+    def __init__(self, app: ASGIApp, config: ServiceConfig, meters: Meters, guard: Guard) -> None:
+        self._app, self._limits, self._meters, self._guard = app, config.limits, meters, guard
         self._hosts = config.host_names
-        self._open = 0
+        self._rate = Rate(config.limits.rate if guard.asks_for_tokens else 0)
+        self._open = self._strangers = 0
         self._by_caller: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,23 +72,28 @@ class Gate:
             await send({"type": "websocket.close", "code": 1003})
             return
         request = _Request(scope, send)
-        caller = _who(scope)
+        who = scope["simdx.caller"] = self._guard.identify(_header(scope, b"authorization"))
+        stranger = isinstance(who, Problem)
+        # What was only claimed counts for nothing: made-up tokens share their address's places.
+        place = address_of(scope) if isinstance(who, Problem) else f"token {who.id}"
         self._open += 1
-        self._by_caller[caller] += 1
+        self._strangers += stranger
+        self._by_caller[place] += 1
         self._meters.open.set(self._open)
         try:
-            await self._serve(request, caller, receive)
+            await self._serve(request, place, receive)
         finally:
             self._open -= 1
-            self._by_caller[caller] -= 1
-            if not self._by_caller[caller]:
-                del self._by_caller[caller]
+            self._strangers -= stranger
+            self._by_caller[place] -= 1
+            if not self._by_caller[place]:
+                del self._by_caller[place]
             self._meters.open.set(self._open)
             self._account(request)
 
-    async def _serve(self, request: _Request, caller: str, receive: Receive) -> None:
+    async def _serve(self, request: _Request, place: str, receive: Receive) -> None:
         try:
-            self._admit(request.scope, caller)
+            self._admit(request.scope, place)
             body = await self._body(request.scope, receive)
             if body and not _is_json(request.scope):
                 raise Problem("wrong-type", "Send the body as application/json.")
@@ -95,17 +116,51 @@ class Gate:
                 Problem("internal", f"An unforeseen failure; the log names it by request {request.id}."),
             )
 
-    def _admit(self, scope: Scope, caller: str) -> None:
-        if self._hosts is not None and _host(scope) not in self._hosts:
-            raise Problem(
-                "bad-host", "Name the service as it is bound, or start it with --allowed-host NAME."
-            )
-        if self._by_caller[caller] > self._limits.caller_requests:
+    def _admit(self, scope: Scope, place: str) -> None:
+        who, health = scope["simdx.caller"], scope["path"] in HEALTH
+        self._check_way(scope, health)
+        known = isinstance(who, Caller)
+        if isinstance(who, Problem) and (
+            scope["method"] not in ("GET", "HEAD", "OPTIONS") or _has_body(scope)
+        ):
+            raise who
+        if health:  # a probe must not be told that the service is busy: that would have it killed
+            return
+        if self._by_caller[place] > (
+            self._limits.caller_requests if known else self._limits.stranger_requests
+        ):
             raise Problem(
                 "too-many-requests", "You have too many requests open; wait for some.", retry_after=1
             )
-        if self._open > self._limits.open_requests:
+        # Strangers have half of the house at most: whoever has a token finds room.
+        if self._open > self._limits.open_requests or self._strangers > self._limits.open_requests // 2:
             raise Problem("overloaded", "Too many requests are open; try again.", retry_after=1)
+        if isinstance(who, Problem):
+            return
+        if wait := self._rate.wait(who.id):
+            raise Problem(
+                "too-many-requests",
+                f"A token has {self._limits.rate:g} requests a second; wait.",
+                retry_after=math.ceil(wait),
+            )
+        scope.get("simdx.known", _ignored)()  # its connection is now one to keep
+
+    def _check_way(self, scope: Scope, health: bool) -> None:
+        """Did the request come by a name, and by a way, that this service is to be reached by?"""
+        host = _host(scope)
+        # A probe names a pod by its address. No web page can: re-pointing (see host_names) needs a name.
+        if self._hosts is not None and host not in self._hosts and not (health and _is_address(host)):
+            raise Problem(
+                "bad-host", "Name the service as it is bound, or start it with --allowed-host NAME."
+            )
+        if not self._guard.asks_for_tokens and any(
+            name in FORWARDING or name.startswith(b"x-forwarded") for name, _ in scope["headers"]
+        ):
+            raise Problem(
+                "forwarded",
+                "This service asks for no tokens, so it answers callers on its own machine alone, and this "
+                "request came through a proxy: start it with --require-token.",
+            )
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body, refused as soon as it is known to be too large or comes too slowly."""
@@ -118,7 +173,7 @@ class Gate:
             raise Problem("bad-request", "The content length is not a number.")
         if declared and int(declared) > self._limits.body_bytes:
             raise large
-        if declared in ("", "0") and not _header(scope, b"transfer-encoding"):
+        if not _has_body(scope):
             return b""
         parts, size = [], 0
         try:
@@ -138,6 +193,7 @@ class Gate:
 
     async def _refuse(self, request: _Request, problem: Problem) -> None:
         self._meters.refused.labels(problem.kind).inc()
+        self._guard.refused(address_of(request.scope), problem.kind)
         if request.status == 0:
             response = problem.response()
             response.headers["connection"] = "close"  # the rest of a refused body is not read
@@ -227,7 +283,25 @@ def _host(scope: Scope) -> str:
     return host.rsplit(":", 1)[0] if ":" in host else host
 
 
-def _who(scope: Scope) -> str:
-    """Whose open requests count together: a token's, or an address's."""
+def _has_body(scope: Scope) -> bool:
+    return _header(scope, b"content-length") not in ("", "0") or bool(_header(scope, b"transfer-encoding"))
+
+
+def _is_address(host: str) -> bool:
+    if host in ("", "localhost"):
+        return True
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _ignored() -> None:
+    """Of a connection that is not one of ours, as in tests."""
+
+
+def address_of(scope: Scope) -> str:
+    """The peer's address; never what a header says it is."""
     client = scope.get("client")
-    return _header(scope, b"authorization") or (client[0] if client else "")
+    return client[0] if client else ""

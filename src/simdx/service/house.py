@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
-from simdx.service.audit.record import Entry
+from simdx.service.audit.record import Entry, Record
 from simdx.service.audit.store import AuditStore
 from simdx.service.auth import Caller, Guard
 from simdx.service.batching import Ask, Batcher, Told
@@ -20,6 +21,24 @@ from simdx.service.meters import Meters
 from simdx.service.observations import Kept, ObservationCache
 from simdx.service.problems import Problem
 from simdx.service.registry import Registry
+
+
+class Readiness:
+    """Whether the audit log answers. Anyone may ask, so one look serves all who ask within a second."""
+
+    def __init__(self, audit: AuditStore | None) -> None:
+        self._audit = audit
+        self._look: asyncio.Task[None] | None = None
+        self._until = 0.0
+
+    async def check(self) -> None:
+        if self._audit is None:
+            return
+        look, now = self._look, time.monotonic()
+        if look is None or (look.done() and (now > self._until or look.exception() is not None)):
+            look = self._look = asyncio.create_task(asyncio.to_thread(self._audit.ready))
+            self._until = now + 1
+        await asyncio.shield(look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +50,11 @@ class House:
     guard: Guard
     meters: Meters
     audit: AuditStore | None
+    readiness: Readiness
 
-    def classifier_for(self, panel: str, method: str, texts: Sequence[str]) -> Classifier:
-        """The panel's classifier, once the question is one this service takes."""
+    def classifier_for(self, caller: Caller, panel: str, method: str, texts: Sequence[str]) -> Classifier:
+        """The panel's classifier, once the question is one this service takes from this caller."""
+        check_panel(caller, panel)
         limits = self.config.limits
         classifier = self.registry.check(panel, method)
         if len(texts) > limits.texts:
@@ -56,7 +77,7 @@ class House:
         kind: str = "answer",
         draws: int = 0,
     ) -> Told:
-        classifier = self.classifier_for(panel, method, texts)
+        classifier = self.classifier_for(caller, panel, method, texts)
         chosen = prior_of(classifier, prior)
         # Only the default method explains an answer in about a millisecond; others take up to a third of a
         # second for a case, which one text may cost and a batch may not.
@@ -107,6 +128,18 @@ def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
     return classifier.prior(sent or None)
 
 
+def is_of(record: Record, caller: Caller) -> bool:
+    """May this caller read or judge the answer? Another tenant's is as if it were not there."""
+    mine = record.caller == caller.name and caller.may_ask(record.panel)
+    return mine or "admin" in caller.scopes
+
+
+def check_panel(caller: Caller, panel: str) -> None:
+    """A token of named panels learns of no other, not even whether it is there."""
+    if not caller.may_ask(panel):
+        raise Problem("wrong-panel", "This token is for other panels; GET /v1/panels lists them.")
+
+
 def request_id(request: Request) -> str:
     return str(request.scope["simdx.request"])
 
@@ -115,13 +148,14 @@ def house_of(request: Request) -> House:
     return request.app.state.house
 
 
-async def _classify_caller(request: Request) -> Caller:
-    return house_of(request).guard.caller(request.headers.get("authorization"), "classify")
+def _may(scope: str) -> Any:
+    async def caller(request: Request) -> Caller:
+        # The gate has found out who this is, before it read the body.
+        return house_of(request).guard.allow(request.scope["simdx.caller"], scope)
+
+    return Depends(caller)
 
 
-async def _admin_caller(request: Request) -> Caller:
-    return house_of(request).guard.caller(request.headers.get("authorization"), "admin")
-
-
-MayClassify = Annotated[Caller, Depends(_classify_caller)]
-MayAdmin = Annotated[Caller, Depends(_admin_caller)]
+MayClassify = Annotated[Caller, _may("classify")]
+MayReadMetrics = Annotated[Caller, _may("metrics")]
+MayAdmin = Annotated[Caller, _may("admin")]

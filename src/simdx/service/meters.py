@@ -27,6 +27,10 @@ class Meters:
             buckets=_SECONDS, registry=registry,
         )  # fmt: skip
         self.open = Gauge("simdx_open_requests", "Requests being answered.", registry=registry)
+        self.sockets = Gauge("simdx_open_sockets", "Connections, busy or idle.", registry=registry)
+        self.dropped = Counter(
+            "simdx_dropped_sockets", "Connections ended by the service, by why.", ["why"], registry=registry
+        )
         self.waiting = Gauge("simdx_waiting_texts", "Texts waiting for the engine.", registry=registry)
         self.batch = Histogram(
             "simdx_batch_texts", "Texts in one engine call.", buckets=_SIZES, registry=registry

@@ -13,7 +13,7 @@ from simdx import __version__
 from simdx.service import cds, fhir, schemas
 from simdx.service.audit import Entry
 from simdx.service.cds_text import find_text
-from simdx.service.house import MayClassify, house_of, request_id
+from simdx.service.house import MayClassify, check_panel, house_of, is_of, request_id
 from simdx.service.problems import Problem, documented
 from simdx.service.routes import JSON
 from simdx.service.wire import dump
@@ -47,6 +47,7 @@ async def discovery(request: Request) -> Response:
 async def invoke(service: ServiceId, body: cds.Invocation, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
     name, hook = cds.resolve(service, house.registry.names)
+    check_panel(caller, name)
     if body.hook != hook:
         raise Problem("bad-input", f"hook: this service answers '{hook}'.")
     if body.prefetch is None or all(value is None for value in body.prefetch.values()):
@@ -54,7 +55,7 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
             "missing-prefetch",
             "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch; none is fetched.",
         )
-    found = find_text(body.prefetch)
+    found = await asyncio.to_thread(find_text, body.prefetch)  # seconds, where someone wants it to be
     if found is None:
         return Response(dump({"cards": []}), media_type=JSON)
     method = house.registry.methods[0]
@@ -93,7 +94,8 @@ async def cds_feedback(
     entries = []
     for i, item in enumerate(body.feedback):
         about = f"{item.card.hex}.0"
-        if await asyncio.to_thread(store.find, about) is None:
+        found = await asyncio.to_thread(store.find, about)
+        if found is None or (found.kind, found.panel) != ("cds", name) or not is_of(found, caller):
             raise Problem("unknown-answer", "A card of this feedback is not one this service has sent.")
         reason = item.overrideReason.reason if item.overrideReason else None
         known = reason.code if reason and reason.code in cds.OVERRIDE_REASONS else None

@@ -14,7 +14,17 @@ from simdx.service import schemas
 from simdx.service.audit import Entry
 from simdx.service.auth import Caller
 from simdx.service.batching import Ask
-from simdx.service.house import House, MayAdmin, MayClassify, house_of, prior_of, request_id
+from simdx.service.house import (
+    House,
+    MayAdmin,
+    MayClassify,
+    MayReadMetrics,
+    check_panel,
+    house_of,
+    is_of,
+    prior_of,
+    request_id,
+)
 from simdx.service.intervals import posterior_intervals
 from simdx.service.problems import Problem, documented
 from simdx.service.wire import dump
@@ -26,6 +36,7 @@ _ASKING_AGAIN = {**_ASKING, **documented(410)}
 _READING = documented(400, 401, 403, 404, 421, 422, 429, 500, 503)
 _OPEN = documented(400, 421, 429, 500, 503)
 ObservationId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
 ANSWER_HEADER = {
     "Simdx-Answer": {
         "description": "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0.",
@@ -123,7 +134,7 @@ def _of_kept(
 ) -> Ask:
     """What is asked of a case kept by POST /v1/explore, under the body's method and prior."""
     kept = house.kept(observation, caller)
-    classifier = house.classifier_for(kept.panel, body.method, kept.observations.texts)
+    classifier = house.classifier_for(caller, kept.panel, body.method, kept.observations.texts)
     return Ask(
         kept.panel, body.method, prior_of(classifier, body.prior), kept.observations.texts, caller.name,
         request_id(request), observed=kept.observations,
@@ -153,7 +164,8 @@ def _explored(house: House, request: Request, name: str, told: Any) -> Response:
 async def panels(request: Request, caller: MayClassify) -> Response:
     registry = house_of(request).registry
     return Response(
-        dump({"panels": [registry.description(name) for name in registry.names]}), media_type=JSON
+        dump({"panels": [registry.description(name) for name in registry.names if caller.may_ask(name)]}),
+        media_type=JSON,
     )
 
 
@@ -166,6 +178,7 @@ async def panels(request: Request, caller: MayClassify) -> Response:
 async def panel(
     panel: Annotated[str, Field(max_length=200)], request: Request, caller: MayClassify
 ) -> Response:
+    check_panel(caller, panel)
     return Response(dump(house_of(request).registry.description(panel)), media_type=JSON)
 
 
@@ -181,9 +194,7 @@ async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClas
     store = house.log()
     about = body.answer if "." in body.answer else f"{body.answer}.0"
     found = await asyncio.to_thread(store.find, about)
-    if found is None or found.answer is None:
-        raise Problem("unknown-answer", "No answer with this id is in the audit log.")
-    if found.caller != caller.name and "admin" not in caller.scopes:
+    if found is None or found.answer is None or not is_of(found, caller):
         raise Problem("unknown-answer", "No answer with this id is in the audit log.")
     names = house.registry.panel(found.panel).names
     if body.label is not None and body.label not in names:
@@ -196,6 +207,19 @@ async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClas
     await asyncio.to_thread(store.append, [entry])
     house.meters.feedback.labels(found.panel, str(agrees).lower()).inc()
     return Response(dump({"id": entry.id, "agrees": agrees}), 201, media_type=JSON)
+
+
+@router.get(
+    "/v1/answers/{answer}",
+    summary="What the audit log has of one answer: for the caller it was given to",
+    tags=["feedback"],
+    responses={200: _object("The record"), **_READING, **documented(409)},
+)
+async def answer(answer: AnswerId, request: Request, caller: MayClassify) -> Response:
+    found = await asyncio.to_thread(house_of(request).log().find, answer)
+    if found is None or not is_of(found, caller):
+        raise Problem("unknown-answer", "No answer with this id is in the audit log.")
+    return Response(dump({"record": found.to_json()}), media_type=JSON)
 
 
 @router.get(
@@ -260,19 +284,18 @@ async def healthz() -> Response:
 )
 async def readyz(request: Request) -> Response:
     house = house_of(request)
-    if house.audit is not None:
-        await asyncio.to_thread(house.audit.ready)
+    await house.readiness.check()
     return Response(dump({"status": "ready", "panels": list(house.registry.names)}), media_type=JSON)
 
 
 @router.get(
     "/metrics",
-    summary="Prometheus metrics (scope admin where tokens are needed)",
+    summary="Prometheus metrics (scope metrics or admin where tokens are needed)",
     tags=["operations"],
     responses={200: {"content": {"text/plain": {}}, "description": "Metrics"},
                **documented(400, 401, 403, 421, 429, 500, 503)},
 )  # fmt: skip
-async def metrics(request: Request, caller: MayAdmin) -> Response:
+async def metrics(request: Request, caller: MayReadMetrics) -> Response:
     meters = house_of(request).meters
     return Response(meters.exposition(), headers={"content-type": meters.content_type})
 

@@ -7,20 +7,23 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 from simdx.errors import BadInput, MissingExtra
-from simdx.service.config import ServiceConfig
+from simdx.service.config import Limits, ServiceConfig
 
-BACKLOG = 1_024
+BACKLOG = 1_024  # connections the kernel keeps until they are accepted
+OTHER_FILES = 128  # open beside the sockets: the audit log, panels, libraries
+# Bytes the kernel keeps for a connection: of replies nobody reads, and of bodies nobody may send.
+SEND_BUFFER, RECEIVE_BUFFER = 65_536, 32_768
 
 
 def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bool = False) -> None:
     """Bind, load, answer until interrupted. Raises BadInput for what the operator can mend."""
     try:
-        import uvicorn
-
         from simdx.service.app import create_app
+        from simdx.service.connections import server_for
         from simdx.service.registry import refuse_remote
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] == "simdx":
@@ -34,13 +37,7 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
         if sys.stderr.isatty():  # a person waits some seconds here; a log has no use for it
             announce("loading panels and their banks …")
         app = create_app(config)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app, log_config=None, access_log=False, log_level="warning", server_header=False,
-                timeout_keep_alive=30, timeout_graceful_shutdown=10, h11_max_incomplete_event_size=65_536,
-                backlog=BACKLOG, ws="none",
-            )
-        )  # fmt: skip
+        server = server_for(app, _with_files(config.limits), app.state.house.meters)
         announce(f"simdx service on {_url(listener)} (panels: {', '.join(app.state.house.registry.names)})")
         _stop_on_term()
         server.run(sockets=[listener])
@@ -56,6 +53,8 @@ def _bind(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, proto)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
             listener.bind(address)
             listener.listen(BACKLOG)
         except OSError:
@@ -67,6 +66,20 @@ def _bind(host: str, port: int) -> socket.socket:
             "(0 takes a free one) or --host"
         ) from None
     return listener
+
+
+def _with_files(limits: Limits) -> Limits:
+    """No more sockets than the process may have files, after asking for as many as are needed."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # Windows, which has no such limit
+        return limits
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = limits.sockets + OTHER_FILES
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return replace(limits, sockets=max(1, min(limits.sockets, most - OTHER_FILES)))
 
 
 def _url(listener: socket.socket) -> str:

@@ -1,0 +1,438 @@
+"""Does an honest client keep its answers while a thousand connections misbehave? Loopback only.
+
+The service runs in a process of its own, as a user would start it with --require-token. This process is the
+honest client: two connections that ask, wait for the answer and think for 100 ms, so that they do not fill
+the service by themselves; one request in ten goes over a new connection, connecting included. A third process
+is hostile: so many connections of one kind, each opened again a second after the service has ended it. All
+share one address, and the service is started as it is behind a proxy (--address-sockets 0): what is left is
+to tell callers from strangers.
+
+    slow headers    a byte of a header every second
+    half open       connected, and silent
+    huge headers    one header of up to 100 MB
+    many headers    up to a million of them
+    large bodies    4 MB, without a token
+    slow bodies     a byte a second, with a valid token of another caller
+    bogus tokens    another made-up token for each request
+    slow readers    three long replies asked for at once, and a byte read every second
+    all at once     so many of each
+
+Quiet and hostile windows take turns, so that what else the machine does falls on both. The aim: no error, a
+99th percentile at most three times the quiet one, and less than 100 MB more memory.
+
+    python -m benchmarks.hostile_load                 # 60 s and 1,000 connections of each kind
+    python -m benchmarks.hostile_load --seconds 4 --connections 100 --windows 1 --kind "half open" --out -
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import re
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+OUT = ROOT / "results" / "service" / "hostile_load.json"
+HOST = "127.0.0.1"
+PANEL = "oral-lesions"
+HONEST = 2
+THINK = 0.1
+NEW_CONNECTION = 10
+AGAIN = 1.0  # seconds until a hostile connection that was ended is opened again
+WARM_UP = 5.0
+OPTIONS = ("--address-sockets", "0")
+AIM = {"errors": 0, "p99_ratio": 3.0, "growth_mb": 100.0}
+PATIENCE = 30.0  # seconds after which an honest request is an error
+
+# --------------------------------------------------------------------------- the hostile
+
+
+@dataclass(slots=True)
+class Target:
+    port: int
+    token: str
+    until: float
+
+    @property
+    def left(self) -> float:
+        return self.until - time.monotonic()
+
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _trickle(stream: Stream, start: bytes, byte: bytes) -> None:
+    stream[1].write(start)
+    while not stream[0].at_eof():
+        stream[1].write(byte)
+        await stream[1].drain()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stream[0].read(1_000), 1.0)
+
+
+async def _pour(stream: Stream, start: bytes, piece: bytes, times: int) -> None:
+    stream[1].write(start)
+    for _ in range(times):
+        stream[1].write(piece)
+        await stream[1].drain()
+    await stream[0].read()
+
+
+def _post(length: int, token: str | None) -> bytes:
+    who = f"authorization: Bearer {token}\r\n" if token else ""
+    return (
+        f"POST /v1/classify HTTP/1.1\r\nhost: {HOST}\r\n{who}content-type: application/json\r\n"
+        f"content-length: {length}\r\n\r\n"
+    ).encode("ascii")
+
+
+async def slow_headers(stream: Stream, target: Target) -> None:
+    await _trickle(stream, f"GET / HTTP/1.1\r\nhost: {HOST}\r\nx: ".encode(), b"x")
+
+
+async def half_open(stream: Stream, target: Target) -> None:
+    await stream[0].read()
+
+
+async def huge_headers(stream: Stream, target: Target) -> None:
+    await _pour(stream, b"GET / HTTP/1.1\r\nx: ", b"x" * 100_000, 1_000)
+
+
+async def many_headers(stream: Stream, target: Target) -> None:
+    await _pour(stream, b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 1_000, 1_000)
+
+
+async def large_bodies(stream: Stream, target: Target) -> None:
+    await _pour(stream, _post(4_000_000, None), b" " * 100_000, 40)
+
+
+async def slow_bodies(stream: Stream, target: Target) -> None:
+    await _trickle(stream, _post(100_000, target.token), b" ")
+
+
+async def bogus_tokens(stream: Stream, target: Target) -> None:
+    made_up = f"sdx_{random.randrange(16**8):08x}_{random.randrange(16**40):040x}"
+    stream[1].write(_post(2, made_up) + b"{}")
+    await stream[0].read()
+
+
+async def slow_readers(stream: Stream, target: Target) -> None:
+    stream[1].write(f"GET /openapi.json HTTP/1.1\r\nhost: {HOST}\r\n\r\n".encode() * 3)
+    while await stream[0].read(1):
+        await asyncio.sleep(1)
+
+
+KINDS: dict[str, Callable[[Stream, Target], Awaitable[None]]] = {
+    f.__name__.replace("_", " "): f
+    for f in (slow_headers, half_open, huge_headers, many_headers, large_bodies, slow_bodies, bogus_tokens,
+              slow_readers)
+}  # fmt: skip
+ALL = "all at once"
+
+
+async def _connection(kind: str, target: Target, counts: dict[str, int]) -> None:
+    await asyncio.sleep(random.random() * AGAIN)
+    while target.left > 0:
+        writer = None
+        try:
+            async with asyncio.timeout(target.left):
+                made = socket.socket()
+                made.setblocking(False)
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
+                await asyncio.get_running_loop().sock_connect(made, (HOST, target.port))
+                reader, writer = await asyncio.open_connection(sock=made, limit=4_096)
+                counts["opened"] += 1
+                await KINDS[kind]((reader, writer), target)
+            counts["ended by the service"] += 1
+        except TimeoutError:
+            counts["open at the end"] += 1
+        except OSError:
+            counts["ended by the service"] += 1
+        if writer is not None:
+            writer.transport.abort()
+        await asyncio.sleep(min(AGAIN * (0.5 + random.random()), max(0.0, target.left)))
+
+
+async def _attack(kind: str, connections: int, target: Target) -> dict[str, int]:
+    counts = {"opened": 0, "ended by the service": 0, "open at the end": 0}
+    kinds = list(KINDS) if kind == ALL else [kind]
+    await asyncio.gather(*(_connection(k, target, counts) for k in kinds for _ in range(connections)))
+    return counts
+
+
+def attack(kind: str, connections: int, seconds: float, port: int) -> None:
+    """The hostile process: prints what it did, as JSON. The token comes through standard input."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    target = Target(port, sys.stdin.readline().strip(), time.monotonic() + seconds)
+    print(json.dumps(asyncio.run(_attack(kind, connections, target))))
+
+
+# --------------------------------------------------------------------------- the honest
+
+
+@dataclass(slots=True)
+class Seen:
+    cpu: float = 0.0  # seconds of the service's
+    milliseconds: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+class Honest:
+    """Clients that ask and think, for as long as they are let."""
+
+    def __init__(self, port: int, token: str, texts: Sequence[str]) -> None:
+        self._port = port
+        bodies = [json.dumps({"panel": PANEL, "text": text}).encode() for text in texts]
+        self._requests = [_post(len(b), token) + b for b in bodies]
+
+    async def run(self, seconds: float) -> Seen:
+        seen, until = Seen(), time.monotonic() + seconds
+        await asyncio.gather(*(self._client(i, until, seen) for i in range(HONEST)))
+        return seen
+
+    async def _client(self, first: int, until: float, seen: Seen) -> None:
+        stream: Stream | None = None
+        for i in range(10**9):
+            if time.monotonic() >= until:
+                break
+            started = time.perf_counter()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    if stream is None or i % NEW_CONNECTION == 0:
+                        _close(stream)
+                        stream = await asyncio.open_connection(HOST, self._port)
+                    status = await self._ask(stream, first + i * HONEST)
+                if status == 200:
+                    seen.milliseconds.append(1e3 * (time.perf_counter() - started))
+                else:
+                    seen.errors.append(f"status {status}")
+            except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+                seen.errors.append(type(error).__name__)
+                _close(stream)
+                stream = None
+            await asyncio.sleep(THINK)
+        _close(stream)
+
+    async def _ask(self, stream: Stream, i: int) -> int:
+        stream[1].write(self._requests[i % len(self._requests)])
+        head = await stream[0].readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        await stream[0].readexactly(int(length[1]) if length else 0)
+        return int(head.split(b" ", 2)[1])
+
+
+def _close(stream: Stream | None) -> None:
+    if stream is not None:
+        stream[1].transport.abort()
+
+
+# --------------------------------------------------------------------------- both
+
+
+async def _window(
+    honest: Honest, seconds: float, attacker: Sequence[str] | None, secret: str, pid: int
+) -> tuple[Seen, float, dict[str, int]]:
+    """One window: what the honest client saw, the service's highest memory, what the hostile did."""
+    process = None
+    if attacker is not None:
+        process = subprocess.Popen(
+            attacker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        assert process.stdin is not None
+        process.stdin.write(secret + "\n")
+        process.stdin.flush()
+    peak, done = 0.0, asyncio.Event()
+
+    async def watch() -> None:
+        nonlocal peak
+        while not done.is_set():
+            peak = max(peak, _rss_mb(pid))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(done.wait(), 0.25)
+
+    watcher, cpu = asyncio.create_task(watch()), _cpu(pid)
+    seen = await honest.run(seconds)
+    counts = {}
+    if process is not None:
+        said, _ = await asyncio.to_thread(process.communicate, timeout=60)
+        counts = json.loads(said)
+    seen.cpu = _cpu(pid) - cpu
+    done.set()
+    await watcher
+    return seen, peak, counts
+
+
+async def measure(
+    kind: str, connections: int, seconds: float, windows: int, service: Service
+) -> dict[str, Any]:
+    attacker = [
+        sys.executable, "-m", "benchmarks.hostile_load", "--attack", kind, "--connections", str(connections),
+        "--seconds", str(seconds / windows), "--port", str(service.port),
+    ]  # fmt: skip
+    quiet, hostile, peak, did = Seen(), Seen(), 0.0, dict[str, int]()
+    for _ in range(windows):
+        for seen, command in ((quiet, None), (hostile, attacker)):
+            got, rss, counts = await _window(
+                service.honest, seconds / windows, command, service.other_token, service.pid
+            )
+            seen.milliseconds += got.milliseconds
+            seen.errors += got.errors
+            seen.cpu += got.cpu
+            peak = max(peak, rss)
+            did = {k: did.get(k, 0) + v for k, v in counts.items()} or did
+    ratio = _quantile(hostile.milliseconds, 0.99) / _quantile(quiet.milliseconds, 0.99)
+    return {
+        "quiet": _summary(quiet),
+        "hostile": _summary(hostile),
+        "p99_ratio": round(ratio, 2),
+        "rss_peak_mb": round(peak, 1),
+        "hostile_connections": did,
+    }
+
+
+def _summary(seen: Seen) -> dict[str, Any]:
+    return {
+        "requests": len(seen.milliseconds),
+        "errors": len(seen.errors),
+        **({"which": sorted(set(seen.errors))} if seen.errors else {}),
+        "p50_ms": round(_quantile(seen.milliseconds, 0.5), 1),
+        "p99_ms": round(_quantile(seen.milliseconds, 0.99), 1),
+        "max_ms": round(max(seen.milliseconds, default=float("nan")), 1),
+        "service_cpu_s": round(seen.cpu, 1),
+    }
+
+
+def _quantile(values: Sequence[float], q: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("nan")
+
+
+def _rss_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def _cpu(pid: int) -> float:
+    """Seconds of processor time: what the machine's other work does not change."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Service:
+    pid: int
+    port: int
+    honest: Honest
+    other_token: str
+
+
+@contextmanager
+def _service(folder: Path) -> Iterator[Service]:
+    from simdx.datasets.oral import load_oral
+    from simdx.service.auth import TokenFile
+
+    tokens = TokenFile(folder / "tokens.json")
+    mine, other = (tokens.new(name, ("classify",))[0] for name in ("honest", "other"))
+    command = [
+        sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", PANEL, "--require-token",
+        "--token-file", str(folder / "tokens.json"), "--audit", f"sqlite:///{folder / 'audit.sqlite3'}",
+        "--audit-key", str(folder / "audit.key"), *OPTIONS,
+    ]  # fmt: skip
+    # Into a file: a log that nobody reads must not be what stops the service.
+    with open(folder / "log", "w+", encoding="utf-8") as log:
+        process = subprocess.Popen(command, stderr=log, stdout=subprocess.DEVNULL)
+        try:
+            port = _port(process, folder / "log")
+            yield Service(process.pid, port, Honest(port, mine, list(load_oral().cases.texts)), other)
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _port(process: subprocess.Popen[bytes], log: Path) -> int:
+    for _ in range(1_200):
+        if found := re.search(r"http://[\d.]+:(\d+)", log.read_text(encoding="utf-8")):
+            return int(found[1])
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise SystemExit(f"the service did not start: {log.read_text(encoding='utf-8')[-300:]}")
+
+
+def run(connections: int, seconds: float, windows: int, kinds: Sequence[str]) -> dict[str, Any]:
+    from simdx import __version__
+    from simdx.experiments.records import current_commit
+
+    with tempfile.TemporaryDirectory(prefix="simdx-hostile-") as folder, _service(Path(folder)) as service:
+        asyncio.run(service.honest.run(WARM_UP))
+        start = _rss_mb(service.pid)
+        found: dict[str, Any] = {}
+        for kind in kinds:
+            found[kind] = asyncio.run(measure(kind, connections, seconds, windows, service))
+            print(kind, json.dumps(found[kind]), file=sys.stderr, flush=True)
+    growth = max(f["rss_peak_mb"] for f in found.values()) - start
+    errors = sum(f[w]["errors"] for f in found.values() for w in ("quiet", "hostile"))
+    ratio = max(f["p99_ratio"] for f in found.values())
+    return {
+        "command": "python -m benchmarks.hostile_load",
+        "commit": current_commit(),
+        "version": __version__,
+        "machine": f"{os.cpu_count()} cores, shared by the service, both clients and other work",
+        "load_after": [round(x, 2) for x in os.getloadavg()],
+        "connections_of_each_kind": connections,
+        "hostile_seconds_of_each_kind": seconds,
+        "windows": windows,
+        "rss_start_mb": round(start, 1),
+        "growth_mb": round(growth, 1),
+        "errors": errors,
+        "worst_p99_ratio": ratio,
+        "aim": AIM,
+        "reached": errors == 0 and ratio <= AIM["p99_ratio"] and growth < AIM["growth_mb"],
+        "kinds": found,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="An honest client beside hostile connections, on loopback.")
+    parser.add_argument("--connections", type=int, default=1_000, help="hostile ones of each kind")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of hostility for each kind")
+    parser.add_argument("--windows", type=int, default=3, help="into which these seconds are cut")
+    parser.add_argument("--kind", action="append", choices=[*KINDS, ALL], help="default: every kind")
+    parser.add_argument("--out", default=str(OUT), help="the record; - for standard output alone")
+    parser.add_argument("--attack", choices=[*KINDS, ALL], help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.attack:
+        attack(asked.attack, asked.connections, asked.seconds, asked.port)
+        return
+    record = run(asked.connections, asked.seconds, asked.windows, asked.kind or [*KINDS, ALL])
+    if asked.out == "-":
+        print(json.dumps(record, indent=1))
+        return
+    path = Path(asked.out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The hostile load, short: every kind is hostile, and the honest client loses nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks import hostile_load
+
+RECORD = Path(__file__).resolve().parents[2] / "results" / "service" / "hostile_load.json"
+
+
+@pytest.mark.slow
+def test_an_honest_client_keeps_its_answers_among_hostile_connections() -> None:
+    """How much slower it gets is measured, not tested: that depends on what else the machine does."""
+    record = hostile_load.run(100, 5.0, 1, [*hostile_load.KINDS, hostile_load.ALL])
+    assert record["errors"] == 0
+    assert record["growth_mb"] < hostile_load.AIM["growth_mb"]
+    for found in record["kinds"].values():
+        assert found["hostile"]["requests"] > 0
+        assert math.isfinite(found["p99_ratio"])
+        assert found["hostile_connections"]["opened"] >= 100
+
+
+def test_the_committed_record_is_whole_and_says_whether_the_aim_was_reached() -> None:
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert (record["connections_of_each_kind"], record["hostile_seconds_of_each_kind"]) == (1_000, 60)
+    assert set(record["kinds"]) == {*hostile_load.KINDS, hostile_load.ALL}
+    worst = max(found["p99_ratio"] for found in record["kinds"].values())
+    assert record["worst_p99_ratio"] == worst
+    assert record["errors"] == sum(
+        f[w]["errors"] for f in record["kinds"].values() for w in ("quiet", "hostile")
+    )
+    assert record["reached"] == (record["errors"] == 0 and worst <= 3 and record["growth_mb"] < 100)

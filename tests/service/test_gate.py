@@ -1,0 +1,270 @@
+"""The gate: who may pass, by which way, how often, and that a stranger's body is never read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.errors import BadInput
+from simdx.service.auth import Guard, TokenFile
+from simdx.service.config import Limits, ServiceConfig
+from simdx.service.gate import Gate
+from simdx.service.meters import Meters
+from simdx.service.rates import Rate
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+
+ASK = {"panel": PANEL, "text": TEXT}
+
+
+def kind(reply: object) -> str:
+    return str(reply.json()["type"]).rsplit(":", 1)[-1]  # type: ignore[attr-defined]
+
+
+# --------------------------------------------------------------------------- behind a proxy
+
+
+@pytest.mark.parametrize(
+    "changes", [{"public_url": "https://simdx.clinic.example"}, {"allowed_hosts": ("simdx.clinic.example",)}]
+)
+def test_a_service_that_others_are_told_of_needs_tokens(tmp_path: Path, changes: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match="simdx token new"):
+        create_app(make_config(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Anything",
+     "X-Real-IP", "Via", "CF-Connecting-IP", "True-Client-IP", "X-Client-IP"],
+)  # fmt: skip
+def test_without_tokens_a_forwarded_request_is_refused(client: TestClient, header: str) -> None:
+    for reply in (
+        client.get("/v1/audit", headers={header: "1"}),
+        client.get("/", headers={header: "1"}),
+        client.post("/v1/classify", json=ASK, headers={header: ""}),
+    ):
+        assert (reply.status_code, kind(reply)) == (403, "forwarded")
+        assert "--require-token" in reply.json()["detail"]
+    assert client.get("/v1/panels").status_code == 200
+
+
+def test_with_tokens_a_proxy_may_stand_in_front(guarded: tuple[TestClient, str, str, TokenFile]) -> None:
+    client, plain, _, _ = guarded
+    headers = {"authorization": f"Bearer {plain}", "x-forwarded-for": "192.0.2.1", "via": "1.1 proxy"}
+    assert client.post("/v1/classify", json=ASK, headers=headers).status_code == 200
+
+
+# --------------------------------------------------------------------------- host names and probes
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Iterator[TestClient]:
+    """A service bound everywhere that answers to one name."""
+    config = make_config(tmp_path, host="0.0.0.0", allowed_hosts=("simdx.clinic.example",))
+    TokenFile(Path(config.token_file)).new("clinic", ("classify",))
+    with TestClient(create_app(config), base_url="http://simdx.clinic.example") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "host", ["10.1.2.3:8000", "10.1.2.3", "localhost:8000", "127.0.0.1", "[fd00::1]:8000"]
+)
+def test_a_probe_may_name_the_pod_by_its_address(named: TestClient, host: str) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert named.get(path, headers={"host": host}).status_code == 200
+    assert named.get("/cds-services", headers={"host": host}).status_code == 421
+
+
+def test_no_other_name_reaches_anything(named: TestClient) -> None:
+    for path in ("/healthz", "/readyz", "/", "/cds-services"):
+        assert named.get(path, headers={"host": "evil.example"}).status_code == 421
+        assert named.get(path).status_code == 200
+
+
+def test_one_look_at_the_audit_log_serves_every_probe_of_a_second(
+    named: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    audit = named.app.state.house.audit  # type: ignore[attr-defined]
+    monkeypatch.setattr(type(audit), "ready", lambda self: looks.append(1))
+    for _ in range(20):
+        assert named.get("/readyz").status_code == 200
+    assert 1 <= len(looks) <= 5
+
+
+# --------------------------------------------------------------------------- before the body
+
+
+class Wire:
+    """An ASGI server of one request: counts how often the body was asked for."""
+
+    def __init__(self, gate: Gate, path: str = "/v1/classify", **headers: str) -> None:
+        pairs = {"host": "localhost", "content-type": "application/json", **headers}
+        self.scope = {
+            "type": "http", "method": "POST", "path": path, "client": ("192.0.2.7", 5),
+            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in pairs.items()],
+        }  # fmt: skip
+        self.gate, self.read = gate, 0
+        self.sent: list[dict[str, object]] = []
+
+    async def run(self) -> int:
+        async def receive() -> dict[str, object]:
+            self.read += 1
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        async def send(message: dict[str, object]) -> None:
+            self.sent.append(message)
+
+        await self.gate(self.scope, receive, send)  # type: ignore[arg-type]
+        return int(self.sent[0]["status"])  # type: ignore[call-overload]
+
+
+async def answers(scope: object, receive: object, send: object) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
+    await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
+
+
+def made(
+    tmp_path: Path, app: object = answers, **limits: object
+) -> tuple[Gate, TokenFile, list[tuple[str, str]]]:
+    tokens, heard = TokenFile(tmp_path / "tokens.json"), []
+    config = make_config(tmp_path, require_token=True, limits=replace(Limits(), **limits))  # type: ignore[arg-type]
+    guard = Guard(tokens, lambda address, why: heard.append((address, why)))
+    return Gate(app, config, Meters(), guard), tokens, heard  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("authorization", [{}, {"authorization": "Bearer sdx_00000000_x"}])
+@pytest.mark.parametrize("body", [{"content-length": "2"}, {"transfer-encoding": "chunked"}])
+def test_a_strangers_body_is_not_read(
+    tmp_path: Path, authorization: dict[str, str], body: dict[str, str]
+) -> None:
+    gate, tokens, heard = made(tmp_path)
+    tokens.new("clinic", ("classify",))
+    for path in ("/v1/classify", "/healthz"):
+        wire = Wire(gate, path, **authorization, **body)
+        assert asyncio.run(wire.run()) == 401
+        assert wire.read == 0
+    assert heard == [("192.0.2.7", "bad-token" if authorization else "no-token")] * 2
+
+
+def test_a_callers_body_is_read(tmp_path: Path) -> None:
+    gate, tokens, heard = made(tmp_path)
+    text, _ = tokens.new("clinic", ("classify",))
+    wire = Wire(gate, authorization=f"Bearer {text}", **{"content-length": "2"})
+    assert asyncio.run(wire.run()) == 200
+    assert wire.read == 1
+    assert heard == []
+
+
+def test_made_up_tokens_do_not_multiply_a_strangers_places(tmp_path: Path) -> None:
+    """Each counted as a caller of its own, and so they held every place there was."""
+    release = asyncio.Event()
+
+    async def waits(scope: object, receive: object, send: object) -> None:
+        await release.wait()
+        await answers(scope, receive, send)
+
+    gate, tokens, _ = made(tmp_path, waits, open_requests=20, caller_requests=8, stranger_requests=3)
+    text, _ = tokens.new("clinic", ("classify",))
+
+    def stranger(i: int) -> Wire:
+        wire = Wire(gate, "/", authorization=f"Bearer sdx_{i:08}_x")
+        wire.scope["method"] = "GET"
+        return wire
+
+    async def scenario() -> tuple[list[int], list[int]]:
+        strangers = [asyncio.create_task(stranger(i).run()) for i in range(30)]
+        await asyncio.sleep(0)
+        callers = [asyncio.create_task(Wire(gate, authorization=f"Bearer {text}").run()) for _ in range(9)]
+        await asyncio.sleep(0)
+        release.set()
+        return await asyncio.gather(*strangers), await asyncio.gather(*callers)
+
+    strangers, callers = asyncio.run(scenario())
+    assert sorted(strangers) == [200] * 3 + [429] * 27
+    assert sorted(callers) == [200] * 8 + [429]
+
+
+def test_strangers_from_everywhere_have_half_of_the_house(tmp_path: Path) -> None:
+    release = asyncio.Event()
+
+    async def waits(scope: object, receive: object, send: object) -> None:
+        await release.wait()
+        await answers(scope, receive, send)
+
+    gate, tokens, _ = made(tmp_path, waits, open_requests=10)
+    text, _ = tokens.new("clinic", ("classify",))
+
+    async def scenario() -> tuple[list[int], int]:
+        wires = [Wire(gate, "/") for _ in range(9)]
+        for i, wire in enumerate(wires):
+            wire.scope.update(method="GET", client=(f"192.0.2.{i}", 5))
+        strangers = [asyncio.create_task(wire.run()) for wire in wires]
+        await asyncio.sleep(0)
+        caller = asyncio.create_task(Wire(gate, authorization=f"Bearer {text}").run())
+        await asyncio.sleep(0)
+        release.set()
+        return await asyncio.gather(*strangers), await caller
+
+    strangers, caller = asyncio.run(scenario())
+    assert sorted(strangers) == [200] * 5 + [503] * 4
+    assert caller == 200
+
+
+def test_a_damaged_token_file_is_no_internal_failure(tmp_path: Path) -> None:
+    gate, tokens, _ = made(tmp_path)
+    text, _ = tokens.new("clinic", ("classify",))
+    (tmp_path / "tokens.json").write_text("{")
+    assert asyncio.run(Wire(gate, authorization=f"Bearer {text}").run()) == 503
+
+
+# --------------------------------------------------------------------------- how often
+
+
+def test_a_bucket_gives_two_seconds_at_once_and_then_its_rate() -> None:
+    now = [0.0]
+    rate = Rate(4, lambda: now[0])
+    assert [rate.wait("a") for _ in range(8)] == [0] * 8
+    assert rate.wait("a") == pytest.approx(0.25)
+    assert rate.wait("b") == 0
+    now[0] = 0.25
+    assert rate.wait("a") == 0
+    assert rate.wait("a") == pytest.approx(0.25)
+    now[0] = 1_000
+    assert [rate.wait("a") > 0 for _ in range(9)] == [False] * 8 + [True]
+    assert not any(Rate(0).wait("a") for _ in range(1_000))
+    assert Rate(0.1, lambda: 0).wait("a") == 0
+
+
+def test_a_token_has_its_rate_and_is_told_when_to_come_back(tmp_path: Path) -> None:
+    config = make_config(tmp_path, require_token=True, limits=replace(Limits(), rate=0.5))
+    tokens = TokenFile(Path(config.token_file))
+    texts = [tokens.new(name, ("classify",))[0] for name in ("a", "b")]
+    with TestClient(create_app(config), base_url=URL) as client:
+        first, second = ({"authorization": f"Bearer {t}"} for t in texts)
+        assert client.get("/v1/panels", headers=first).status_code == 200
+        again = client.get("/v1/panels", headers=first)
+        assert (again.status_code, kind(again)) == (429, "too-many-requests")
+        assert int(again.headers["retry-after"]) in (1, 2)
+        assert client.get("/v1/panels", headers=second).status_code == 200
+        for _ in range(5):
+            assert client.get("/healthz", headers=first).status_code == 200
+
+
+@pytest.mark.parametrize("wrong", [{"rate": -1.0}, {"rate": float("nan")}, {"address_sockets": -1}])
+def test_limits_are_checked(wrong: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match="from 0 up"):
+        ServiceConfig(limits=replace(Limits(), **wrong))  # type: ignore[arg-type]
+
+
+def test_a_page_of_a_named_origin_can_read_the_gates_refusals(tmp_path: Path) -> None:
+    config = make_config(tmp_path, require_token=True, cors_origins=("https://ehr.example",))
+    TokenFile(Path(config.token_file)).new("clinic", ("classify",))
+    with TestClient(create_app(config), base_url=URL) as client:
+        reply = client.post("/v1/classify", json=ASK, headers={"origin": "https://ehr.example"})
+        assert reply.status_code == 401
+        assert reply.headers["access-control-allow-origin"] == "https://ehr.example"

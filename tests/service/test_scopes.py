@@ -1,0 +1,170 @@
+"""What a token may do: its scopes, its panels, its own answers and no other's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.errors import BadInput
+from simdx.service.auth import TokenFile
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from tests.service.test_cds import VIEW, invocation
+
+Guarded = tuple[TestClient, str, str, TokenFile]
+ASK = {"panel": PANEL, "text": TEXT}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def kind(reply: object) -> str:
+    return str(reply.json()["type"]).rsplit(":", 1)[-1]  # type: ignore[attr-defined]
+
+
+def test_prometheus_has_a_scope_of_its_own(guarded: Guarded) -> None:
+    client, plain, admin, tokens = guarded
+    scraper, _ = tokens.new("prometheus", ("metrics",))
+    assert client.get("/metrics", headers=bearer(scraper)).status_code == 200
+    assert client.get("/metrics", headers=bearer(admin)).status_code == 200
+    assert client.get("/metrics", headers=bearer(plain)).status_code == 403
+    assert client.post("/v1/classify", json=ASK, headers=bearer(scraper)).status_code == 403
+    assert client.get("/v1/audit", headers=bearer(scraper)).status_code == 403
+
+
+@pytest.fixture
+def narrow(guarded: Guarded) -> tuple[TestClient, dict[str, str], dict[str, str]]:
+    """A client with headers of a token for this panel, and of one for another."""
+    client, _, _, tokens = guarded
+    here, _ = tokens.new("here", ("classify",), panels=(PANEL,))
+    elsewhere, _ = tokens.new("elsewhere", ("classify",), panels=("case-reports", "secret"))
+    return client, bearer(here), bearer(elsewhere)
+
+
+def test_a_token_of_named_panels_asks_those_and_no_others(
+    narrow: tuple[TestClient, dict[str, str], dict[str, str]],
+) -> None:
+    client, here, elsewhere = narrow
+    asked = client.post("/v1/explore", json=ASK, headers=here)
+    assert asked.status_code == 200
+    assert [p["id"] for p in client.get("/v1/panels", headers=here).json()["panels"]] == [PANEL]
+    assert client.get("/v1/panels", headers=elsewhere).json()["panels"] == []
+    refused = [
+        client.post("/v1/classify", json=ASK, headers=elsewhere),
+        client.post("/v1/explore", json=ASK, headers=elsewhere),
+        client.post("/v1/fhir/RiskAssessment", json=ASK, headers=elsewhere),
+        client.post(VIEW, json=invocation(), headers=elsewhere),
+        client.get(f"/v1/panels/{PANEL}", headers=elsewhere),
+        client.get("/v1/panels/not-there", headers=elsewhere),
+    ]
+    assert [(r.status_code, kind(r)) for r in refused] == [(403, "wrong-panel")] * len(refused)
+    assert client.post(VIEW, json=invocation(), headers=here).status_code == 200
+
+
+def test_panels_survive_the_file_and_old_files_mean_every_panel(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    text, _ = TokenFile(path).new("here", ("classify",), panels=(PANEL,))
+    found = TokenFile(path).check(text)
+    assert found is not None
+    assert found.panels == (PANEL,)
+    assert found.may_ask(PANEL)
+    assert not found.may_ask("other")
+    rows = json.loads(path.read_text())
+    for row in rows["tokens"]:
+        del row["panels"]
+    path.write_text(json.dumps(rows))
+    found = TokenFile(path).check(text)
+    assert found is not None
+    assert found.panels is None
+    assert found.may_ask("other")
+
+
+@pytest.mark.parametrize(
+    ("scopes", "panels"), [(("admin",), (PANEL,)), (("classify",), ("a/b",)), (("classify",), ())]
+)
+def test_bad_panels_make_no_token(tmp_path: Path, scopes: tuple[str, ...], panels: tuple[str, ...]) -> None:
+    with pytest.raises(BadInput):
+        TokenFile(tmp_path / "tokens.json").new("x", scopes, panels=panels)
+    assert not (tmp_path / "tokens.json").exists()
+
+
+@pytest.fixture
+def card(guarded: Guarded) -> tuple[TestClient, dict[str, object], dict[str, dict[str, str]]]:
+    """A card that 'clinic' got, and the headers of three callers."""
+    client, plain, admin, tokens = guarded
+    other, _ = tokens.new("other", ("classify",))
+    sent = client.post(VIEW, json=invocation(), headers=bearer(plain)).json()["cards"][0]
+    return client, sent, {"own": bearer(plain), "other": bearer(other), "admin": bearer(admin)}
+
+
+def test_feedback_on_another_tenants_card_is_refused(
+    card: tuple[TestClient, dict[str, object], dict[str, dict[str, str]]],
+) -> None:
+    client, sent, headers = card
+    item = {"card": sent["uuid"], "outcome": "overridden", "outcomeTimestamp": "2026-03-01T08:30:00Z"}
+
+    def feedback(who: str) -> int:
+        return client.post(f"{VIEW}/feedback", json={"feedback": [item]}, headers=headers[who]).status_code
+
+    assert feedback("other") == 404
+    assert feedback("own") == 200
+    assert feedback("admin") == 200
+    recorded = client.get("/v1/audit", params={"kind": "cds-feedback"}, headers=headers["admin"]).json()
+    assert [r["caller"] for r in recorded["records"]] == ["operator", "clinic"]
+
+
+def test_card_feedback_is_about_cards(guarded: Guarded) -> None:
+    client, plain, _, _ = guarded
+    reply = client.post("/v1/classify", json=ASK, headers=bearer(plain))
+    item = {
+        "card": reply.headers["simdx-answer"], "outcome": "overridden",
+        "outcomeTimestamp": "2026-03-01T08:30:00Z",
+    }  # fmt: skip
+    assert (
+        client.post(f"{VIEW}/feedback", json={"feedback": [item]}, headers=bearer(plain)).status_code == 404
+    )
+
+
+def test_the_cards_link_works_with_the_token_that_got_the_card(
+    card: tuple[TestClient, dict[str, object], dict[str, dict[str, str]]],
+) -> None:
+    client, sent, headers = card
+    address, answer = sent["links"][0]["url"].split("#answer=")  # type: ignore[index]
+    assert client.get(address.removeprefix(URL)).status_code == 200
+    # What the page asks for when it is opened with that fragment.
+    script = client.get("/static/auditview.js").text
+    assert "`/v1/answers/${" in script
+    found = client.get(f"/v1/answers/{answer}", headers=headers["own"])
+    assert found.status_code == 200
+    assert found.json()["record"]["id"] == answer
+    assert found.json()["record"]["answer"]["label"]
+    assert client.get(f"/v1/answers/{answer}", headers=headers["admin"]).status_code == 200
+    other = client.get(f"/v1/answers/{answer}", headers=headers["other"])
+    assert (other.status_code, kind(other)) == (404, "unknown-answer")
+    assert client.get(f"/v1/answers/{answer}").status_code == 401
+    assert client.get("/v1/answers/nonsense", headers=headers["own"]).status_code == 422
+
+
+def test_the_guard_tells_of_everyone_it_refuses(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, plain, _, tokens = guarded
+    narrow, _ = tokens.new("narrow", ("classify",), panels=("other",))
+    heard: list[str] = []
+    guard = client.app.state.house.guard  # type: ignore[attr-defined]
+    monkeypatch.setattr(guard, "_on_refused", lambda address, why: heard.append(why))
+    client.post("/v1/classify", json=ASK)
+    client.get("/v1/panels")
+    client.post("/v1/classify", json=ASK, headers=bearer("nonsense"))
+    client.get("/v1/audit", headers=bearer(plain))
+    client.post("/v1/classify", json=ASK, headers=bearer(narrow))
+    client.post("/v1/classify", json={}, headers=bearer(plain))
+    client.get("/nothing")
+    assert heard == ["no-token", "no-token", "bad-token", "wrong-scope", "wrong-panel"]
+
+
+def test_without_tokens_everyone_on_this_machine_may_do_everything(tmp_path: Path) -> None:
+    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+        for path in ("/metrics", "/v1/audit", "/v1/panels"):
+            assert client.get(path).status_code == 200
