@@ -20,6 +20,7 @@ from simdx.service.audit import AuditKey, open_store
 from simdx.service.audit.store import AuditUnavailable
 from simdx.service.auth import Guard, TokenFile
 from simdx.service.batching import Batcher
+from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import ServiceConfig
 from simdx.service.gate import Gate
 from simdx.service.house import House
@@ -27,6 +28,7 @@ from simdx.service.meters import Meters
 from simdx.service.observations import ObservationCache
 from simdx.service.pages import mount_page
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
+from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 
 DESCRIPTION = (
@@ -41,7 +43,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     A registry loaded before for the same panels can be given, so that several applications share it.
     """
     tokens = TokenFile(Path(config.token_file)) if config.tokens_needed else None
-    if tokens is not None and not tokens.list():
+    clients = ClientKeys(config.cds_clients) if config.cds_clients else None
+    if tokens is not None and clients is None and not tokens.list():
         raise BadInput(
             f"the service needs tokens when bound to {config.host} or started with --require-token: "
             "make one with 'simdx token new NAME'"
@@ -79,7 +82,10 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
         redoc_url=None, openapi_url="/openapi.json", redirect_slashes=False,
     )  # fmt: skip
-    app.state.house = House(config, registry, batcher, cache, Guard(tokens), meters, audit)
+    app.state.house = House(
+        config, registry, batcher, cache, Guard(tokens, clients), meters, audit,
+        RecordServers(config.fhir_servers, limits),
+    )  # fmt: skip
     app.include_router(routes.router)
     app.include_router(record_systems.router)
     mount_page(app)
@@ -97,30 +103,31 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
 def _answer_errors(app: FastAPI) -> None:
     meters: Meters = app.state.house.meters
 
-    def answer(problem: Problem) -> Response:
+    def answer(request: Request, problem: Problem) -> Response:
         meters.refused.labels(problem.kind).inc()
-        return problem.response()
+        return problem.response(request.url.path)
 
     @app.exception_handler(Problem)
     async def _problem(request: Request, error: Problem) -> Response:
-        return answer(error)
+        return answer(request, error)
 
     @app.exception_handler(RequestValidationError)
     async def _validation(request: Request, error: RequestValidationError) -> Response:
-        return answer(from_validation(error.errors()))
+        return answer(request, from_validation(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
-        return answer(from_status(error.status_code, error.headers))
+        return answer(request, from_status(error.status_code, error.headers))
 
     @app.exception_handler(BadInput)
     async def _bad_input(request: Request, error: BadInput) -> Response:
-        return answer(Problem("bad-input", str(error)))
+        return answer(request, Problem("bad-input", str(error)))
 
     @app.exception_handler(AuditUnavailable)
     async def _audit(request: Request, error: AuditUnavailable) -> Response:
         return answer(
-            Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+            request,
+            Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5),
         )
 
 

@@ -1,4 +1,4 @@
-"""Who is calling: bearer tokens with scopes, hashed at rest.
+"""Who is calling: bearer tokens with scopes, hashed at rest, and record systems that sign their calls.
 
 A token is `sdx_<id>_<secret>` with 256 random bits, so a plain SHA-256 of it is safe to keep: there is
 nothing to guess. The file is read again when it changes, so that a revocation needs no restart.
@@ -11,18 +11,22 @@ import hmac
 import json
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
 from simdx.disk import CannotWrite, make_folder, write_atomically
 from simdx.errors import BadInput
 from simdx.service.problems import Problem
+
+if TYPE_CHECKING:
+    from simdx.service.cds_clients import ClientKeys
 
 SCOPES = ("classify", "admin")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63}")
@@ -48,6 +52,7 @@ class Token:
 class Caller:
     name: str
     scopes: tuple[str, ...]
+    panels: tuple[str, ...] = ()  # those it may ask; none named: all
 
 
 LOCAL = Caller("local", SCOPES)
@@ -146,8 +151,18 @@ class TokenFile:
 class Guard:
     """Turns an Authorization header into a caller, or into a problem."""
 
-    def __init__(self, tokens: TokenFile | None) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: TokenFile | None, clients: ClientKeys | None = None) -> None:
+        self._tokens, self._clients = tokens, clients
+
+    async def known(self, authorization: str | None, scope: str, audience: str | None) -> Caller:
+        """As `caller`; and where there is an audience, a record system's signed call to it."""
+        kind, _, text = (authorization or "").partition(" ")
+        if self._clients is None or audience is None or kind.lower() != "bearer" or text.count(".") != 2:
+            return self.caller(authorization, scope)
+        client = await self._clients.check(text.strip(), audience, time.time())
+        if scope != "classify":
+            raise Problem("wrong-scope", f"This needs a token with the scope '{scope}'.")
+        return Caller(client.issuer, ("classify",), client.panels)
 
     def caller(self, authorization: str | None, scope: str) -> Caller:
         if self._tokens is None:

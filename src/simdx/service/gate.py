@@ -139,7 +139,7 @@ class Gate:
     async def _refuse(self, request: _Request, problem: Problem) -> None:
         self._meters.refused.labels(problem.kind).inc()
         if request.status == 0:
-            response = problem.response()
+            response = problem.response(request.scope["path"])
             response.headers["connection"] = "close"  # the rest of a refused body is not read
             await response(request.scope, _nothing, request.send)
 

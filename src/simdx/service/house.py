@@ -19,6 +19,7 @@ from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
 from simdx.service.observations import Kept, ObservationCache
 from simdx.service.problems import Problem
+from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 
 
@@ -31,6 +32,7 @@ class House:
     guard: Guard
     meters: Meters
     audit: AuditStore | None
+    record_servers: RecordServers
 
     def classifier_for(self, panel: str, method: str, texts: Sequence[str]) -> Classifier:
         """The panel's classifier, once the question is one this service takes."""
@@ -91,6 +93,12 @@ class House:
             raise Problem("no-audit", "This service was started with --audit none.")
         return self.audit
 
+    def audience(self, path: str) -> str | None:
+        """What a record system's signed call to this address must name; None where no such call is taken."""
+        if self.config.public_url is None or not path.startswith("/cds-services/"):
+            return None
+        return self.config.public_url.rstrip("/") + path
+
     def base_url(self, request: Request) -> str:
         return (self.config.public_url or str(request.base_url)).rstrip("/")
 
@@ -116,7 +124,10 @@ def house_of(request: Request) -> House:
 
 
 async def _classify_caller(request: Request) -> Caller:
-    return house_of(request).guard.caller(request.headers.get("authorization"), "classify")
+    house = house_of(request)
+    return await house.guard.known(
+        request.headers.get("authorization"), "classify", house.audience(request.url.path)
+    )
 
 
 async def _admin_caller(request: Request) -> Caller:
