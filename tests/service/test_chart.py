@@ -1,4 +1,4 @@
-"""The right patient, a record that holds, no diagnosis fed back: what of a prefetch is read, and what is not."""
+"""The right patient, a record that holds, no diagnosis fed back: what of a prefetch is read."""
 
 from __future__ import annotations
 
@@ -195,6 +195,14 @@ def test_a_link_is_kept_for_the_fetch_and_does_not_fall_through_unseen(client: T
     (card,) = client.post(VIEW, json=invocation(prefetch={"d": linked, "c": condition()})).json()["cards"]
     assert "Read: Condition/c1" in card["detail"]
     assert "Not read: DocumentReference/n1: its text is a link, and the call names no" in card["detail"]
+
+
+def test_contents_of_a_document_are_the_same_text_in_other_forms() -> None:
+    plain = {"contentType": "text/plain", "data": base64.b64encode(b"plain").decode()}
+    html = {"contentType": "text/html", "data": base64.b64encode(b"<p>plain</p>").decode()}
+    link = {"contentType": "text/plain", "url": "Binary/1"}
+    document = note(content=[{"attachment": a} for a in (link, plain, html)])
+    assert read_chart({"d": document}, "42").sources[0].parts == ("plain", "plain", Link("Binary/1"))
 
 
 def test_html_notes_lose_their_tags() -> None:

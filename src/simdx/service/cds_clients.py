@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from joserfc import jwt
-from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError, MissingClaimError
+from joserfc.errors import ClaimError, ExpiredTokenError, JoseError
 from joserfc.jwk import ECKey, RSAKey
 from joserfc.jws import JWSRegistry, extract_compact
 
@@ -190,9 +190,8 @@ def _claims(token: str, key: Key, issuer: str, audience: str, now: float) -> dic
         rules.validate(claims)
     except ExpiredTokenError:
         raise _refused("it has expired") from None
-    except (InvalidClaimError, MissingClaimError) as error:
-        named = [c for c in ("iss", "aud", "exp", "iat", "jti", "nbf") if c in str(error)]
-        raise _refused(f"its {' and '.join(named)} is missing or wrong") from None
+    except ClaimError as error:  # its claim is the name of a rule, never a word of the token
+        raise _refused(f"its {error.claim} is missing or wrong") from None
     except (JoseError, ValueError, TypeError, RecursionError):
         raise _refused("its signature does not hold") from None
     if not 0 <= claims["iat"] <= claims["exp"] <= claims["iat"] + LIFETIME:

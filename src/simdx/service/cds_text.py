@@ -57,7 +57,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A resource that may be read, and what it holds."""
+    """A resource that may be read, and its text: `parts` are forms of the same one, the best first."""
 
     kind: str
     id: str | None
@@ -189,10 +189,9 @@ def _id(resource: Mapping[str, Any]) -> str | None:
 
 def _parts(kind: str, resource: Mapping[str, Any], codes: Collection[str]) -> Iterator[str | Link]:
     if kind == "DocumentReference":
-        for content in _items(resource.get("content")):
-            attachment = content.get("attachment")
-            if isinstance(attachment, Mapping):
-                yield from _attachment(attachment)
+        attachments = [content.get("attachment") for content in _items(resource.get("content"))]
+        forms = [form for a in attachments if isinstance(a, Mapping) for form in _attachment(a)]
+        yield from sorted(forms, key=lambda form: isinstance(form, Link))  # what is here before what is not
         return
     if kind == "QuestionnaireResponse":
         text = "\n".join(_answers(resource.get("item"), _DEPTH, codes))

@@ -43,21 +43,18 @@ class RecordServers:
         unread: list[str] = []
         left = self._limits.attachments
         for source in chart.sources:
-            texts = []
-            try:
-                for part in source.parts:
+            why = ""
+            for part in source.parts:
+                try:
                     if isinstance(part, Link):
                         if not left:
                             raise CannotFetch("too many texts of this chart are links")
                         left -= 1
-                        texts.append(await self._follow(part, server, token))
-                    else:
-                        texts.append(part)
-            except CannotFetch as error:
-                # Half a document is another document: it is not read at all.
-                unread.append(f"{source.reference or source.kind}: {error.why}")
-                continue
-            return Read("\n\n".join(texts), source, _few([*unread, *chart.unread]))
+                        part = await self._follow(part, server, token)
+                    return Read(part, source, _few([*unread, *chart.unread]))
+                except CannotFetch as error:
+                    why = why or error.why
+            unread.append(f"{source.reference or source.kind}: {why}")
         return Read("", None, _few([*unread, *chart.unread]))
 
     async def _follow(self, link: Link, server: str | None, token: str | None) -> str:
