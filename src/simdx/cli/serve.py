@@ -95,7 +95,7 @@ def serve(
     if not {issuer for issuer, _ in panels} <= {issuer for issuer, _ in clients}:
         raise BadInput("--cds-client-panel names an issuer that no --cds-client does")
     chosen["cds_clients"] = tuple(
-        CdsClient(issuer, keys, tuple(name for other, name in panels if other == issuer))
+        CdsClient(issuer, keys, tuple(name for other, name in panels if other == issuer) or None)
         for issuer, keys in clients
     )
     config = ServiceConfig(

@@ -52,7 +52,10 @@ class Token:
 class Caller:
     name: str
     scopes: tuple[str, ...]
-    panels: tuple[str, ...] = ()  # those it may ask; none named: all
+    panels: tuple[str, ...] | None = None
+
+    def may_ask(self, panel: str) -> bool:
+        return self.panels is None or panel in self.panels
 
 
 LOCAL = Caller("local", SCOPES)

@@ -9,14 +9,13 @@ our answer.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simdx.markup import words_of
+from simdx.service.attachments import Unreadable, decode, decode_base64
 from simdx.service.problems import Problem
 
 _DEPTH = 12
@@ -41,11 +40,6 @@ _CONDITION_SYSTEMS = (
 )
 _ICD = "http://hl7.org/fhir/sid/icd-"  # ICD-9, -10 and -11 alike: classifications of diagnoses
 TEXT_TYPES = ("text/plain", "text/html", "application/xhtml+xml", "text/markdown")
-# Encodings a record system may name; decoding some others takes time that grows with the square.
-_CHARSETS = {
-    "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "iso-8859-15", "windows-1252",
-    "utf-16", "utf-16le", "utf-16be",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,36 +198,27 @@ def _parts(kind: str, resource: Mapping[str, Any], codes: Collection[str]) -> It
 def _attachment(attachment: Mapping[str, Any]) -> Iterator[str | Link]:
     kind, data, url = (attachment.get(name) for name in ("contentType", "data", "url"))
     if isinstance(kind, str) and isinstance(data, str):
-        text = decode_base64(data, kind)
+        text = text_of(data, kind)
         if text:
             yield text
     elif isinstance(url, str) and (kind is None or (isinstance(kind, str) and _media(kind) in TEXT_TYPES)):
         yield Link(url)
 
 
-def decode_base64(data: str, content_type: str) -> str:
-    try:
-        return decode(base64.b64decode(re.sub(r"\s", "", data), validate=True), content_type)
-    except (binascii.Error, ValueError):
-        return ""
-
-
-def decode(raw: bytes, content_type: str) -> str:
-    """The words of an attachment; nothing where it is not a text we read."""
-    parameters = [part.strip().lower() for part in content_type.split(";")[1:]]
-    named = [p.removeprefix("charset=").strip('"') for p in parameters if p.startswith("charset=")]
-    charset = named[0] if named else "utf-8"
-    if _media(content_type) not in TEXT_TYPES or charset not in _CHARSETS:
+def text_of(data: bytes | str, content_type: str) -> str:
+    """The words of an attachment, from its bytes or their base64; nothing where it is not a text we read."""
+    media = _media(content_type)
+    if media not in TEXT_TYPES:
         return ""
     try:
-        text = raw.decode(charset)
-    except ValueError:
+        text = decode_base64(data, content_type) if isinstance(data, str) else decode(data, content_type)
+    except Unreadable:
         return ""
-    return (words_of(text) if "html" in _media(content_type) else text).strip()
+    return (words_of(text) if "html" in media else text).strip()
 
 
 def _media(content_type: str) -> str:
-    return content_type.split(";")[0].strip().lower()
+    return content_type.split(";", 1)[0].strip().lower()
 
 
 def _answers(items: Any, depth: int, codes: Collection[str]) -> Iterator[str]:

@@ -43,7 +43,7 @@ class CdsClient:
 
     issuer: str
     keys: str  # an address, or a file
-    panels: tuple[str, ...] = ()  # those it may ask; none named: all
+    panels: tuple[str, ...] | None = None  # those it may ask; None: all
 
     def __post_init__(self) -> None:
         # A colon, which no token's name has: a client and a token are never the same caller.

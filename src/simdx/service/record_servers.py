@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urljoin, urlsplit
 
-from simdx.service.cds_text import TEXT_TYPES, Chart, Link, Source, decode, decode_base64
+from simdx.service.cds_text import TEXT_TYPES, Chart, Link, Source, text_of
 from simdx.service.config import Limits
 from simdx.service.fetch import CannotFetch, Fetched, get
 
@@ -105,7 +105,7 @@ def _words(got: Fetched) -> str:
     media = got.content_type.split(";")[0].strip().lower()
     if media in ("application/fhir+json", "application/json"):
         return _binary(got.content)
-    return decode(got.content, got.content_type)
+    return text_of(got.content, got.content_type)
 
 
 def _binary(content: bytes) -> str:
@@ -117,7 +117,7 @@ def _binary(content: bytes) -> str:
     if not isinstance(resource, dict) or resource.get("resourceType") != "Binary":
         return ""
     data, kind = resource.get("data"), resource.get("contentType")
-    return decode_base64(data, kind) if isinstance(data, str) and isinstance(kind, str) else ""
+    return text_of(data, kind) if isinstance(data, str) and isinstance(kind, str) else ""
 
 
 def _few(lines: Sequence[str]) -> tuple[str, ...]:

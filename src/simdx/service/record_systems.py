@@ -167,7 +167,7 @@ async def risk_assessment(body: schemas.FhirBody, request: Request, caller: MayC
 def _service(house: House, caller: Caller, service: str) -> tuple[str, str]:
     """(panel, hook) of a service this caller may use."""
     panel, hook = cds.resolve(service, house.registry.names)
-    if caller.panels and panel not in caller.panels:
+    if not caller.may_ask(panel):
         raise Problem("wrong-scope", "This caller may not ask this panel.")
     return panel, hook
 
