@@ -177,7 +177,7 @@ def page(folder: Path) -> Target:
     """A page of others: the note of a record system, or a reviewer's form, as a page or as a table."""
     from simdx.markup import data_blocks, words_of
     from simdx.review import import_scores, make_review
-    from simdx.service.cds_text import find_text
+    from simdx.service.cds_text import read_chart
 
     cases = folder / "cases.jsonl"
     cases.write_text('{"id": "1", "text": "a", "label": "gout"}\n{"id": "2", "text": "b", "label": "flu"}\n')
@@ -190,14 +190,16 @@ def page(folder: Path) -> Target:
         assert len(words) <= len(text) or "&" in text  # one reference may stand for two characters
         assert all(block in text for block in data_blocks(text).values())
         attachment = {"contentType": "text/html", "data": base64.b64encode(data).decode()}
-        find_text(
+        read_chart(
             {
                 "note": {
                     "resourceType": "DocumentReference",
                     "status": "current",
+                    "subject": {"reference": "Patient/1"},
                     "content": [{"attachment": attachment}],
                 }
-            }
+            },
+            "1",
         )
         # The identity of a review is not to be guessed: the form's own is put in.
         form.write_text(text.replace("REVIEW", sheet.review), encoding="utf-8")

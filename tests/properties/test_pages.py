@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from simdx.markup import data_blocks, words_of
 from simdx.review import ReviewSheet, import_scores, make_review, open_review, summarise
-from simdx.service.cds_text import find_text
+from simdx.service.cds_text import read_chart
+from simdx.service.record_servers import below
 from tests.properties.strategies import accepted, bounded, few, texts, trees
 
 MARKS = (
@@ -57,18 +58,32 @@ def test_what_was_escaped_is_read_again(text: str) -> None:
 def test_any_note_of_a_record_system(page: str, kind: str) -> None:
     data = base64.b64encode(page.encode("utf-16" if "16" in kind else "utf-8")).decode()
     content = [{"attachment": {"contentType": kind, "data": data}}]
-    note = {"resourceType": "DocumentReference", "id": "n", "status": "current", "content": content}
-    found = find_text({"note": note})
-    assert found is None or found.text.strip()
+    note = {"resourceType": "DocumentReference", "status": "current", "content": content}
+    chart = read_chart({"note": {**note, "subject": {"reference": "Patient/1"}}}, "1")
+    assert all(isinstance(part, str) and part.strip() for s in chart.sources for part in s.parts)
+    assert len(chart.sources) + len(chart.unread) == 1
 
 
 @bounded
 @given(trees)
 def test_any_prefetch(tree: object) -> None:
-    for kind in ("DocumentReference", "QuestionnaireResponse", "Condition"):
-        find_text(
-            {"x": {"resourceType": kind, "status": "current", "content": tree, "item": tree, "code": tree}}
-        )
+    subject = {"reference": "Patient/1"}
+    for kind in ("DocumentReference", "QuestionnaireResponse", "Condition", tree):
+        held = {"resourceType": kind, "content": tree, "item": tree, "note": tree, "date": tree, "id": tree}
+        read_chart({"x": {**held, "status": "current", "subject": subject}}, "1")
+        read_chart({"x": {**held, "status": "completed", "subject": subject}}, "1")
+        for name in ("status", "docStatus", "subject", "clinicalStatus", "verificationStatus"):
+            read_chart({"x": {**held, "status": "current", "subject": subject, name: tree}}, "1")
+
+
+LINKS = ("..", "/", "%2e", "\\", "Binary", "@", "https:", "#", "?", ";", "a")
+
+
+@bounded
+@given(st.one_of(texts, st.lists(st.sampled_from(LINKS)).map("".join)))
+def test_no_link_leads_away_from_its_server(url: str) -> None:
+    target = below("https://fhir.example/r4", url)
+    assert target is None or target.startswith("https://fhir.example/r4/")
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,20 @@ PATHS = (
     f"/cds-services/{PANEL}-patient-view",
     f"/cds-services/{PANEL}-patient-view/feedback",
 )
-KEYS = ("panel", "text", "texts", "prior", "method", "draws", "answer", "label", "subject", "hook", "context")
+KEYS = (
+    "panel",
+    "text",
+    "texts",
+    "prior",
+    "method",
+    "draws",
+    "answer",
+    "label",
+    "subject",
+    "encounter",
+    "hook",
+    "context",
+)
 GOOD = {"panel": PANEL, "text": "a sore tongue"}
 
 
@@ -41,7 +54,7 @@ def send(client: TestClient, path: str, body: bytes) -> None:
     assert reply.status_code < 500, reply.text
     if reply.status_code >= 400:
         problem = reply.json()
-        assert problem["type"]
+        assert problem["issue"] if path.startswith("/v1/fhir/") else problem["type"]
         assert len(reply.content) < 20_000
     else:
         json.loads(reply.content)

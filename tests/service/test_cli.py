@@ -50,6 +50,27 @@ def log(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--fhir-server", "http://fhir.example/r4"], "--fhir-server is an https address"),
+        (["--cds-client", "https://ehr.example"], "--cds-client is ISSUER=KEYS"),
+        (["--cds-client", "https://ehr.example=k.json"], "--cds-client needs --public-url"),
+        (["--cds-client", "ehr=k.json", "--public-url", "https://s.example"], "the issuer is a URI"),
+        (["--cds-client-panel", "https://ehr.example=oral-lesions"], "that no --cds-client does"),
+        (["--cds-client", "https://e.example=none.json", "--public-url", "https://s.example", "--port", "0"],
+         "none.json cannot be read"),
+    ],
+)  # fmt: skip
+def test_serve_refuses_in_one_line_what_it_cannot_trust(
+    tmp_path: Path, options: list[str], said: str
+) -> None:
+    done = simdx("serve", "--panel", "oral-lesions", *options, home=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_verify_holds_and_then_does_not(log: Path) -> None:
     done = simdx("audit", "verify", "--json", home=log)
     assert done.returncode == 0

@@ -5,24 +5,37 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from fhir.resources.R4B.capabilitystatement import CapabilityStatement
 from fhir.resources.R4B.device import Device
+from fhir.resources.R4B.operationoutcome import OperationOutcome
 from fhir.resources.R4B.provenance import Provenance
 from fhir.resources.R4B.riskassessment import RiskAssessment
 from starlette.testclient import TestClient
 
 from simdx.panels import load_panel
-from simdx.service import fhir
+from simdx.service import fhir, problems
 from tests.service.conftest import PANEL, TEXT
 
 STATUS = {
     "registered", "preliminary", "final", "amended", "corrected", "cancelled", "entered-in-error", "unknown",
+}  # fmt: skip
+BASE = "/v1/fhir"
+# http://hl7.org/fhir/R4/valueset-issue-type.html
+ISSUE_TYPES = {
+    "invalid", "structure", "required", "value", "invariant", "security", "login", "unknown", "expired",
+    "forbidden", "suppressed", "processing", "not-supported", "duplicate", "multiple-matches", "not-found",
+    "deleted", "too-long", "code-invalid", "extension", "too-costly", "business-rule", "conflict",
+    "transient", "lock-error", "no-store", "exception", "timeout", "incomplete", "throttled", "informational",
 }  # fmt: skip
 ENTITY_ROLES = {"derivation", "revision", "quotation", "source", "removal"}
 
 
 @pytest.fixture
 def resource(client: TestClient) -> dict:
-    body = {"panel": PANEL, "text": TEXT, "subject": {"reference": "Patient/42", "display": "Test"}}
+    body = {
+        "panel": PANEL, "text": TEXT, "subject": {"reference": "Patient/42", "display": "Test"},
+        "encounter": {"reference": "Encounter/e-7"},
+    }  # fmt: skip
     reply = client.post("/v1/fhir/RiskAssessment", json=body)
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "application/fhir+json"
@@ -34,14 +47,18 @@ def check_assessment(resource: dict) -> None:
     parsed = RiskAssessment.model_validate(resource)
     assert parsed.status in STATUS
     panel = load_panel(PANEL)
-    predictions = resource["prediction"]
+    *predictions, none = resource["prediction"]
     assert [p["outcome"]["text"] for p in predictions] == list(panel.names)
-    shares = [p["probabilityDecimal"] for p in predictions]
+    shares = [p["probabilityDecimal"] for p in (*predictions, none)]
     assert all(0 <= s <= 100 for s in shares)
-    assert sum(shares) == pytest.approx(100, abs=0.005 * len(shares) + 1e-9)  # each rounded to two decimals
+    assert sum(round(100 * s) for s in shares) == 10_000  # two decimals each, and nothing is left over
     for label, prediction in zip(panel.labels, predictions, strict=True):
         codes = {(c["system"], c["code"]) for c in prediction["outcome"].get("coding", ())}
         assert codes == {(fhir.ICD10, c) for c in label.icd10} | {(fhir.SNOMED, c) for c in label.snomed}
+        assert {c["display"] for c in prediction["outcome"].get("coding", ())} <= {label.name}
+    (coding,) = none["outcome"]["coding"]
+    assert coding == {"system": fhir.OUTCOME_SYSTEM, "code": "none-of-these", "display": "None of these"}
+    assert not any("none of the panel" in note["text"] for note in resource["note"])
     assert resource["method"]["text"]
     assert resource["basis"]
     assert resource["mitigation"]
@@ -61,13 +78,22 @@ def check_assessment(resource: dict) -> None:
 def test_the_resource_is_valid_and_whole(resource: dict) -> None:
     check_assessment(resource)
     assert resource["subject"] == {"reference": "Patient/42", "display": "Test"}
+    assert resource["encounter"] == {"reference": "Encounter/e-7"}
 
 
-def test_probabilities_are_percentages_of_the_posterior(client: TestClient, resource: dict) -> None:
-    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
-    for prediction in resource["prediction"]:
-        p = answer["posterior"][prediction["outcome"]["text"]]
+@pytest.mark.parametrize("text", [TEXT, "A sore spot in the mouth.", "Essential hypertension."])
+def test_probabilities_are_percentages_and_none_of_these_is_one_of_them(
+    client: TestClient, text: str
+) -> None:
+    answer = client.post("/v1/classify", json={"panel": PANEL, "text": text}).json()
+    made = client.post(f"{BASE}/RiskAssessment", json={"panel": PANEL, "text": text}).json()
+    *labels, none = made["prediction"]
+    outside = answer["out_of_class"]
+    assert none["probabilityDecimal"] == pytest.approx(100 * outside, abs=0.01)
+    for prediction in labels:
+        p = (1 - outside) * answer["posterior_in_class"][prediction["outcome"]["text"]]
         assert prediction["probabilityDecimal"] == pytest.approx(100 * p, abs=0.01)
+    assert f"None of these: {100 * outside:.1f} %" in made["text"]["div"]
 
 
 def test_the_answer_can_be_found_again(client: TestClient, resource: dict) -> None:
@@ -91,14 +117,80 @@ def test_without_a_subject_and_with_awkward_labels(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", ["", "Patient", "Patient/", "Patient/a b", "javascript:alert(1)", "Patient/" + "x" * 65]
-)
+    "reference",
+    ["", "Patient", "Patient/", "Patient/a b", "javascript:alert(1)", "Patient/" + "x" * 65, "Group/1",
+     "https://elsewhere.example/Patient/1", "Patient/1/_history/2"],
+)  # fmt: skip
 def test_a_reference_that_is_none_is_refused(client: TestClient, reference: str) -> None:
-    body = {"panel": PANEL, "text": TEXT, "subject": {"reference": reference}}
-    assert client.post("/v1/fhir/RiskAssessment", json=body).status_code == 422
+    for field in ("subject", "encounter"):
+        body = {"panel": PANEL, "text": TEXT, field: {"reference": reference}}
+        assert client.post("/v1/fhir/RiskAssessment", json=body).status_code == 422
 
 
-def test_percentages_stay_in_bounds() -> None:
-    assert fhir.percentage(1.0000001) == 100
-    assert fhir.percentage(-1e-9) == 0
-    assert fhir.percentage(0.12345) == 12.35
+def test_percentages_stay_in_bounds_and_sum_to_a_hundred() -> None:
+    assert fhir.percentages([1.0000001, -1e-9]) == [100, 0]
+    assert fhir.percentages([1 / 3, 1 / 3, 1 / 3]) == [33.34, 33.33, 33.33]
+    assert fhir.percentages([0.12345, 0.87655]) == [12.35, 87.65]
+
+
+def test_without_a_background_the_labels_are_all_there_is(client: TestClient) -> None:
+    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json() | {"out_of_class": None}
+    made = fhir.risk_assessment(answer, load_panel(PANEL), text=TEXT, answer_id="x.0")
+    assert [p["outcome"]["text"] for p in made["prediction"]] == list(load_panel(PANEL).names)
+    assert sum(p["probabilityDecimal"] for p in made["prediction"]) == pytest.approx(100)
+
+
+def test_metadata_is_a_capability_statement(client: TestClient) -> None:
+    reply = client.get(f"{BASE}/metadata")
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/fhir+json")
+    parsed = CapabilityStatement.model_validate(reply.json())
+    # What the models do not check: value sets, and the rule that an instance says where it is.
+    assert (parsed.status, parsed.kind, parsed.fhirVersion) == ("active", "instance", "4.0.1")
+    assert parsed.rest[0].mode == "server"
+    assert parsed.implementation.url == f"http://127.0.0.1{BASE}"
+    assert parsed.software.name == "simdx"
+    assert parsed.format == ["json"]
+    assert [r.type for r in parsed.rest[0].resource] == ["RiskAssessment"]
+    assert parsed.rest[0].resource[0].interaction is None  # nothing is claimed that is not there
+
+
+BAD = [
+    ("POST", "RiskAssessment", {"panel": PANEL, "text": " "}, 422, "required", "empty-text"),
+    ("POST", "RiskAssessment", {"panel": 1, "txt": "x"}, 422, "invalid", "invalid-body"),
+    ("POST", "RiskAssessment", {"panel": "none", "text": TEXT}, 404, "not-found", "unknown-panel"),
+    ("POST", "RiskAssessment", {"panel": PANEL, "text": TEXT, "method": "x"}, 422, "invalid", "bad-input"),
+    ("POST", "RiskAssessment", b"{", 400, "structure", "not-json"),
+    ("POST", "RiskAssessment", b"x" * 4_000_001, 413, "too-long", "too-large"),
+    ("PUT", "RiskAssessment", {}, 405, "not-supported", "method-not-allowed"),
+    ("GET", "Patient/1", None, 404, "not-found", "not-found"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status", "code", "kind"), BAD)
+def test_errors_on_the_fhir_face_are_operation_outcomes(
+    client: TestClient, method: str, path: str, body: object, status: int, code: str, kind: str
+) -> None:
+    sent = {"content": body, "headers": {"content-type": "application/json"}}
+    reply = client.request(method, f"{BASE}/{path}", **(sent if isinstance(body, bytes) else {"json": body}))
+    assert (reply.status_code, reply.headers["content-type"]) == (status, "application/fhir+json")
+    outcome = OperationOutcome.model_validate(reply.json())
+    assert outcome.issue
+    for issue in outcome.issue:
+        assert (issue.severity, issue.code) == ("error", code)
+        assert code in ISSUE_TYPES
+        assert issue.details.coding[0].code == kind
+        assert issue.diagnostics
+    assert TEXT not in reply.text
+
+
+def test_every_problem_has_an_issue_type_of_fhir() -> None:
+    for kind in problems.KINDS:
+        (issue,) = problems.Problem(kind, "why").outcome()["issue"]
+        assert issue["code"] in ISSUE_TYPES
+
+
+def test_a_refused_token_is_an_operation_outcome_too(guarded: tuple) -> None:
+    reply = guarded[0].post(f"{BASE}/RiskAssessment", json={"panel": PANEL, "text": TEXT})
+    assert reply.status_code == 401
+    assert reply.json()["issue"][0]["code"] == "login"
+    assert guarded[0].get(f"{BASE}/metadata").status_code == 200  # as FHIR has it, open to all

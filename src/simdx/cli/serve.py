@@ -57,6 +57,25 @@ def serve(
     address_sockets: Annotated[
         int, typer.Option(help="Connections of one address; 0: all, behind a proxy.")
     ] = 512,
+    fhir_server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL", help="A FHIR server from which a hook's attachments may be fetched; repeatable."
+        ),
+    ] = None,
+    cds_client: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ISSUER=KEYS",
+            help="A record system that signs its calls, and the address or file of its key set; repeatable.",
+        ),
+    ] = None,
+    cds_client_panel: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ISSUER=PANEL", help="A panel that record system may ask; repeatable. Default: all."
+        ),
+    ] = None,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Log each request: id, route, status, time.")
     ] = False,
@@ -65,7 +84,7 @@ def serve(
     from simdx.service.threads import limit_threads
 
     limit_threads()
-    from simdx.service.config import Limits, ServiceConfig
+    from simdx.service.config import CdsClient, Limits, ServiceConfig
     from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):
@@ -79,10 +98,19 @@ def serve(
         chosen["audit_url"] = audit
     if audit_key is not None:
         chosen["audit_key"] = audit_key
+    panels = [_issuer_and(item, "--cds-client-panel", "PANEL") for item in cds_client_panel or ()]
+    clients = [_issuer_and(item, "--cds-client", "KEYS") for item in cds_client or ()]
+    if not {issuer for issuer, _ in panels} <= {issuer for issuer, _ in clients}:
+        raise BadInput("--cds-client-panel names an issuer that no --cds-client does")
+    chosen["cds_clients"] = tuple(
+        CdsClient(issuer, keys, tuple(name for other, name in panels if other == issuer) or None)
+        for issuer, keys in clients
+    )
     config = ServiceConfig(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
         keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url,
+        fhir_servers=tuple(fhir_server or ()),
         limits=Limits(rate=rate, address_sockets=address_sockets), **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)
@@ -93,3 +121,10 @@ def _panel_and_bank(item: str) -> tuple[str, str | None]:
     if not panel or (separator and not bank):
         raise BadInput(f"--panel '{item[:80]}' is not NAME or NAME=BANK")
     return panel, bank or None
+
+
+def _issuer_and(item: str, option: str, what: str) -> tuple[str, str]:
+    issuer, _, value = item.partition("=")
+    if not issuer or not value:
+        raise BadInput(f"{option} is ISSUER={what}, such as {option} https://ehr.example={what}")
+    return issuer, value

@@ -21,6 +21,7 @@ from simdx.service.audit import AuditKey, open_store
 from simdx.service.audit.store import AuditUnavailable
 from simdx.service.auth import Guard, TokenFile
 from simdx.service.batching import Batcher
+from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import ServiceConfig
 from simdx.service.gate import Gate, address_of
 from simdx.service.house import House, Readiness
@@ -28,6 +29,7 @@ from simdx.service.meters import Meters
 from simdx.service.observations import ObservationCache
 from simdx.service.pages import mount_page
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
+from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 from simdx.service.wire import dump
 
@@ -43,7 +45,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     A registry loaded before for the same panels can be given, so that several applications share it.
     """
     tokens = TokenFile(Path(config.token_file)) if config.tokens_needed else None
-    if tokens is not None and not tokens.list():
+    clients = ClientKeys(config.cds_clients) if config.cds_clients else None
+    if tokens is not None and clients is None and not tokens.list():
         raise BadInput(
             "the service needs tokens when it is bound off loopback, has a --public-url or --allowed-host, "
             "or is started with --require-token: make one with 'simdx token new NAME'"
@@ -64,7 +67,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         batch_texts=limits.batch_texts, waiting_texts=limits.waiting_texts, seconds=limits.seconds,
         explained_texts=limits.explained_texts,
     )  # fmt: skip
-    guard = Guard(tokens)
+    guard = Guard(tokens, clients=clients, public_url=config.public_url)
     observations = ObservationCache(limits.observations, limits.observation_seconds)
 
     @asynccontextmanager
@@ -82,7 +85,10 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
         redoc_url=None, openapi_url=None, redirect_slashes=False,
     )  # fmt: skip
-    app.state.house = House(config, registry, batcher, observations, guard, meters, audit, Readiness(audit))
+    app.state.house = House(
+        config, registry, batcher, observations, guard, meters, audit, Readiness(audit),
+        RecordServers(config.fhir_servers, limits),
+    )  # fmt: skip
     app.include_router(routes.router)
     app.include_router(record_systems.router)
     mount_page(app)
@@ -105,7 +111,7 @@ def _answer_errors(app: FastAPI) -> None:
     def answer(request: Request, problem: Problem) -> Response:
         house.meters.refused.labels(problem.kind).inc()
         house.guard.refused(address_of(request.scope), problem.kind)
-        return problem.response()
+        return problem.response(request.url.path)
 
     @app.exception_handler(Problem)
     async def _problem(request: Request, error: Problem) -> Response:

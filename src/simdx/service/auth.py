@@ -1,4 +1,4 @@
-"""Who is calling: bearer tokens with scopes and panels, hashed at rest.
+"""Who is calling: bearer tokens with scopes and panels, hashed at rest, and record systems that sign.
 
 A token is `sdx_<id>_<secret>` with 256 random bits, so a plain SHA-256 of it is safe to keep: there is
 nothing to guess. The file is read again when it changes, so that a revocation needs no restart.
@@ -12,12 +12,13 @@ import json
 import logging
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
@@ -30,6 +31,9 @@ log = logging.getLogger("simdx.service")
 SCOPES = ("classify", "metrics", "admin")
 ALSO = {"metrics": "admin"}  # a scope that another one includes
 REFUSALS = frozenset({"no-token", "bad-token", "wrong-scope", "wrong-panel", "forwarded"})
+if TYPE_CHECKING:
+    from simdx.service.cds_clients import ClientKeys
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63}")
 
 
@@ -172,9 +176,14 @@ class Guard:
     """
 
     def __init__(
-        self, tokens: TokenFile | None, on_refused: Callable[[str, str], None] | None = None
+        self,
+        tokens: TokenFile | None,
+        on_refused: Callable[[str, str], None] | None = None,
+        clients: ClientKeys | None = None,
+        public_url: str | None = None,
     ) -> None:
         self._tokens, self._on_refused = tokens, on_refused
+        self._clients, self._public_url = clients, public_url
 
     @property
     def asks_for_tokens(self) -> bool:
@@ -193,6 +202,23 @@ class Guard:
             log.error("%s", error)
             return Problem("not-ready", "The token file cannot be read; the log says which.", retry_after=5)
         return caller or Problem("bad-token", "The token is unknown, expired or revoked.")
+
+    def is_signed(self, authorization: str, path: str) -> bool:
+        """Is this a record system's signed call? Such a call is for one address of the record systems' face."""
+        kind, _, text = authorization.partition(" ")
+        taken = self._clients is not None and self._public_url is not None
+        return taken and path.startswith("/cds-services/") and kind.lower() == "bearer" and text.count(".") == 2
+
+    async def signed_by(self, authorization: str, path: str) -> Caller | Problem:
+        """The record system that signed a call; its keys may have to be fetched first."""
+        assert self._clients is not None
+        assert self._public_url is not None
+        text = authorization.partition(" ")[2].strip()
+        try:
+            client = await self._clients.check(text, self._public_url.rstrip("/") + path, time.time())
+        except Problem as problem:
+            return problem
+        return Caller(client.issuer, ("classify",), client.panels, id=client.issuer)
 
     def allow(self, who: Caller | Problem, scope: str) -> Caller:
         if isinstance(who, Problem):

@@ -1,8 +1,8 @@
 """CDS Hooks 2.0: the services we offer, what a call to one must look like, and the card that answers it.
 
 Each panel is offered at two hooks. Service ids are `<panel>-patient-view` and `<panel>-order-select` and
-stay what they are. The record system is asked for text through prefetch alone: nothing is fetched from
-its FHIR server, and the access it may grant is ignored.
+stay what they are. The record system is asked for text through prefetch; its FHIR server only for attachments
+that the prefetch links to (`record_servers`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from simdx.service import fhir
 from simdx.service.problems import Problem
 from simdx.types import Panel
 
 HOOKS = ("patient-view", "order-select")
 SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
+# A hook is called for every chart, and most are about something else. A card names a label, so there is none
+# where the answer itself says that no label may apply: the same limits send it to review by default.
+NONE_IS_LIKELY = 0.5  # probability of none of these from which on that is the best guess
+UNLIKE = 0.01  # typicality below which the text is unlike any simulated description
 PREFETCH = {
     "patient": "Patient/{{context.patientId}}",
     "documents": "DocumentReference?patient={{context.patientId}}&status=current&_sort=-date&_count=1",
@@ -50,10 +55,14 @@ def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
                 "title": f"simdx: {panel.title or panel.name}",
                 "description": (
                     f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the "
-                    "latest note, questionnaire or condition, with its uncertainty and its reason to abstain."
+                    "latest note or questionnaire, with its uncertainty and its reason to abstain. No card "
+                    "where the text is more likely about none of them."
                 ),
                 "prefetch": dict(PREFETCH),
-                "usageRequirements": "Needs the text in the prefetch; does not query the FHIR server.",
+                "usageRequirements": (
+                    "Needs the notes in the prefetch; of the FHIR server only attachments they link to are "
+                    "read, where the operator allows it."
+                ),
             }
             for panel in panels
             for hook in HOOKS
@@ -79,10 +88,28 @@ class Context(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     userId: Annotated[str, Field(min_length=1, max_length=300)]
-    patientId: Annotated[str, Field(min_length=1, max_length=300)]
-    encounterId: Annotated[str | None, Field(max_length=300)] = None
+    # Bare ids; some record systems send the reference.
+    patientId: Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$")]
+    encounterId: Annotated[str | None, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$")] = None
     selections: list[str] | None = None
     draftOrders: dict[str, Any] | None = None
+
+    @property
+    def patient(self) -> str:
+        return self.patientId.removeprefix("Patient/")
+
+    @property
+    def encounter(self) -> dict[str, str] | None:
+        if self.encounterId is None:
+            return None
+        return {"reference": f"Encounter/{self.encounterId.removeprefix('Encounter/')}"}
+
+
+class FhirAuthorization(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    access_token: SecretStr
+    token_type: Annotated[str, Field(pattern=r"^[Bb]earer$")]
 
 
 class Invocation(BaseModel):
@@ -99,6 +126,7 @@ class Invocation(BaseModel):
                             "resourceType": "DocumentReference",
                             "id": "note-1",
                             "status": "current",
+                            "subject": {"reference": "Patient/1288992"},
                             "content": [
                                 {
                                     "attachment": {
@@ -119,7 +147,11 @@ class Invocation(BaseModel):
     context: Context
     prefetch: dict[str, Any] | None = None
     fhirServer: Annotated[str | None, Field(max_length=2_000, pattern=r"^https?://\S+$")] = None
-    fhirAuthorization: dict[str, Any] | None = None
+    fhirAuthorization: FhirAuthorization | None = None
+
+    @property
+    def token(self) -> str | None:
+        return self.fhirAuthorization.access_token.get_secret_value() if self.fhirAuthorization else None
 
     @model_validator(mode="after")
     def _order_select(self) -> Invocation:
@@ -191,6 +223,24 @@ class Feedback(BaseModel):
 # --------------------------------------------------------------------------- the card
 
 
+def reply(cards: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The response; where there is no card, notes say why in the place that is reserved for extensions."""
+    out: dict[str, Any] = {"cards": list(cards)}
+    if notes:
+        out["extension"] = {"simdx": {"notes": list(notes)}}
+    return out
+
+
+def why_no_card(answer: Mapping[str, Any]) -> str | None:
+    """What an answer says that would make a card with a label mislead, or None."""
+    outside, typicality = answer["out_of_class"], answer["typicality"]
+    if outside is not None and outside >= NONE_IS_LIKELY:
+        return f"more likely none of the panel's labels (probability {outside:.2f})"
+    if typicality is not None and typicality < UNLIKE:
+        return f"unlike the descriptions the panel knows (typicality {typicality:.3f})"
+    return None
+
+
 def card(
     answer: Mapping[str, Any],
     panel: Panel,
@@ -198,15 +248,20 @@ def card(
     card_id: uuid.UUID,
     base_url: str,
     assessment: Mapping[str, Any],
+    read: str,
+    unread: Sequence[str],
 ) -> dict[str, Any]:
-    """One card: the leading label and the decision in a line, everything else in the detail."""
+    """One card: the leading label and the decision in a line, everything else in the detail.
+
+    `read` names the resource the text came from; `unread` those that were left out, and why.
+    """
     decision = answer["decision"]
     leading = next(label for label in panel.labels if label.name == answer["label"])
     urgent = decision["action"] != "accept" or leading.must_not_miss
     return {
         "uuid": str(card_id),
         "summary": _summary(answer),
-        "detail": _detail(answer, panel),
+        "detail": _detail(answer, panel, read, unread),
         "indicator": "warning" if urgent else "info",
         "source": {"label": f"simdx: {panel.title or panel.name}", "url": base_url + "/"},
         "suggestions": [
@@ -241,21 +296,22 @@ def card(
 def _summary(answer: Mapping[str, Any]) -> str:
     word = {"accept": "accept", "test": "test further", "review": "abstains, review"}
     label = answer["label"]
-    p = answer["posterior"][label]
+    p = fhir.outcomes(answer)[label]
     shown = "over 99" if 0.995 <= p < 1 else f"{100 * p:.0f}"  # no certainty that is only rounding
     text = f"{label} {shown} %: {word[answer['decision']['action']]}"
     return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
-def _detail(answer: Mapping[str, Any], panel: Panel) -> str:
+def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
     abstains = decision["action"] != "accept"
     lines = [f"**{'Abstains: ' if abstains else ''}{decision['action']}**: {decision['reason']}.", ""]
-    lines += ["| label | posterior | prior |", "|---|---|---|"]
-    for label, p in sorted(answer["posterior"].items(), key=lambda item: -item[1]):
-        prior = answer["provenance"]["prior"][label]
-        name = label.replace("|", "\\|")
-        lines.append(f"| {name} | {100 * p:.1f} % | {100 * prior:.1f} % |")
+    lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]
+    lines += ["| label | probability | prior |", "|---|---|---|"]
+    for label, p in sorted(fhir.outcomes(answer).items(), key=lambda item: -item[1]):
+        prior = "" if label is None else f"{100 * answer['provenance']['prior'][label]:.1f} %"
+        name = (label or fhir.NONE_OF_THESE).replace("|", "\\|")
+        lines.append(f"| {name} | {100 * p:.1f} % | {prior} |")
     lines.append("")
     second = answer["second_order"]
     if second:
@@ -265,8 +321,6 @@ def _detail(answer: Mapping[str, Any], panel: Panel) -> str:
         )
     else:
         lines.append(f"Uncertainty: {answer['entropy_bits']:.2f} bits in the posterior.")
-    if answer["out_of_class"] is not None:
-        lines.append(f"None of these: {100 * answer['out_of_class']:.0f} %.")
     if panel.notice:
         lines += ["", f"*{' '.join(panel.notice.split())}*"]
     return "\n".join(lines)

@@ -1,19 +1,22 @@
-"""The case inside a CDS Hooks prefetch: text of a DocumentReference, QuestionnaireResponse or Condition.
+"""Which texts of a CDS Hooks prefetch may stand for the case: pure, nothing is fetched here.
 
-A prefetch value is a resource, a searchset Bundle, or null where the record system had nothing. Notes
-come first because they describe; a questionnaire comes next; a condition is the shortest and comes
-last. Of several of a kind the latest is taken. Attachments that are only links are never followed.
+A prefetch value is a resource, a searchset Bundle, or null where the record system had nothing. A resource
+is read only when it says that it is about the patient of the call and neither unfinished nor withdrawn.
+Notes come first because they describe; a questionnaire comes next; the notes of a condition come last. Of
+several of a kind the latest comes first. Codes are never read: a diagnosis someone coded would come back as
+our answer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simdx.markup import words_of
-from simdx.service.attachments import Unreadable, decode_base64
+from simdx.service.attachments import Unreadable, decode, decode_base64
+from simdx.service.problems import Problem
 
 _DEPTH = 12
 _RESOURCES = 500
@@ -23,48 +26,87 @@ _DATES = {
     "QuestionnaireResponse": ("authored",),
     "Condition": ("recordedDate", "onsetDateTime"),
 }
-_LIVE_STATUS = {
-    "DocumentReference": {"current"},
-    "QuestionnaireResponse": {"completed", "amended", "in-progress"},
-}
+_ID = re.compile(r"[A-Za-z0-9.\-]{1,64}")
+_DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?)?)?")
+# What FHIR R4 says of a resource that holds (R5's further words for a finished document beside them).
+_STATUS = {"DocumentReference": ("current",), "QuestionnaireResponse": ("completed", "amended")}
+_DOC_STATUS = ("final", "amended", "corrected", "appended")
+_CLINICAL = ("active", "recurrence", "relapse")
+_VERIFIED = ("unconfirmed", "provisional", "differential", "confirmed")
+_CONDITION_SYSTEMS = (
+    None,
+    "http://terminology.hl7.org/CodeSystem/condition-clinical",
+    "http://terminology.hl7.org/CodeSystem/condition-ver-status",
+)
+_ICD = "http://hl7.org/fhir/sid/icd-"  # ICD-9, -10 and -11 alike: classifications of diagnoses
+TEXT_TYPES = ("text/plain", "text/html", "application/xhtml+xml", "text/markdown")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A text, and the reference of the resource it came from where that has an id."""
+class Link:
+    """An attachment that is not in the prefetch."""
 
-    text: str
-    reference: str | None
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A resource that may be read, and its text: `parts` are forms of the same one, the best first."""
+
     kind: str
+    id: str | None
+    date: str | None
+    status: str
+    parts: tuple[str | Link, ...]
+
+    @property
+    def reference(self) -> str | None:
+        return f"{self.kind}/{self.id}" if self.id else None
+
+    @property
+    def words(self) -> str:
+        """The source in a line: all of it passed a pattern or a list of words."""
+        return f"{self.reference or self.kind} of {self.date or 'no date'} ({self.status})"
 
 
-def find_text(prefetch: Mapping[str, Any]) -> Found | None:
-    """The best text in a prefetch, or None."""
-    by_kind: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in _ORDER}
-    for resource in _resources(prefetch):
-        kind = resource.get("resourceType")
-        if kind in by_kind and _is_live(kind, resource):
-            by_kind[kind].append(resource)
-    readers = {
-        "DocumentReference": _document,
-        "QuestionnaireResponse": _questionnaire,
-        "Condition": _condition,
-    }
-    for kind in _ORDER:
-        # Dates of one record system share a format, and ISO dates sort as text; none sorts first.
-        for resource in sorted(by_kind[kind], key=lambda r: _date(kind, r), reverse=True):
-            text = readers[kind](resource).strip()
-            if text:
-                return Found(text, _reference(kind, resource), kind)
-    return None
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What may be read, best first, and a line for each resource that was not."""
+
+    sources: tuple[Source, ...]
+    unread: tuple[str, ...]
 
 
-def _resources(prefetch: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def read_chart(
+    prefetch: Mapping[str, Any], patient: str, server: str | None = None, codes: Collection[str] = ()
+) -> Chart:
+    """The texts of a prefetch about one patient. `codes` are those of the labels, which no text may be."""
+    by_kind: dict[str, list[Source]] = {kind: [] for kind in _ORDER}
+    unread = []
+    for resource in _resources(prefetch, patient):
+        kind, name = resource.get("resourceType"), _id(resource)
+        if kind not in _ORDER:
+            continue
+        why = _why_not(kind, resource, patient, server)
+        parts = () if why else tuple(_parts(kind, resource, codes))
+        if parts:
+            by_kind[kind].append(Source(kind, name, _date(kind, resource), _stated(kind, resource), parts))
+        else:
+            unread.append(f"{f'{kind}/{name}' if name else kind}: {why or 'it holds no text'}")
+    # Dates of one record system share a format, and ISO dates sort as text; none sorts last.
+    ranked = [s for k in _ORDER for s in sorted(by_kind[k], key=lambda s: s.date or "", reverse=True)]
+    return Chart(tuple(ranked), tuple(unread))
+
+
+def _resources(prefetch: Mapping[str, Any], patient: str) -> Iterator[Mapping[str, Any]]:
     left = _RESOURCES
     for value in prefetch.values():
         if not isinstance(value, Mapping):
             continue
-        if value.get("resourceType") != "Bundle":
+        kind = value.get("resourceType")
+        if kind == "Patient" and value.get("id", patient) != patient:
+            raise Problem("bad-input", "prefetch: its Patient is not the one that context.patientId names.")
+        if kind != "Bundle":
             yield value
             continue
         for entry in _items(value.get("entry")):
@@ -73,63 +115,128 @@ def _resources(prefetch: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 yield entry["resource"]
 
 
-def _is_live(kind: str, resource: Mapping[str, Any]) -> bool:
-    status = resource.get("status")
-    return kind not in _LIVE_STATUS or status is None or status in _LIVE_STATUS[kind]
+# --------------------------------------------------------------------------- may it be read?
 
 
-def _date(kind: str, resource: Mapping[str, Any]) -> str:
-    return next((str(resource[d]) for d in _DATES[kind] if isinstance(resource.get(d), str)), "")
+def _why_not(kind: str, resource: Mapping[str, Any], patient: str, server: str | None) -> str | None:
+    """Why a resource is not read; None when it may be."""
+    subject = _subject(resource, server)
+    if subject is None:
+        return "it does not say which patient it is about"
+    if subject != f"Patient/{patient}":
+        return "it is about another patient"
+    if kind == "Condition":
+        if not _is_among(resource.get("verificationStatus"), _VERIFIED):
+            return "its verification status is not one that holds"
+        if not _is_among(resource.get("clinicalStatus"), _CLINICAL):
+            return "it is not active"
+    elif resource.get("status") not in _STATUS[kind]:
+        return "its status is not one that holds"
+    if kind == "DocumentReference" and resource.get("docStatus", "final") not in _DOC_STATUS:
+        return "the document is not final"
+    return None
 
 
-def _reference(kind: str, resource: Mapping[str, Any]) -> str | None:
+def _subject(resource: Mapping[str, Any], server: str | None) -> str | None:
+    """Type/id of a resource's subject; a full address only counts on the server of the call."""
+    subject = resource.get("subject")
+    reference = subject.get("reference") if isinstance(subject, Mapping) else None
+    if not isinstance(reference, str):
+        return None
+    local = reference.removeprefix(f"{server}/") if server else reference
+    return local.partition("/_history/")[0]
+
+
+def _is_among(concept: Any, allowed: Collection[str]) -> bool:
+    """Is a Condition's status, where it is stated, one of these? One we do not understand is not."""
+    codes = _status_codes(concept)
+    return concept is None or (bool(codes) and all(code in allowed for code in codes))
+
+
+def _status_codes(concept: Any) -> list[Any]:
+    codings = _items(concept.get("coding")) if isinstance(concept, Mapping) else []
+    return [c.get("code") for c in codings if c.get("system") in _CONDITION_SYSTEMS]
+
+
+def _stated(kind: str, resource: Mapping[str, Any]) -> str:
+    """The statuses of a resource that may be read, in words for a card."""
+    if kind == "Condition":
+        names = ("clinicalStatus", "verificationStatus")
+        said = [f"{n} {code}" for n in names for code in _status_codes(resource.get(n))[:1]]
+    else:
+        said = [f"{n} {resource[n]}" for n in ("status", "docStatus") if n in resource]
+    return ", ".join(said) or "status not stated"
+
+
+def _date(kind: str, resource: Mapping[str, Any]) -> str | None:
+    stated = (resource.get(name) for name in _DATES[kind])
+    return next((d for d in stated if isinstance(d, str) and _DATE.fullmatch(d)), None)
+
+
+def _id(resource: Mapping[str, Any]) -> str | None:
     name = resource.get("id")
-    return f"{kind}/{name}" if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9.\-]{1,64}", name) else None
+    return name if isinstance(name, str) and _ID.fullmatch(name) else None
 
 
-def _document(resource: Mapping[str, Any]) -> str:
-    parts = []
-    for content in _items(resource.get("content")):
-        attachment = content.get("attachment")
-        if isinstance(attachment, Mapping):
-            parts.append(_attachment(attachment))
-    return "\n\n".join(p for p in parts if p.strip())
+# --------------------------------------------------------------------------- what it says
 
 
-def _attachment(attachment: Mapping[str, Any]) -> str:
-    data, kind = attachment.get("data"), attachment.get("contentType")
-    if not isinstance(data, str) or not isinstance(kind, str):
-        return ""
-    media = kind.split(";", 1)[0].strip().lower()
-    if media not in ("text/plain", "text/html", "application/xhtml+xml", "text/markdown"):
+def _parts(kind: str, resource: Mapping[str, Any], codes: Collection[str]) -> Iterator[str | Link]:
+    if kind == "DocumentReference":
+        attachments = [content.get("attachment") for content in _items(resource.get("content"))]
+        forms = [form for a in attachments if isinstance(a, Mapping) for form in _attachment(a)]
+        yield from sorted(forms, key=lambda form: isinstance(form, Link))  # what is here before what is not
+        return
+    if kind == "QuestionnaireResponse":
+        text = "\n".join(_answers(resource.get("item"), _DEPTH, codes))
+    else:
+        text = "\n".join(_string(note.get("text")) for note in _items(resource.get("note")))
+    if text.strip():
+        yield text.strip()
+
+
+def _attachment(attachment: Mapping[str, Any]) -> Iterator[str | Link]:
+    kind, data, url = (attachment.get(name) for name in ("contentType", "data", "url"))
+    if isinstance(kind, str) and isinstance(data, str):
+        text = text_of(data, kind)
+        if text:
+            yield text
+    elif isinstance(url, str) and (kind is None or (isinstance(kind, str) and _media(kind) in TEXT_TYPES)):
+        yield Link(url)
+
+
+def text_of(data: bytes | str, content_type: str) -> str:
+    """The words of an attachment, from its bytes or their base64; nothing where it is not a text we read."""
+    media = _media(content_type)
+    if media not in TEXT_TYPES:
         return ""
     try:
-        text = decode_base64(data, kind)
+        text = decode_base64(data, content_type) if isinstance(data, str) else decode(data, content_type)
     except Unreadable:
         return ""
-    return words_of(text) if "html" in media else text
+    return (words_of(text) if "html" in media else text).strip()
 
 
-def _questionnaire(resource: Mapping[str, Any]) -> str:
-    return "\n".join(_answers(resource.get("item"), _DEPTH))
+def _media(content_type: str) -> str:
+    return content_type.split(";", 1)[0].strip().lower()
 
 
-def _answers(items: Any, depth: int) -> Iterator[str]:
+def _answers(items: Any, depth: int, codes: Collection[str]) -> Iterator[str]:
     if depth == 0:
         return
     for item in _items(items):
         said = []
         for answer in _items(item.get("answer")):
-            said.append(_value(answer))
-            yield from _answers(answer.get("item"), depth - 1)
+            said.append(_value(answer, codes))
+            yield from _answers(answer.get("item"), depth - 1, codes)
         said = [s for s in said if s]
         if said:
             question = item.get("text")
             yield f"{question}: {', '.join(said)}" if isinstance(question, str) else ", ".join(said)
-        yield from _answers(item.get("item"), depth - 1)
+        yield from _answers(item.get("item"), depth - 1, codes)
 
 
-def _value(answer: Mapping[str, Any]) -> str:
+def _value(answer: Mapping[str, Any], codes: Collection[str]) -> str:
     for key, value in answer.items():
         if not key.startswith("value"):
             continue
@@ -138,21 +245,16 @@ def _value(answer: Mapping[str, Any]) -> str:
         if isinstance(value, str | int | float):
             return str(value)
         if isinstance(value, Mapping):
-            if key == "valueCoding":
+            if key == "valueCoding" and not _is_diagnosis(value, codes):
                 return _string(value.get("display")) or _string(value.get("code"))
             if key == "valueQuantity" and "value" in value:
                 return f"{value['value']} {_string(value.get('unit'))}".strip()
     return ""
 
 
-def _condition(resource: Mapping[str, Any]) -> str:
-    notes = [_string(note.get("text")) for note in _items(resource.get("note"))]
-    code = resource.get("code")
-    named = ""
-    if isinstance(code, Mapping):
-        shown = (_string(c.get("display")) for c in _items(code.get("coding")))
-        named = _string(code.get("text")) or next((s for s in shown if s), "")
-    return "\n".join(part for part in (named, *notes) if part)
+def _is_diagnosis(coding: Mapping[str, Any], codes: Collection[str]) -> bool:
+    """Is a coded answer a diagnosis, the panel's own or one of a classification of diagnoses?"""
+    return _string(coding.get("system")).startswith(_ICD) or _string(coding.get("code")) in codes
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from simdx.errors import BadInput
 from simdx.models.verify import home
@@ -43,6 +44,25 @@ class Limits:
     idle_seconds: float = 30.0  # between two requests
     reply_seconds: float = 30.0  # for a reader to take its reply
     unread_bytes: int = 32_000_000  # of replies that nobody takes, all together
+    attachments: int = 3  # links of a chart that one call may have fetched
+    attachment_bytes: int = 1_000_000
+    attachment_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class CdsClient:
+    """A record system whose signed calls are answered: its issuer, and where its public keys are."""
+
+    issuer: str
+    keys: str  # an address, or a file
+    panels: tuple[str, ...] | None = None  # those it may ask; None: all
+
+    def __post_init__(self) -> None:
+        # A colon, which no token's name has: a client and a token are never the same caller.
+        if ":" not in self.issuer or any(c.isspace() for c in self.issuer) or len(self.issuer) > 300:
+            raise BadInput("--cds-client: the issuer is a URI such as https://ehr.example")
+        if "://" in self.keys:
+            trusted_address(self.keys, "--cds-client: the key set")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +77,8 @@ class ServiceConfig:
     allowed_hosts: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
     public_url: str | None = None
+    fhir_servers: tuple[str, ...] = ()  # from which a hook's attachments may be fetched
+    cds_clients: tuple[CdsClient, ...] = ()
     require_token: bool = False
     token_file: Path = field(default_factory=lambda: service_home() / "tokens.json")
     audit_url: str = field(default_factory=lambda: default_audit_url())
@@ -78,11 +100,19 @@ class ServiceConfig:
         for origin in self.cors_origins:
             if origin == "*" or not origin.startswith(("http://", "https://")):
                 raise BadInput(f"--cors-origin '{origin}' is not an origin such as https://ehr.example")
+        for server in self.fhir_servers:
+            trusted_address(server, "--fhir-server")
+        if self.cds_clients and self.public_url is None:
+            # The Host header is the caller's word: an audience must be compared with the operator's.
+            raise BadInput("--cds-client needs --public-url: a signed call names the address it is for")
+        if len({client.issuer for client in self.cds_clients}) < len(self.cds_clients):
+            raise BadInput("--cds-client names the same issuer twice")
 
     @property
     def tokens_needed(self) -> bool:
         """A service that others can reach, directly or through a proxy, answers only callers it knows."""
         named = bool(self.allowed_hosts) or self.public_url is not None
+        named = named or bool(self.cds_clients)
         return self.require_token or named or not is_loopback(self.host)
 
     @property
@@ -105,6 +135,20 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def trusted_address(url: str, what: str) -> str:
+    """An address to fetch from: https, or http on this machine; no user, no fragment, no odd characters."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host, parts = "", urlsplit("")
+    plain = url.isascii() and url.isprintable() and not any(c in url for c in " \\#@")
+    safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    if not host or not plain or not safe:
+        raise BadInput(f"{what} is an https address (http on this machine only), without a user or '#'")
+    return url
 
 
 def service_home() -> Path:

@@ -1,6 +1,7 @@
 """An answer as a FHIR R4 RiskAssessment: plain data, built to the letter of the specification.
 
-One prediction a label, its probability a percentage as FHIR wants it. The software that made the
+One prediction a label and one for none of them, probabilities as percentages as FHIR wants them, which sum
+to 100. The software that made the
 assessment and what it was made from travel inside as a contained Device and Provenance. The status is
 always `preliminary`: nobody has looked at it yet.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
@@ -17,10 +18,13 @@ from typing import Any
 from simdx import __version__
 from simdx.types import Label, Panel
 
-MEDIA_TYPE = "application/fhir+json"
+FHIR_VERSION = "4.0.1"
+RELEASED = "2026-11-01"  # when the statement below last changed
 ICD10 = "http://hl7.org/fhir/sid/icd-10"
 SNOMED = "http://snomed.info/sct"
 ANSWER_SYSTEM = "urn:simdx:answer"
+OUTCOME_SYSTEM = "urn:simdx:outcome"
+NONE_OF_THESE = "None of these"
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
     "test": "Further tests are advised before this is relied on.",
@@ -35,6 +39,7 @@ def risk_assessment(
     text: str,
     answer_id: str,
     subject: Mapping[str, str] | None = None,
+    encounter: Mapping[str, str] | None = None,
     basis: Mapping[str, str] | None = None,
     at: datetime | None = None,
 ) -> dict[str, Any]:
@@ -42,7 +47,7 @@ def risk_assessment(
     moment = (at or datetime.now(UTC)).isoformat(timespec="seconds").replace("+00:00", "Z")
     source = dict(basis) if basis else hashed_text(text)
     decision = answer["decision"]
-    return {
+    resource: dict[str, Any] = {
         "resourceType": "RiskAssessment",
         "text": {"status": "generated", "div": _narrative(answer)},
         "contained": [_device(), _provenance(answer, source, moment)],
@@ -54,22 +59,37 @@ def risk_assessment(
         "occurrenceDateTime": moment,
         "performer": {"reference": "#simdx", "display": f"simdx {__version__}"},
         "basis": [source],
-        "prediction": [
-            {
-                "outcome": _concept(label),
-                "probabilityDecimal": percentage(answer["posterior"][label.name]),
-                "rationale": _rationale(label, answer),
-            }
-            for label in panel.labels
-        ],
+        "prediction": _predictions(answer, panel),
         "mitigation": f"{_advice(decision['action'], panel)} Reason: {decision['reason']}.",
         "note": [{"time": moment, "text": line} for line in _notes(answer, panel)],
     }
+    if encounter:
+        resource["encounter"] = dict(encounter)
+    return resource
 
 
-def percentage(probability: float) -> float:
-    """FHIR's probabilityDecimal: 0 to 100, two decimals."""
-    return round(min(1.0, max(0.0, probability)) * 100, 2)
+def outcomes(answer: Mapping[str, Any]) -> dict[str | None, float]:
+    """Label -> probability, and None -> that it is none of them; together they are one.
+
+    An answer's `posterior` speaks of the labels alone: it gives the share of "none of these" back to the
+    prior. Here that share stands by itself. Without a background there is none to state.
+    """
+    outside = answer["out_of_class"]
+    if outside is None:
+        return dict(answer["posterior"])
+    inside = {label: (1 - outside) * p for label, p in answer["posterior_in_class"].items()}
+    return {**inside, None: outside}
+
+
+def percentages(probabilities: Sequence[float]) -> list[float]:
+    """FHIR's probabilityDecimal, with two decimals; to sum to 100, the largest remainders are rounded up."""
+    exact = [max(0.0, p) for p in probabilities]
+    exact = [10_000 * p / sum(exact) for p in exact]
+    whole = [int(v) for v in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: whole[i] - exact[i])
+    for i in by_remainder[: 10_000 - sum(whole)]:
+        whole[i] += 1
+    return [v / 100 for v in whole]
 
 
 def hashed_text(text: str) -> dict[str, Any]:
@@ -82,9 +102,33 @@ def hashed_text(text: str) -> dict[str, Any]:
     }
 
 
+def _predictions(answer: Mapping[str, Any], panel: Panel) -> list[dict[str, Any]]:
+    shares = outcomes(answer)
+    shown = dict(zip(shares, percentages(list(shares.values())), strict=True))
+    predictions = [
+        {
+            "outcome": _concept(label),
+            "probabilityDecimal": shown[label.name],
+            "rationale": _rationale(label, answer),
+        }
+        for label in panel.labels
+    ]
+    if None in shown:
+        coding = {"system": OUTCOME_SYSTEM, "code": "none-of-these", "display": NONE_OF_THESE}
+        predictions.append(
+            {
+                "outcome": {"coding": [coding], "text": "None of the panel's labels"},
+                "probabilityDecimal": shown[None],
+                "rationale": "Compared with simulated descriptions of other things than the panel's labels.",
+            }
+        )
+    return predictions
+
+
 def _concept(label: Label) -> dict[str, Any]:
-    codings = [{"system": ICD10, "code": code} for code in label.icd10]
-    codings += [{"system": SNOMED, "code": code} for code in label.snomed]
+    """The label and its codes. A code's display is the panel's name for it, not the terminology's."""
+    codes = [(ICD10, code) for code in label.icd10] + [(SNOMED, code) for code in label.snomed]
+    codings = [{"system": system, "code": code, "display": label.name} for system, code in codes]
     return {"coding": codings, "text": label.name} if codings else {"text": label.name}
 
 
@@ -115,8 +159,6 @@ def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
             f"{second['aleatoric_bits']:.2f} aleatoric (left whatever is simulated) and "
             f"{second['epistemic_bits']:.2f} epistemic (doubt about the probabilities themselves)."
         )
-    if answer["out_of_class"] is not None:
-        notes.append(f"Probability that it is none of the panel's labels: {answer['out_of_class']:.2f}.")
     if panel.notice:
         notes.append(" ".join(panel.notice.split()))
     end = "; not a diagnosis." if panel.is_clinical else "."
@@ -125,8 +167,8 @@ def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
 
 
 def _narrative(answer: Mapping[str, Any]) -> str:
-    ranked = sorted(answer["posterior"].items(), key=lambda item: -item[1])
-    rows = "".join(f"<li>{escape(label)}: {100 * p:.1f} %</li>" for label, p in ranked)
+    ranked = sorted(outcomes(answer).items(), key=lambda item: -item[1])
+    rows = "".join(f"<li>{escape(label or NONE_OF_THESE)}: {100 * p:.1f} %</li>" for label, p in ranked)
     decision = answer["decision"]
     return (
         '<div xmlns="http://www.w3.org/1999/xhtml">'
@@ -156,5 +198,41 @@ def _provenance(answer: Mapping[str, Any], source: Mapping[str, Any], moment: st
             {"role": "source", "what": dict(source)},
             {"role": "source", "what": {"display": f"Simulation bank {origin['bank']}"}},
             {"role": "source", "what": {"display": f"Embedder {origin['embedder']}"}},
+        ],
+    }
+
+
+# --------------------------------------------------------------------------- the FHIR face
+
+
+def capability_statement(base_url: str) -> dict[str, Any]:
+    """What the FHIR face can do: state this, and answer one POST that is no FHIR interaction."""
+    return {
+        "resourceType": "CapabilityStatement",
+        "status": "active",
+        "date": RELEASED,
+        "kind": "instance",
+        "software": {"name": "simdx", "version": __version__},
+        "implementation": {"description": "simdx", "url": base_url},
+        "fhirVersion": FHIR_VERSION,
+        "format": ["json"],
+        "rest": [
+            {
+                "mode": "server",
+                "documentation": (
+                    "No resource is stored or searched. POST RiskAssessment takes simdx's own JSON (a panel, "
+                    "a text, a subject), not a resource, and answers with one: see /openapi.json."
+                ),
+                "security": {
+                    "cors": False,
+                    "description": "A bearer token of the service's own. SMART App Launch is not supported.",
+                },
+                "resource": [
+                    {
+                        "type": "RiskAssessment",
+                        "documentation": "Made from a text on POST; not kept, not read, not searched.",
+                    }
+                ],
+            }
         ],
     }

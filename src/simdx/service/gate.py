@@ -93,6 +93,7 @@ class Gate:
 
     async def _serve(self, request: _Request, place: str, receive: Receive) -> None:
         try:
+            await self._look_at_signature(request.scope, place)
             self._admit(request.scope, place)
             body = await self._body(request.scope, receive)
             if body and not _is_json(request.scope):
@@ -115,6 +116,17 @@ class Gate:
                 request,
                 Problem("internal", f"An unforeseen failure; the log names it by request {request.id}."),
             )
+
+    async def _look_at_signature(self, scope: Scope, place: str) -> None:
+        """Who signed the call, where it is one. Until that is known it has its address's place."""
+        authorization, path = _header(scope, b"authorization"), scope["path"]
+        if not self._guard.is_signed(authorization, path):
+            return
+        if self._by_caller[place] > self._limits.caller_requests:
+            raise Problem(
+                "too-many-requests", "You have too many requests open; wait for some.", retry_after=1
+            )
+        scope["simdx.caller"] = await self._guard.signed_by(authorization, path)
 
     def _admit(self, scope: Scope, place: str) -> None:
         who, health = scope["simdx.caller"], scope["path"] in HEALTH
@@ -195,7 +207,7 @@ class Gate:
         self._meters.refused.labels(problem.kind).inc()
         self._guard.refused(address_of(request.scope), problem.kind)
         if request.status == 0:
-            response = problem.response()
+            response = problem.response(request.scope["path"])
             response.headers["connection"] = "close"  # the rest of a refused body is not read
             await response(request.scope, _nothing, request.send)
 

@@ -20,6 +20,7 @@ from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
 from simdx.service.observations import Kept, ObservationCache
 from simdx.service.problems import Problem
+from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 
 
@@ -51,6 +52,7 @@ class House:
     meters: Meters
     audit: AuditStore | None
     readiness: Readiness
+    record_servers: RecordServers
 
     def classifier_for(self, caller: Caller, panel: str, method: str, texts: Sequence[str]) -> Classifier:
         """The panel's classifier, once the question is one this service takes from this caller."""

@@ -1,5 +1,7 @@
 """Errors as RFC 9457 problem details: every refusal has a stable type, a status and one sentence.
 
+On the FHIR face the same is said as an OperationOutcome.
+
 A problem never quotes the request's values: a bad body may be a patient's text.
 """
 
@@ -14,6 +16,8 @@ from starlette.responses import Response
 from simdx.service.wire import dump
 
 MEDIA_TYPE = "application/problem+json"
+FHIR_MEDIA_TYPE = "application/fhir+json"
+FHIR_BASE = "/v1/fhir"
 _URN = "urn:simdx:problem:"
 
 # slug -> (status, title). The slugs are a contract: clients may branch on them.
@@ -45,8 +49,19 @@ KINDS: dict[str, tuple[int, str]] = {
     "overloaded": (503, "The service is busy"),
     "not-ready": (503, "The service is starting"),
     "audit-unavailable": (503, "The audit log cannot be written"),
+    "no-keys": (503, "The client's keys cannot be fetched"),
     "timeout": (503, "The answer took too long"),
 }
+# slug -> FHIR's IssueType, where it is not `processing`.
+_ISSUES = {
+    "not-json": "structure", "bad-request": "structure", "wrong-type": "structure",
+    "no-token": "login", "bad-token": "login", "wrong-scope": "forbidden",
+    "not-found": "not-found", "unknown-panel": "not-found", "method-not-allowed": "not-supported",
+    "too-large": "too-long", "invalid-body": "invalid", "empty-text": "required", "bad-input": "invalid",
+    "too-many-requests": "throttled", "internal": "exception", "overloaded": "transient",
+    "not-ready": "transient", "audit-unavailable": "no-store", "no-keys": "transient", "timeout": "timeout",
+    "slow-body": "timeout",
+}  # fmt: skip
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 415: "wrong-type"}
 
 
@@ -75,6 +90,20 @@ class Problem(Exception):
             out["errors"] = [dict(e) for e in self.errors]
         return out
 
+    def outcome(self) -> dict[str, Any]:
+        """The same as a FHIR OperationOutcome: an issue for each thing that is wrong."""
+        said = [f"{e['where']}: {e['why']}." for e in self.errors] or [self.detail]
+        issue = {
+            "severity": "fatal" if self.kind == "internal" else "error",
+            "code": _ISSUES.get(self.kind, "processing"),
+            "details": {
+                "coding": [{"system": _URN.rstrip(":"), "code": self.kind}],
+                "text": KINDS[self.kind][1],
+            },
+        }
+        issues = [{**issue, "diagnostics": line} for line in said]
+        return {"resourceType": "OperationOutcome", "issue": issues}
+
     def all_headers(self) -> dict[str, str]:
         headers = dict(self.headers or {})
         if self.retry_after is not None:
@@ -83,12 +112,14 @@ class Problem(Exception):
             headers["WWW-Authenticate"] = 'Bearer realm="simdx"'
         return headers
 
-    def response(self) -> Response:
+    def response(self, path: str = "") -> Response:
+        """The refusal, in the words of the face it was asked of."""
+        on_fhir = path == FHIR_BASE or path.startswith(f"{FHIR_BASE}/")
         return Response(
-            dump(self.body()),
+            dump(self.outcome() if on_fhir else self.body()),
             self.status,
             self.all_headers(),
-            media_type=MEDIA_TYPE,
+            media_type=FHIR_MEDIA_TYPE if on_fhir else MEDIA_TYPE,
         )
 
 
@@ -142,7 +173,9 @@ _PLAIN = {
 _FORMS = {
     "answer": "the id of an answer is expected: its Simdx-Answer header, with .N for text N of several",
     "observation": "the id of an observation is expected, as POST /v1/explore gave it",
-    "reference": "a FHIR reference such as Patient/123 is expected",
+    "reference": "a FHIR reference is expected: Patient/ID as the subject, Encounter/ID as the encounter",
+    "patientId": "the id of a FHIR Patient is expected",
+    "encounterId": "the id of a FHIR Encounter is expected",
 }
 
 
@@ -206,6 +239,8 @@ _FIELD_NAMES = frozenset(
         "prefetch",
         "fhirServer",
         "fhirAuthorization",
+        "access_token",
+        "token_type",
         "feedback",
         "card",
         "outcome",
@@ -223,6 +258,7 @@ _FIELD_NAMES = frozenset(
         "before",
         "kind",
         "subject",
+        "encounter",
         "reference",
         "display",
         "id",
@@ -251,13 +287,9 @@ RESPONSE_SCHEMA: dict[str, Any] = {
 }
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def documented(*statuses: int, fhir: bool = False) -> dict[int | str, dict[str, Any]]:
     """OpenAPI entries for the refusals an address may answer with."""
     titles = {s: " / ".join(t for k, (v, t) in KINDS.items() if v == s) for s in statuses}
-    return {
-        s: {
-            "description": titles[s],
-            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        }
-        for s in statuses
-    }
+    problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    outcome = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
+    return {s: {"description": titles[s], "content": outcome if fhir else problem} for s in statuses}

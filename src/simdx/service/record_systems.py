@@ -12,9 +12,11 @@ from pydantic import Field
 from simdx import __version__
 from simdx.service import cds, fhir, schemas
 from simdx.service.audit import Entry
-from simdx.service.cds_text import find_text
-from simdx.service.house import MayClassify, check_panel, house_of, is_of, request_id
-from simdx.service.problems import Problem, documented
+from simdx.service.auth import Caller
+from simdx.service.cds_text import read_chart
+from simdx.service.house import House, MayClassify, check_panel, house_of, is_of, request_id
+from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem, documented
+from simdx.service.record_servers import base_of
 from simdx.service.routes import JSON
 from simdx.service.wire import dump
 
@@ -25,6 +27,10 @@ ServiceId = Annotated[str, Field(max_length=300)]
 
 def _object(description: str) -> dict[str, Any]:
     return {"description": description, "content": {JSON: {"schema": {"type": "object"}}}}
+
+
+def _resource(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
 
 
 @router.get(
@@ -46,28 +52,35 @@ async def discovery(request: Request) -> Response:
 )
 async def invoke(service: ServiceId, body: cds.Invocation, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
-    name, hook = cds.resolve(service, house.registry.names)
-    check_panel(caller, name)
+    name, hook = _service(house, caller, service)
     if body.hook != hook:
         raise Problem("bad-input", f"hook: this service answers '{hook}'.")
     if body.prefetch is None or all(value is None for value in body.prefetch.values()):
         raise Problem(
             "missing-prefetch",
-            "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch; none is fetched.",
+            "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch.",
         )
-    found = await asyncio.to_thread(find_text, body.prefetch)  # seconds, where someone wants it to be
-    if found is None:
-        return Response(dump({"cards": []}), media_type=JSON)
-    method = house.registry.methods[0]
-    told = await house.ask(request, caller, name, method, None, [found.text], kind="cds")
-    answer, panel = told.answers[0], house.registry.panel(name)
+    panel, patient = house.registry.panel(name), body.context.patient
+    codes = frozenset(code for label in panel.labels for code in (*label.icd10, *label.snomed))
+    server = base_of(body.fhirServer) if body.fhirServer else None
+    chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
+    found = await house.record_servers.read(chart, server, body.token)
+    if found.source is None:
+        return Response(dump(cds.reply([], found.unread)), media_type=JSON)
+    told = await house.ask(request, caller, name, house.registry.methods[0], None, [found.text], kind="cds")
+    answer = told.answers[0]
+    if why := cds.why_no_card(answer):
+        notes = [f"No card: {found.source.words} is {why}", *found.unread]
+        return Response(dump(cds.reply([], notes)), media_type=JSON)
+    reference = found.source.reference
     assessment = fhir.risk_assessment(
         answer,
         panel,
         text=found.text,
         answer_id=f"{request_id(request)}.0",
-        subject={"reference": _patient(body.context.patientId)},
-        basis={"reference": found.reference} if found.reference else None,
+        subject={"reference": f"Patient/{patient}"},
+        encounter=body.context.encounter,
+        basis={"reference": reference, "display": found.source.words} if reference else None,
     )
     made = cds.card(
         answer,
@@ -75,8 +88,10 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
         card_id=uuid.UUID(hex=request_id(request)),
         base_url=house.base_url(request),
         assessment=assessment,
+        read=found.source.words,
+        unread=found.unread,
     )
-    return Response(dump({"cards": [made]}), media_type=JSON)
+    return Response(dump(cds.reply([made])), media_type=JSON)
 
 
 @router.post(
@@ -89,7 +104,7 @@ async def cds_feedback(
     service: ServiceId, body: cds.Feedback, request: Request, caller: MayClassify
 ) -> Response:
     house = house_of(request)
-    name, _ = cds.resolve(service, house.registry.names)
+    name, _ = _service(house, caller, service)
     store = house.log()
     entries = []
     for i, item in enumerate(body.feedback):
@@ -116,13 +131,24 @@ async def cds_feedback(
     return Response(dump({}), media_type=JSON)
 
 
+@router.get(
+    f"{FHIR_BASE}/metadata",
+    summary="FHIR CapabilityStatement",
+    tags=["record systems"],
+    responses={200: _resource("The statement"), **documented(400, 421, 429, 500, 503, fhir=True)},
+)
+async def metadata(request: Request) -> Response:
+    statement = fhir.capability_statement(house_of(request).base_url(request) + FHIR_BASE)
+    return Response(dump(statement), media_type=FHIR_MEDIA_TYPE)
+
+
 @router.post(
-    "/v1/fhir/RiskAssessment",
+    f"{FHIR_BASE}/RiskAssessment",
     summary="One case as a FHIR R4 RiskAssessment",
     tags=["record systems"],
     responses={
-        200: {"description": "The resource", "content": {fhir.MEDIA_TYPE: {"schema": {"type": "object"}}}},
-        **_ASKING,
+        200: _resource("The resource"),
+        **documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, fhir=True),
     },
 )
 async def risk_assessment(body: schemas.FhirBody, request: Request, caller: MayClassify) -> Response:
@@ -134,13 +160,16 @@ async def risk_assessment(body: schemas.FhirBody, request: Request, caller: MayC
         text=body.text,
         answer_id=f"{request_id(request)}.0",
         subject=body.subject.model_dump(exclude_none=True) if body.subject else None,
+        encounter=body.encounter.model_dump(exclude_none=True) if body.encounter else None,
     )
-    return Response(dump(resource), media_type=fhir.MEDIA_TYPE, headers={"Simdx-Answer": request_id(request)})
+    return Response(dump(resource), media_type=FHIR_MEDIA_TYPE, headers={"Simdx-Answer": request_id(request)})
 
 
-def _patient(patient_id: str) -> str:
-    """The context's patientId is the bare id; some record systems send the reference."""
-    return patient_id if patient_id.startswith("Patient/") else f"Patient/{patient_id}"
+def _service(house: House, caller: Caller, service: str) -> tuple[str, str]:
+    """(panel, hook) of a service this caller may use."""
+    panel, hook = cds.resolve(service, house.registry.names)
+    check_panel(caller, panel)
+    return panel, hook
 
 
 __all__ = ["router"]

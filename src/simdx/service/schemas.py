@@ -157,7 +157,12 @@ class FhirBody(Body):
         strict=True,
         json_schema_extra={
             "examples": [
-                {"panel": "oral-lesions", "text": EXAMPLE_TEXT, "subject": {"reference": "Patient/example"}}
+                {
+                    "panel": "oral-lesions",
+                    "text": EXAMPLE_TEXT,
+                    "subject": {"reference": "Patient/example"},
+                    "encounter": {"reference": "Encounter/example"},
+                }
             ]
         },
     )
@@ -167,18 +172,24 @@ class FhirBody(Body):
     prior: PriorField = None
     method: MethodField = "auto"
     subject: Subject | None = None
+    encounter: Encounter | None = None
+
+
+Display = Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")]
 
 
 class Subject(Body):
     reference: Annotated[
-        str,
-        Field(
-            max_length=300,
-            pattern=r"^(https?://[^\s\"<>]+/)?[A-Z][A-Za-z]{2,40}/[A-Za-z0-9.\-]{1,64}$",
-            description="A FHIR reference such as Patient/123.",
-        ),
+        str, Field(pattern=r"^Patient/[A-Za-z0-9.\-]{1,64}$", description="Patient/ID, on your own server.")
     ]
-    display: Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")] = None
+    display: Display = None
+
+
+class Encounter(Body):
+    reference: Annotated[
+        str, Field(pattern=r"^Encounter/[A-Za-z0-9.\-]{1,64}$", description="Encounter/ID, on your server.")
+    ]
+    display: Display = None
 
 
 FhirBody.model_rebuild()

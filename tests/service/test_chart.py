@@ -1,0 +1,219 @@
+"""The right patient, a record that holds, no diagnosis fed back: what of a prefetch is read."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.service.cds_text import Link, read_chart
+from tests.service.conftest import TEXT
+from tests.service.test_cds import CONDITION, QUESTIONS, SUBJECT, VIEW, bundle, invocation, note
+
+VER = "http://terminology.hl7.org/CodeSystem/condition-ver-status"
+CLINICAL = "http://terminology.hl7.org/CodeSystem/condition-clinical"
+
+
+def concept(system: str, code: str) -> dict:
+    return {"coding": [{"system": system, "code": code}]}
+
+
+def condition(clinical: str = "active", verified: str = "confirmed", **changes: object) -> dict:
+    return {
+        **CONDITION, "clinicalStatus": concept(CLINICAL, clinical),
+        "verificationStatus": concept(VER, verified), **changes,
+    }  # fmt: skip
+
+
+def attached(**attachment: object) -> dict:
+    return note(content=[{"attachment": attachment}])
+
+
+@pytest.mark.parametrize(
+    ("prefetch", "source", "said"),
+    [
+        ({"documents": note()}, "DocumentReference/n1 of 2026-01-01T00:00:00Z (status current)", TEXT),
+        ({"documents": bundle(note(docStatus="amended", date="2026-02"))},
+         "DocumentReference/n1 of 2026-02 (status current, docStatus amended)", TEXT),
+        ({"documents": None, "responses": QUESTIONS},
+         "QuestionnaireResponse/q1 of 2026-01-01 (status completed)", "Painful?: no"),
+        ({"responses": bundle(QUESTIONS)}, "QuestionnaireResponse/q1 of 2026-01-01", "Size: 8 mm"),
+        ({"conditions": CONDITION}, "Condition/c1 of no date (status not stated)", "came after a bite."),
+        ({"conditions": condition(recordedDate="2026-01-01")},
+         "Condition/c1 of 2026-01-01 (clinicalStatus active, verificationStatus confirmed)", "Soft"),
+        ({"a": CONDITION, "b": QUESTIONS, "c": note()}, "DocumentReference/n1", TEXT),
+        ({"a": note("old", date="2020-01-01"), "b": note("new", date="2026-01-01")},
+         "DocumentReference/n1 of 2026-01-01", "new"),
+        ({"d": note(subject={"reference": "Patient/42/_history/3"})}, "DocumentReference/n1", TEXT),
+        ({"d": note(subject={"reference": "https://fhir.example/r4/Patient/42"})}, "DocumentReference", TEXT),
+        ({"d": note(id="<b>", date="yesterday")}, "DocumentReference of no date (status current)", TEXT),
+    ],
+)  # fmt: skip
+def test_text_is_found_in_every_kind_of_prefetch(prefetch: dict, source: str, said: str) -> None:
+    found = read_chart(prefetch, "42", "https://fhir.example/r4").sources[0]
+    assert found.words.startswith(source)
+    assert said in found.parts[0]
+
+
+ANOTHER = "it is about another patient"
+WITHDRAWN = "its status is not one that holds"
+NOT_FINAL = "the document is not final"
+UNVERIFIED = "its verification status is not one that holds"
+UNREADABLE = [
+    (note(subject={"reference": "Patient/99"}), ANOTHER),
+    (note(subject={"reference": "Patient/421"}), ANOTHER),
+    (note(subject={"reference": "Group/42"}), ANOTHER),
+    (note(subject={"reference": "https://elsewhere.example/Patient/42"}), ANOTHER),
+    (note(subject={"reference": "#p", "display": "Patient/42"}), ANOTHER),
+    (note(subject={"display": "Patient/42"}), "it does not say which patient"),
+    (note(subject=None), "it does not say which patient"),
+    (note(status="superseded"), WITHDRAWN),
+    (note(status="entered-in-error"), WITHDRAWN),
+    (note(status=None), WITHDRAWN),
+    (note(status=["current"]), WITHDRAWN),
+    (note(docStatus="entered-in-error"), NOT_FINAL),
+    (note(docStatus="preliminary"), NOT_FINAL),
+    ({**QUESTIONS, "subject": {"reference": "Patient/99"}}, ANOTHER),
+    ({**QUESTIONS, "status": "entered-in-error"}, WITHDRAWN),
+    ({**QUESTIONS, "status": "in-progress"}, WITHDRAWN),
+    ({**QUESTIONS, "status": "stopped"}, WITHDRAWN),
+    (condition(subject={"reference": "Patient/99"}), ANOTHER),
+    (condition(verified="refuted"), UNVERIFIED),
+    (condition(verified="entered-in-error"), UNVERIFIED),
+    (condition(verificationStatus={"text": "refuted"}), UNVERIFIED),
+    (condition(verificationStatus="confirmed"), UNVERIFIED),
+    (condition("resolved"), "it is not active"),
+    (condition("inactive"), "it is not active"),
+    (condition("remission"), "it is not active"),
+    (condition(clinicalStatus={"coding": [{"code": "active"}, {"code": "resolved"}]}), "it is not active"),
+    (condition(clinicalStatus={"text": "active"}), "it is not active"),
+    (condition(note=[]), "it holds no text"),
+    (note("   "), "it holds no text"),
+    (attached(contentType="application/pdf", data="JVBERi0="), "it holds no text"),
+    (attached(contentType="application/pdf", url="Binary/1"), "it holds no text"),
+    (attached(contentType="text/plain", data="%%% not base64"), "it holds no text"),
+    (attached(contentType="text/plain; charset=nonsense", data="YQ=="), "it holds no text"),
+    (attached(contentType="text/plain; charset=punycode", data="YWJj"), "it holds no text"),
+    (attached(contentType="text/plain", data="/////w=="), "it holds no text"),
+    ({"resourceType": "DocumentReference", "status": "current", "subject": SUBJECT, "content": "no list"},
+     "it holds no text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("resource", "why"), UNREADABLE)
+def test_what_may_not_be_read_gives_no_card_and_a_line(client: TestClient, resource: dict, why: str) -> None:
+    reply = client.post(VIEW, json=invocation(prefetch={"x": bundle(resource)}))
+    assert reply.status_code == 200
+    assert reply.json()["cards"] == []
+    (line,) = reply.json()["extension"]["simdx"]["notes"]
+    assert line.startswith(resource["resourceType"])
+    assert why in line
+
+
+@pytest.mark.parametrize(
+    "prefetch",
+    [
+        {"documents": bundle()},
+        {"patient": {"resourceType": "Patient", "id": "42"}},
+        {"odd": 5, "list": [1], "text": "x", "bundle": {"resourceType": "Bundle", "entry": {}}},
+        {"odd": {"resourceType": ["Condition"]}},
+    ],
+)
+def test_a_prefetch_without_any_text_gives_no_cards(client: TestClient, prefetch: dict) -> None:
+    reply = client.post(VIEW, json=invocation(prefetch=prefetch))
+    assert (reply.status_code, reply.json()) == (200, {"cards": []})
+
+
+def test_a_card_names_what_was_read_and_what_was_not(client: TestClient) -> None:
+    chart = bundle(note(), note(id="n9", subject={"reference": "Patient/99"}), condition("resolved"))
+    (card,) = client.post(VIEW, json=invocation(prefetch={"x": chart})).json()["cards"]
+    assert "Read: DocumentReference/n1 of 2026-01-01T00:00:00Z (status current)." in card["detail"]
+    assert "Not read: DocumentReference/n9: it is about another patient." in card["detail"]
+    assert "Not read: Condition/c1: it is not active." in card["detail"]
+
+
+def test_a_prefetched_patient_must_be_the_one_of_the_context(client: TestClient) -> None:
+    prefetch = {"patient": {"resourceType": "Patient", "id": "99"}, "documents": note()}
+    reply = client.post(VIEW, json=invocation(prefetch=prefetch))
+    assert (reply.status_code, reply.json()["type"]) == (422, "urn:simdx:problem:bad-input")
+    assert client.post(VIEW, json=invocation(prefetch={**prefetch, "patient": None})).json()["cards"]
+
+
+def test_a_context_may_name_the_patient_as_a_reference_and_the_encounter(client: TestClient) -> None:
+    context = {"userId": "Practitioner/1", "patientId": "Patient/42", "encounterId": "e-7"}
+    (card,) = client.post(VIEW, json=invocation(context=context)).json()["cards"]
+    made = card["suggestions"][0]["actions"][0]["resource"]
+    assert made["subject"] == {"reference": "Patient/42"}
+    assert made["encounter"] == {"reference": "Encounter/e-7"}
+
+
+def test_a_coded_diagnosis_is_never_the_case(client: TestClient) -> None:
+    coded = {"text": "oral mucocele", "coding": [{"system": "http://snomed.info/sct", "code": "1",
+                                                 "display": "Oral mucocele"}]}  # fmt: skip
+    bare = condition(code=coded, note=[])
+    assert client.post(VIEW, json=invocation(prefetch={"c": bare})).json()["cards"] == []
+    told = read_chart({"c": condition(code=coded)}, "42").sources[0].parts
+    assert told == (CONDITION["note"][0]["text"],)
+    answers = [
+        {
+            "valueCoding": {
+                "system": "http://hl7.org/fhir/sid/icd-10-cm",
+                "code": "K11.6",
+                "display": "Mucocele",
+            }
+        },
+        {"valueCoding": {"system": "http://snomed.info/sct", "code": "109778000", "display": "Mucocele"}},
+        {"valueCoding": {"system": "http://snomed.info/sct", "code": "373066001", "display": "Yes"}},
+    ]
+    asked = {**QUESTIONS, "item": [{"linkId": "1", "text": "Bluish?", "answer": answers}]}
+    assert read_chart({"q": asked}, "42", codes={"109778000"}).sources[0].parts == ("Bluish?: Yes",)
+
+
+@pytest.mark.parametrize(
+    "text", ["Hypertension", "The gearbox of the lorry leaks oil onto the road near the harbour bridge."]
+)
+def test_no_card_where_none_of_the_labels_is_likely(client: TestClient, text: str) -> None:
+    reply = client.post(VIEW, json=invocation(prefetch={"d": note(text)})).json()
+    assert reply["cards"] == []
+    assert "more likely none of the panel's labels" in reply["extension"]["simdx"]["notes"][0]
+    (record,) = client.get("/v1/audit", params={"kind": "cds", "limit": 1}).json()["records"]
+    assert record["answer"]["out_of_class"] >= 0.5  # asked and recorded all the same
+
+
+def test_no_card_where_the_text_is_unlike_any_description(client: TestClient) -> None:
+    text = "The patient has high blood pressure and takes ramipril."
+    reply = client.post(VIEW, json=invocation(prefetch={"d": note(text)})).json()
+    assert reply["cards"] == []
+    assert "unlike the descriptions" in reply["extension"]["simdx"]["notes"][0]
+
+
+def test_a_link_is_kept_for_the_fetch_and_does_not_fall_through_unseen(client: TestClient) -> None:
+    linked = attached(contentType="text/plain", url="Binary/1")
+    chart = read_chart({"d": linked, "c": condition()}, "42")
+    assert [s.parts for s in chart.sources] == [(Link("Binary/1"),), (CONDITION["note"][0]["text"],)]
+    (card,) = client.post(VIEW, json=invocation(prefetch={"d": linked, "c": condition()})).json()["cards"]
+    assert "Read: Condition/c1" in card["detail"]
+    assert "Not read: DocumentReference/n1: its text is a link, and the call names no" in card["detail"]
+
+
+def test_contents_of_a_document_are_the_same_text_in_other_forms() -> None:
+    plain = {"contentType": "text/plain", "data": base64.b64encode(b"plain").decode()}
+    html = {"contentType": "text/html", "data": base64.b64encode(b"<p>plain</p>").decode()}
+    link = {"contentType": "text/plain", "url": "Binary/1"}
+    document = note(content=[{"attachment": a} for a in (link, plain, html)])
+    assert read_chart({"d": document}, "42").sources[0].parts == ("plain", "plain", Link("Binary/1"))
+
+
+def test_html_notes_lose_their_tags() -> None:
+    html = "<style>p{}</style><body><p>A soft&nbsp;swelling</p><script>x()</script><p>of the lip</p></body>"
+    data = base64.b64encode(html.encode()).decode()
+    (found,) = read_chart({"d": attached(contentType="text/html", data=data)}, "42").sources
+    assert " ".join(str(found.parts[0]).split()) == "A soft swelling of the lip"
+
+
+def test_deep_questionnaires_end() -> None:
+    item: dict = {"linkId": "x", "text": "q", "answer": [{"valueString": "deep"}]}
+    for _ in range(200):
+        item = {"linkId": "x", "item": [item]}
+    assert read_chart({"r": {**QUESTIONS, "item": [item]}}, "42").sources == ()

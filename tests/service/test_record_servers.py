@@ -1,0 +1,243 @@
+"""Attachments that are only links: fetched from a server the operator named, with the hook's own token."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.errors import BadInput
+from simdx.service.config import Limits, ServiceConfig
+from simdx.service.record_servers import below
+from tests.service.conftest import TEXT, URL, create_app, make_config
+from tests.service.test_cds import VIEW, invocation, note
+
+TOKEN = "some-opaque.fhir-access_token"
+LIMITS = Limits(attachment_bytes=10_000, attachment_seconds=1.0)
+BINARY = {
+    "resourceType": "Binary", "contentType": "text/plain", "data": base64.b64encode(TEXT.encode()).decode(),
+}  # fmt: skip
+
+
+class FhirServer(ThreadingHTTPServer):
+    """A record system's FHIR server on loopback, at /r4; it remembers what it was asked, and with what."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str, str | None]] = []
+        self.base = f"http://127.0.0.1:{self.server_port}/r4"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FhirServer
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("authorization")))
+        kinds = {
+            "/r4/Binary/plain": ("text/plain; charset=utf-8", TEXT.encode()),
+            "/r4/Binary/html": ("text/html", f"<p>{TEXT}</p>".encode()),
+            "/r4/Binary/resource": ("application/fhir+json", json.dumps(BINARY).encode()),
+            "/r4/Binary/patient": ("application/fhir+json", b'{"resourceType": "Patient"}'),
+            "/r4/Binary/rtf": ("application/rtf", rb"{\rtf1 lip}"),
+            "/r4/Binary/large": ("text/plain", b"lip " * 5_000),
+            "/r4/Binary/zipped": ("text/plain", b"lip"),
+        }
+        if self.headers.get("authorization") != f"Bearer {TOKEN}":
+            return self._answer(401, "text/plain", b"no")
+        if self.path == "/r4/Binary/moved":
+            return self._answer(302, "text/plain", b"", ("location", f"{self.server.base}/Binary/plain"))
+        if self.path == "/r4/Binary/slow":
+            time.sleep(2)
+        if self.path not in kinds:
+            return self._answer(404, "text/plain", b"")
+        extra = ("content-encoding", "gzip") if self.path.endswith("zipped") else None
+        return self._answer(200, *kinds[self.path], extra)
+
+    def _answer(self, status: int, kind: str, body: bytes, extra: tuple[str, str] | None = None) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        if extra:
+            self.send_header(*extra)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def fhir_server() -> Iterator[FhirServer]:
+    server = FhirServer()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def client(fhir_server: FhirServer, tmp_path: Path) -> Iterator[TestClient]:
+    config = make_config(tmp_path, fhir_servers=(fhir_server.base,), limits=LIMITS)
+    with TestClient(create_app(config), base_url=URL) as client:
+        yield client
+
+
+def linked(url: str, kind: str | None = "text/plain") -> dict:
+    return note(content=[{"attachment": {"url": url} | ({"contentType": kind} if kind else {})}])
+
+
+def call(server: str | None, document: dict, token: str | None = TOKEN) -> dict:
+    body = invocation(prefetch={"documents": document})
+    if server:
+        body["fhirServer"] = server
+    if token:
+        body["fhirAuthorization"] = {
+            "access_token": token, "token_type": "Bearer", "expires_in": 300, "scope": "patient/Binary.read",
+            "subject": "simdx",
+        }  # fmt: skip
+    return body
+
+
+@pytest.mark.parametrize("name", ["plain", "html", "resource"])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_linked_note_is_fetched_with_the_hooks_token(
+    client: TestClient, fhir_server: FhirServer, name: str, absolute: bool
+) -> None:
+    url = f"{fhir_server.base}/Binary/{name}" if absolute else f"Binary/{name}"
+    (card,) = client.post(VIEW, json=call(fhir_server.base + "/", linked(url))).json()["cards"]
+    assert card["summary"].startswith("oral mucocele")
+    assert "Read: DocumentReference/n1 of 2026-01-01T00:00:00Z" in card["detail"]
+    assert fhir_server.asked == [(f"/r4/Binary/{name}", f"Bearer {TOKEN}")]
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("Binary/moved", "the server answered 302"),
+        ("Binary/nothing", "the server answered 404"),
+        ("Binary/large", "it is larger than 10,000 bytes"),
+        ("Binary/slow", "the server took longer than 1 seconds"),
+        ("Binary/zipped", "the server compressed its answer"),
+        ("Binary/rtf", "what its link leads to is not text"),
+        ("Binary/patient", "what its link leads to is not text"),
+    ],
+)
+def test_what_cannot_be_fetched_is_said_in_a_line(
+    client: TestClient, fhir_server: FhirServer, url: str, why: str
+) -> None:
+    reply = client.post(VIEW, json=call(fhir_server.base, linked(url, None)))
+    assert reply.status_code == 200
+    assert reply.json() == {
+        "cards": [],
+        "extension": {"simdx": {"notes": [f"DocumentReference/n1: {why}"]}},
+    }
+    assert len(fhir_server.asked) == 1  # a redirect is not followed
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/r4/Binary/plain", "//127.0.0.1:1/r4/Binary/plain", "/admin", "../admin",
+        "Binary/%2e%2e/%2e%2e/admin", "Binary/..%2f..%2fadmin", "Binary\\..\\..\\admin", "file:///etc/passwd",
+        "http://127.0.0.1@evil.example/r4/Binary/plain", "Binary/plain#x", "Binary/a b", "http://[",
+        "https://127.0.0.1/r4/Binary/plain", "Binary/plain\r\nX-Header: 1",
+    ],
+)  # fmt: skip
+def test_a_link_that_leads_away_is_not_followed(
+    client: TestClient, fhir_server: FhirServer, url: str
+) -> None:
+    (line,) = client.post(VIEW, json=call(fhir_server.base, linked(url))).json()["extension"]["simdx"][
+        "notes"
+    ]
+    assert line == "DocumentReference/n1: its text is a link that leads away from the fhirServer"
+    assert fhir_server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("base", "url", "target"),
+    [
+        ("https://f.example", "Binary/1", "https://f.example/Binary/1"),
+        ("https://f.example/r4", "https://f.example/r4/Binary/1?x=2", "https://f.example/r4/Binary/1?x=2"),
+        ("https://f.example/r4", "https://f.example/r4b/Binary/1", None),
+        ("https://f.example/r4", "https://f.example:444/r4/Binary/1", None),
+        ("https://f.example/r4", "http://f.example/r4/Binary/1", None),
+        ("https://f.example/r4", "https://f.example/r4", None),
+    ],
+)
+def test_only_what_is_below_the_base_is_ours(base: str, url: str, target: str | None) -> None:
+    assert below(base, url) == target
+
+
+def test_a_server_nobody_named_is_never_called(fhir_server: FhirServer, tmp_path: Path) -> None:
+    allowed = (fhir_server.base + "/other", "https://fhir.example/r4")
+    with TestClient(create_app(make_config(tmp_path, fhir_servers=allowed)), base_url=URL) as client:
+        reply = client.post(VIEW, json=call(fhir_server.base, linked("Binary/plain"))).json()
+    assert reply["cards"] == []
+    (line,) = reply["extension"]["simdx"]["notes"]
+    assert line.endswith("this service may not fetch from that fhirServer (--fhir-server)")
+    assert fhir_server.asked == []
+
+
+@pytest.mark.parametrize("token", [None, "a b", "x\r\nX-Header: 1", ""])
+def test_without_a_token_nothing_is_fetched(
+    client: TestClient, fhir_server: FhirServer, token: str | None
+) -> None:
+    body = call(fhir_server.base, linked("Binary/plain"))
+    if token is None:
+        del body["fhirAuthorization"]
+    else:
+        body["fhirAuthorization"]["access_token"] = token
+    (line,) = client.post(VIEW, json=body).json()["extension"]["simdx"]["notes"]
+    assert line.endswith("the call brings no fhirAuthorization")
+    assert fhir_server.asked == []
+
+
+def test_a_document_of_another_patient_is_not_even_fetched(
+    client: TestClient, fhir_server: FhirServer
+) -> None:
+    foreign = {**linked("Binary/plain"), "subject": {"reference": "Patient/99"}}
+    assert client.post(VIEW, json=call(fhir_server.base, foreign)).json()["cards"] == []
+    assert fhir_server.asked == []
+
+
+def test_a_chart_of_links_has_few_of_them_fetched(client: TestClient, fhir_server: FhirServer) -> None:
+    chart = {"resourceType": "Bundle", "entry": [{"resource": linked(f"Binary/{i}")} for i in range(10)]}
+    notes = client.post(VIEW, json=call(fhir_server.base, chart)).json()["extension"]["simdx"]["notes"]
+    assert len(fhir_server.asked) == LIMITS.attachments
+    assert notes[-2:] == ["DocumentReference/n1: too many texts of this chart are links", "and 5 more"]
+
+
+def test_the_token_is_in_no_log_record_or_reply(
+    client: TestClient, fhir_server: FhirServer, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    replies = [
+        client.post(VIEW, json=call(fhir_server.base, linked(f"Binary/{name}"))).text
+        for name in ("plain", "large", "moved")
+    ]
+    replies.append(client.post(VIEW, json={**call(fhir_server.base, note()), "hook": "x"}).text)
+    replies.append(client.get("/v1/audit").text)
+    assert TOKEN not in "".join(replies) + caplog.text
+    assert not any(TOKEN.encode() in file.read_bytes() for file in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://fhir.example/r4", "ftp://127.0.0.1/r4", "fhir.example", "https://user@fhir.example", "https://",
+     "https://fhir.example/#x", "https://fhir.example:port/"],
+)  # fmt: skip
+def test_servers_are_https_or_on_this_machine(url: str) -> None:
+    with pytest.raises(BadInput, match="--fhir-server is an https address"):
+        ServiceConfig(fhir_servers=(url,))
