@@ -32,11 +32,15 @@ def serve(
     audit: Annotated[
         str | None,
         typer.Option(
-            metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a file in $SIMDX_HOME."
+            metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a file in the data folder."
         ),
     ] = None,
     audit_key: Annotated[
         Path | None, typer.Option(help="The audit log's key file; made when absent.")
+    ] = None,
+    audit_checkpoints: Annotated[
+        Path | None,
+        typer.Option(help="Where the log's head is noted; default: beside the SQLite log, or the key."),
     ] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
     keep_text_days: Annotated[float, typer.Option(help="Days after which a kept text is deleted.")] = 30.0,
@@ -58,6 +62,7 @@ def serve(
 
     limit_threads()
     from simdx.service.config import ServiceConfig
+    from simdx.service.data import settled_home
     from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):
@@ -71,10 +76,13 @@ def serve(
         chosen["audit_url"] = audit
     if audit_key is not None:
         chosen["audit_key"] = audit_key
+    if not {"token_file", "audit_url", "audit_key"} <= set(chosen):
+        settled_home(note)
     config = ServiceConfig(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
-        keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()),
-        cors_origins=tuple(cors_origin or ()), public_url=public_url, **chosen,  # type: ignore[arg-type]
+        audit_checkpoints=audit_checkpoints, keep_text_days=keep_text_days,
+        allowed_hosts=tuple(allowed_host or ()), cors_origins=tuple(cors_origin or ()),
+        public_url=public_url, **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,11 +19,12 @@ from starlette.middleware.cors import CORSMiddleware
 from simdx import __version__
 from simdx.errors import BadInput
 from simdx.service import record_systems, routes
-from simdx.service.audit import AuditKey, open_store
-from simdx.service.audit.store import AuditUnavailable
+from simdx.service.audit import AuditStore, KeyRing, open_store
+from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
+from simdx.service.audit.database import AuditUnavailable
 from simdx.service.auth import Guard, TokenFile
 from simdx.service.batching import Batcher
-from simdx.service.config import ServiceConfig
+from simdx.service.config import ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate
 from simdx.service.house import House
 from simdx.service.meters import Meters
@@ -29,6 +33,8 @@ from simdx.service.pages import mount_page
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
 from simdx.service.registry import Registry
 
+log = logging.getLogger("simdx.service")
+TEND_SECONDS = CHECKPOINT_SECONDS
 DESCRIPTION = (
     "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
     "Every refusal is a problem+json body whose type says what to do."
@@ -48,10 +54,13 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         )
     audit = None
     if config.audit_url != "none":
-        key = AuditKey.from_file(Path(config.audit_key), create=True)
+        ring = KeyRing.from_file(Path(config.audit_key), create=True)
+        noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
         audit = open_store(
-            config.audit_url, key, keep_text=config.keep_text, keep_text_days=config.keep_text_days
-        )
+            config.audit_url, ring, keep_text=config.keep_text, keep_text_days=config.keep_text_days,
+            checkpoints=noted,
+        )  # fmt: skip
+        audit.resume()
     elif config.keep_text:
         raise BadInput("--keep-text needs an audit log: leave out --audit none")
     meters = Meters()
@@ -67,12 +76,19 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
+        stop = asyncio.Event()
+        tending = asyncio.create_task(_tend(audit, stop)) if audit is not None else None
         try:
             yield
         finally:
             batcher.close()
-            if audit is not None:
-                audit.close()
+            if audit is not None and tending is not None:
+                stop.set()
+                await tending
+                try:
+                    await asyncio.to_thread(audit.close)
+                except AuditUnavailable as error:
+                    log.error("the audit log was closed in disorder: %s", error)
 
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
@@ -94,8 +110,24 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     return app
 
 
+async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
+    """Once a second, asked or not: records get their checkpoint, refusals their record, texts their end."""
+    failing = False
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), TEND_SECONDS)
+        try:
+            await asyncio.to_thread(audit.tend)
+            failing = False
+        except AuditUnavailable as error:
+            if not failing:  # once for each outage
+                log.error("%s", error)
+            failing = True
+
+
 def _answer_errors(app: FastAPI) -> None:
     meters: Meters = app.state.house.meters
+    audit: AuditStore | None = app.state.house.audit
 
     def answer(problem: Problem) -> Response:
         meters.refused.labels(problem.kind).inc()
@@ -103,6 +135,8 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Problem)
     async def _problem(request: Request, error: Problem) -> Response:
+        if audit is not None and error.status in (401, 403):
+            audit.note_refusal(request.client.host if request.client else "", error.kind)
         return answer(error)
 
     @app.exception_handler(RequestValidationError)

@@ -102,7 +102,8 @@ class TokenFile:
         parts = text.split("_", 2)
         token = self._tokens.get(parts[1]) if len(parts) == 3 and parts[0] == "sdx" else None
         known = token.sha256 if token else "0" * 64
-        same = hmac.compare_digest(known, _digest(text))
+        # As bytes: a damaged file may name anything, and text must be ASCII here.
+        same = hmac.compare_digest(known.encode("utf-8", "surrogatepass"), _digest(text).encode("ascii"))
         if not same or token is None or not token.active(_stamp(datetime.now(UTC))):
             return None
         return Caller(token.name, token.scopes)

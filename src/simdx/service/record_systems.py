@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import uuid
 from typing import Annotated, Any
 
@@ -12,6 +13,8 @@ from pydantic import Field
 from simdx import __version__
 from simdx.service import cds, fhir, schemas
 from simdx.service.audit import Entry
+from simdx.service.audit.record import patient_reference
+from simdx.service.batching import Told
 from simdx.service.cds_text import find_text
 from simdx.service.house import MayClassify, house_of, request_id
 from simdx.service.problems import Problem, documented
@@ -55,27 +58,43 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
             "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch; none is fetched.",
         )
     found = find_text(body.prefetch)
+    context, people = _asked_for(body)
     if found is None:
-        return Response(dump({"cards": []}), media_type=JSON)
+        nothing = dump({"cards": []})
+        context["sent"] = hashlib.sha256(nothing).hexdigest()
+        entry = Entry(
+            f"{request_id(request)}.0", "cds", caller.name, name, versions={"simdx": __version__},
+            context=context, people=people,
+        )  # fmt: skip
+        await asyncio.to_thread(house.record, [entry])
+        return Response(nothing, media_type=JSON)
+    panel = house.registry.panel(name)
+
+    def write(told: Told) -> bytes:
+        answer = told.answers[0]
+        assessment = fhir.risk_assessment(
+            answer,
+            panel,
+            text=found.text,
+            answer_id=f"{request_id(request)}.0",
+            subject={"reference": patient_reference(body.context.patientId)},
+            basis={"reference": found.reference} if found.reference else None,
+        )
+        made = cds.card(
+            answer,
+            panel,
+            card_id=uuid.UUID(hex=request_id(request)),
+            base_url=house.base_url(request),
+            assessment=assessment,
+        )
+        return dump({"cards": [made]})
+
     method = house.registry.methods[0]
-    told = await house.ask(request, caller, name, method, None, [found.text], kind="cds")
-    answer, panel = told.answers[0], house.registry.panel(name)
-    assessment = fhir.risk_assessment(
-        answer,
-        panel,
-        text=found.text,
-        answer_id=f"{request_id(request)}.0",
-        subject={"reference": _patient(body.context.patientId)},
-        basis={"reference": found.reference} if found.reference else None,
-    )
-    made = cds.card(
-        answer,
-        panel,
-        card_id=uuid.UUID(hex=request_id(request)),
-        base_url=house.base_url(request),
-        assessment=assessment,
-    )
-    return Response(dump({"cards": [made]}), media_type=JSON)
+    told = await house.ask(
+        request, caller, name, method, None, [found.text], kind="cds", write=write, context=context,
+        people=people,
+    )  # fmt: skip
+    return Response(told.sent, media_type=JSON)
 
 
 @router.post(
@@ -125,20 +144,34 @@ async def cds_feedback(
 )
 async def risk_assessment(body: schemas.FhirBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
-    told = await house.ask(request, caller, body.panel, body.method, body.prior, [body.text])
-    resource = fhir.risk_assessment(
-        told.answers[0],
-        house.registry.panel(body.panel),
-        text=body.text,
-        answer_id=f"{request_id(request)}.0",
-        subject=body.subject.model_dump(exclude_none=True) if body.subject else None,
-    )
-    return Response(dump(resource), media_type=fhir.MEDIA_TYPE, headers={"Simdx-Answer": request_id(request)})
+    subject = body.subject.model_dump(exclude_none=True) if body.subject else None
+
+    def write(told: Told) -> bytes:
+        return dump(
+            fhir.risk_assessment(
+                told.answers[0],
+                house.registry.panel(body.panel),
+                text=body.text,
+                answer_id=f"{request_id(request)}.0",
+                subject=subject,
+            )
+        )
+
+    named = (subject or {}).get("reference")
+    told = await house.ask(
+        request, caller, body.panel, body.method, body.prior, [body.text], write=write,
+        people={"patient": patient_reference(named)} if named else None,
+    )  # fmt: skip
+    return Response(told.sent, media_type=fhir.MEDIA_TYPE, headers={"Simdx-Answer": request_id(request)})
 
 
-def _patient(patient_id: str) -> str:
-    """The context's patientId is the bare id; some record systems send the reference."""
-    return patient_id if patient_id.startswith("Patient/") else f"Patient/{patient_id}"
+def _asked_for(body: cds.Invocation) -> tuple[dict[str, str], dict[str, str]]:
+    """Who asked through which hook, as it is recorded; and about whom, recorded as a keyed hash."""
+    context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
+    people = {"patient": patient_reference(body.context.patientId)}
+    if body.context.encounterId:
+        people["encounter"] = body.context.encounterId
+    return context, people
 
 
 __all__ = ["router"]
