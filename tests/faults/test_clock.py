@@ -19,7 +19,7 @@ from simdx.experiments.records import read_records
 from simdx.experiments.runner import run_experiment
 from simdx.service import auth
 from simdx.service.app import create_app
-from simdx.service.audit import AuditKey, Entry, open_store, record, store
+from simdx.service.audit import AuditKey, Entry, KeyRing, open_store, reader, record, store
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
 from simdx.simulators.retry import Passing, RetryPolicy, asked_wait
@@ -40,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
         def now(cls, tz: Any = None) -> datetime:
             return told[0].astimezone(tz)
 
-    for module in (auth, record, store):
+    for module in (auth, reader, record, store):
         monkeypatch.setattr(module, "datetime", Clock)
     monkeypatch.setattr(time, "time", lambda: told[0].timestamp())
 
@@ -51,7 +51,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
 
 
 def test_the_chain_is_ordered_by_its_links_not_by_its_dates(tmp_path: Path, clock: Set) -> None:
-    log = open_store(f"sqlite:///{tmp_path}/a.sqlite3", AuditKey(bytes(32)), keep_text=True)
+    log = open_store(f"sqlite:///{tmp_path}/a.sqlite3", KeyRing(AuditKey(bytes(32))), keep_text=True)
     for i, moment in enumerate((NOW, PAST, NOW - timedelta(days=1), NOW)):
         clock(moment)
         log.append([Entry(f"{i}.0", "answer", "me", "toy", text=f"text {i}")])
@@ -130,8 +130,8 @@ def test_the_service_answers_and_records_through_a_jump(world: Path, tmp_path: P
             assert reply.status_code == 200, reply.text
         log = client.get("/v1/audit").json()
     assert len(log["records"]) == 4
-    key = AuditKey.from_file(tmp_path / "audit.key")
-    assert open_store(f"sqlite:///{tmp_path}/audit.sqlite3", key).verify().ok
+    key, noted = KeyRing.from_file(tmp_path / "audit.key"), tmp_path / "audit.sqlite3.checkpoints"
+    assert open_store(f"sqlite:///{tmp_path}/audit.sqlite3", key, checkpoints=noted).verify().ok
 
 
 def test_durations_of_an_experiment_are_never_negative(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ from tests.faults.workloads import WORKLOADS
 # Points a fault is put at in a quick run: each so-manieth, and always the first and the last.
 QUICK = (
     "bank:killed:5", "bank:torn:13", "bank:full:9", "bank:read-only:1", "bank-grown:killed:14",
-    "bank-import:killed:5", "network:killed:4", "audit:killed:48", "audit:full:90", "tokens:killed:8",
+    "bank-import:killed:5", "network:killed:4", "audit:killed:48", "audit:full:90", "audit-rotate:killed:40",
+    "tokens:killed:8",
     "review-make:killed:7", "replies:killed:4", "models:killed:5",
 )  # fmt: skip
 # Some jobs fit and tune for a second or more before they write; their points are sampled more sparsely.
@@ -95,7 +96,8 @@ def test_killed_at_every_point(name: str, library: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_every_writer_meets_every_kind_of_failure(library: Path, tmp_path: Path) -> None:
-    several = [f"{name}:{kind}:{20 if name == 'audit' else 6}" for name in WORKLOADS if name not in COSTLY
+    many = {"audit": 20, "audit-rotate": 20}
+    several = [f"{name}:{kind}:{many.get(name, 6)}" for name in WORKLOADS if name not in COSTLY
                for kind in KINDS]  # fmt: skip
     costly = [f"{name}:{kind}:8" for name in COSTLY for kind in ("full", "read-only")]
     found = explore(library, tmp_path, *several, *costly)

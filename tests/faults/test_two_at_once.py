@@ -18,7 +18,7 @@ from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.experiments.runner import LOCK_FILE
 from simdx.review import read_scores
-from simdx.service.audit import AuditKey, open_store
+from simdx.service.audit import KeyRing, open_store
 from simdx.service.auth import TokenFile
 from tests.faults.shim import ROOT
 from tests.faults.workloads import EXPERIMENT, WORKLOADS, Import
@@ -64,23 +64,29 @@ def both(folder: Path, imports: str, work: str) -> list[list[str]]:
 def test_tokens_and_the_audit_log(tmp_path: Path) -> None:
     """Both start on nothing: one key, one chain, every record and every token."""
     work = """\
-key = AuditKey.from_file(folder / "audit.key", create=True)
-store = open_store(f"sqlite:///{folder}/audit.sqlite3", key)
+key = KeyRing.from_file(folder / "audit.key", create=True)
+store = open_store(f"sqlite:///{folder}/audit.sqlite3", key, checkpoints=folder / "audit.checkpoints")
 tokens = TokenFile(folder / "tokens.json")
 for i in range(15):
     store.append([Entry(f"{me}.{i}", "answer", "me", "toy", answer={"label": "apple"})])
     tokens.new(f"of {me} number {i}", ("classify",))
     if i % 3 == 0:
         tokens.revoke(f"of {me} number {i}")
-told.append(key.id)"""
+    store.checkpoint()
+store.close()
+told.append(key.newest.id)"""
     imports = """\
-from simdx.service.audit import AuditKey, Entry, open_store
+from simdx.service.audit import Entry, KeyRing, open_store
 from simdx.service.auth import TokenFile"""
     first, second = both(tmp_path, imports, work)
     assert first == second
-    store = open_store(f"sqlite:///{tmp_path}/audit.sqlite3", AuditKey.from_file(tmp_path / "audit.key"))
+    store = open_store(
+        f"sqlite:///{tmp_path}/audit.sqlite3", KeyRing.from_file(tmp_path / "audit.key"),
+        checkpoints=tmp_path / "audit.checkpoints",
+    )  # fmt: skip
     verdict = store.verify()
-    assert (verdict.ok, verdict.records) == (True, 30)
+    assert (verdict.ok, verdict.records, verdict.problem, verdict.unseen) == (True, 30, None, ())
+    assert 15 <= verdict.checkpoints <= 30  # one covers both where one came right after the other
     assert {record.id for record in store.records()} == {f"{me}.{i}" for me in (0, 1) for i in range(15)}
     tokens = TokenFile(tmp_path / "tokens.json").list()
     assert len(tokens) == 30

@@ -198,15 +198,26 @@ class Network(Workload):
 # --------------------------------------------------------------------------- the service's stores
 
 
+def open_log(folder: Path, create: bool = False) -> Any:
+    """The audit log of a folder, with its key and its checkpoints beside it."""
+    from simdx.service.audit import KeyRing, open_store
+
+    ring = KeyRing.from_file(folder / "service" / "audit.key", create=create)
+    return open_store(
+        f"sqlite:///{folder}/service/audit.sqlite3", ring, keep_text=True,
+        checkpoints=folder / "service" / "audit.checkpoints",
+    )  # fmt: skip
+
+
 class Audit(Workload):
-    """The audit log: what `append` acknowledged is there, once, and the chain holds."""
+    """The audit log: what `append` acknowledged is there, once, anchored if said so, and the chain holds."""
 
     def run(self, folder: Path) -> Any:
-        from simdx.service.audit import AuditKey, Entry, open_store
+        from simdx.service.audit import Entry
 
-        key = AuditKey.from_file(folder / "service" / "audit.key", create=True)
-        store = open_store(f"sqlite:///{folder}/service/audit.sqlite3", key, keep_text=True)
+        store = open_log(folder, create=True)
         try:
+            store.resume()
             for i in range(3):
                 both = [
                     Entry(f"{i}.{j}", "answer", "me", "toy", text=f"text {i}.{j}", answer={"label": "apple"})
@@ -215,38 +226,79 @@ class Audit(Workload):
                 if all(store.find(entry.id) is None for entry in both):
                     store.append(both)
                     _acknowledge(folder, [entry.id for entry in both])
+                store.checkpoint()
+                _acknowledge(folder, [f"checkpoint={2 * i + 2}"])
         finally:
             store.close()
 
     def look(self, folder: Path, before: Any) -> list[str]:
-        from simdx.service.audit import AuditKey, open_store
-
-        told = _acknowledged(folder)
-        key = folder / "service" / "audit.key"
-        if not key.exists():
+        told = [i for i in _acknowledged(folder) if not i.startswith("checkpoint=")]
+        if not (folder / "service" / "audit.key").exists():
             return ["acknowledged records have no key"] if told else []
         if not (folder / "service" / "audit.sqlite3").exists():
             return ["acknowledged records have no log"] if told else []
-        store = open_store(f"sqlite:///{folder}/service/audit.sqlite3", AuditKey.from_file(key))
+        store = open_log(folder)
         verdict = store.verify()
         found = [] if verdict.ok else [f"the chain does not hold: {verdict.problem}"]
-        there = [record.id for record in store.records()]
+        there = [record.id for record in store.records() if record.kind == "answer"]
         if len(there) % 2:
             found.append("half a batch is visible")
         if set(told) - set(there):
             found.append("acknowledged records are lost")
+        anchored = [int(i.split("=")[1]) for i in _acknowledged(folder) if i.startswith("checkpoint=")]
+        if anchored and _anchored(store) < max(anchored):
+            found.append("an acknowledged checkpoint is lost")
         return found
 
     def state(self, folder: Path) -> Any:
-        from simdx.service.audit import AuditKey, open_store
-
-        key = AuditKey.from_file(folder / "service" / "audit.key")
-        store = open_store(f"sqlite:///{folder}/service/audit.sqlite3", key)
-        rows = [[record.seq, record.id, store.text_of(record.id)] for record in store.records()]
+        store = open_log(folder)
+        rows = [[r.seq, r.id, store.text_of(r.id)] for r in store.records() if r.kind == "answer"]
         with sqlite3.connect(folder / "service" / "audit.sqlite3") as connection:
             check = connection.execute("PRAGMA integrity_check").fetchall()
         connection.close()
-        return {"rows": rows, "ok": store.verify().ok, "database": check[0][0]}
+        verdict = store.verify()
+        whole = [verdict.ok, verdict.unseen, _anchored(store) == verdict.records]
+        return {"rows": rows, "whole": whole, "database": check[0][0]}
+
+
+def _anchored(store: Any) -> int:
+    last = store._file.last(store._ring)
+    return last.records if last else 0
+
+
+class Rotated(Audit):
+    """`audit rotate-key`: at every moment the log verifies and its texts open."""
+
+    def prepare(self, folder: Path) -> None:
+        super().prepare(folder)
+        Audit.run(self, folder)
+
+    def run(self, folder: Path) -> Any:
+        from simdx.service.audit import KeyRing
+
+        service = f"{folder}/service"
+        ring = KeyRing.from_file(Path(service) / "audit.key")
+        if len(ring.keys) == 2 and ring.retired:  # it was done
+            return 0
+        return simdx("audit", "rotate-key", "--url", f"sqlite:///{service}/audit.sqlite3", "--key",
+                     f"{service}/audit.key", "--checkpoints", f"{service}/audit.checkpoints")  # fmt: skip
+
+    def look(self, folder: Path, before: Any) -> list[str]:
+        store = open_log(folder)
+        texts = [store.text_of(f"{i}.{j}") for i in range(3) for j in range(2)]
+        closed = [] if all(texts) else ["a kept text does not open"]
+        return [*super().look(folder, before), *closed]
+
+    def state(self, folder: Path) -> Any:
+        from simdx.service.audit import KeyRing
+
+        ring = KeyRing.from_file(folder / "service" / "audit.key")
+        with sqlite3.connect(folder / "service" / "audit.sqlite3") as connection:
+            sealed = connection.execute("SELECT DISTINCT key_id FROM texts").fetchall()
+            kinds = connection.execute("SELECT kind FROM records ORDER BY seq").fetchall()
+        connection.close()
+        keys = [len(ring.keys), ring.retired == {ring.keys[0].id}, sealed == [(ring.newest.id,)]]
+        return {**super().state(folder), "keys": keys, "kinds": kinds}
 
 
 def _acknowledge(folder: Path, ids: list[str]) -> None:
@@ -475,6 +527,7 @@ WORKLOADS: dict[str, Workload] = {
     "network": Network(),
     "audit": Audit(),
     "audit-export": Exported(),
+    "audit-rotate": Rotated(),
     "tokens": Tokens(),
     "experiment": Experiment("experiment", "run", "@/experiment.yaml", "--out", "@/out", "--workers", "1"),
     "evaluate": Evaluate("evaluate", "--panel", "@/with-bank.yaml", "--data", "@/cases.jsonl", "--out",

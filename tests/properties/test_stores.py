@@ -14,7 +14,7 @@ from simdx.amortised.network import load, save
 from simdx.disk import load_arrays, save_arrays, seal_holds, sealed
 from simdx.errors import SimdxError
 from simdx.experiments.records import read_record, read_records, write_record
-from simdx.service.audit import AuditKey, open_store
+from simdx.service.audit import AuditKey, KeyRing, open_store
 from simdx.service.auth import TokenFile
 from tests.faults.networks import toy_network
 from tests.properties.strategies import accepted, bounded, few, texts, trees
@@ -57,7 +57,7 @@ def test_any_audit_log(tmp_path: Path, data: bytes, headed: bool) -> None:
     for left in tmp_path.glob("audit.sqlite3*"):
         left.unlink()
     path.write_bytes((b"SQLite format 3\0" + bytes(84) if headed else b"") + data)
-    key = AuditKey(bytes(32))
+    key = KeyRing(AuditKey(bytes(32)))
     try:
         store = open_store(f"sqlite:///{path}", key, must_exist=True)
         store.close()
@@ -72,10 +72,10 @@ def test_any_audit_log(tmp_path: Path, data: bytes, headed: bool) -> None:
 @given(texts, st.binary(max_size=80))
 def test_any_audit_address_and_key(tmp_path: Path, url: str, secret: bytes) -> None:
     if not url.startswith(("sqlite:", "postgres")):
-        assert accepted(lambda: open_store(url, AuditKey(bytes(32)))) is None
+        assert accepted(lambda: open_store(url, KeyRing(AuditKey(bytes(32))))) is None
     path = tmp_path / "key"
     path.write_bytes(secret)
-    accepted(lambda: AuditKey.from_file(path))
+    accepted(lambda: KeyRing.from_file(path))
 
 
 @bounded

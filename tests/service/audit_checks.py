@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service.audit import AuditKey, AuditStore, Entry, open_store, verify
+from simdx.service.audit import AuditKey, AuditStore, Entry, KeyRing, open_store, verify
 
 Open = Callable[..., AuditStore]
 KEY = AuditKey(bytes(range(32)))
+RING = KeyRing(KEY)
 
 
 def opener(url: str) -> Iterator[Open]:
     """Opens logs at one address and closes them all in the end."""
     opened: list[AuditStore] = []
 
-    def open_log(key: AuditKey = KEY, **options: Any) -> AuditStore:
-        opened.append(open_store(url, key, **options))
+    def open_log(ring: KeyRing = RING, **options: Any) -> AuditStore:
+        opened.append(open_store(url, ring, **options))
         return opened[-1]
 
     yield open_log
@@ -82,7 +83,7 @@ def check_tampering(open_log: Open, meddle: Callable[[str], None]) -> None:
     store.append([entry(i) for i in range(1, 6)])
     good = list(store.records())
     head = store.head()
-    assert verify(good, KEY, head).ok
+    assert verify(good, RING, head).ok
     for changed in (
         "at",
         "caller",
@@ -94,19 +95,20 @@ def check_tampering(open_log: Open, meddle: Callable[[str], None]) -> None:
         "kind",
         "about",
         "id",
+        "context",
     ):
         bad = [replace(r, **{changed: '{"x":1}'}) if r.seq == 3 else r for r in good]
-        verdict = verify(bad, KEY, head)
+        verdict = verify(bad, RING, head)
         assert not verdict.ok
         assert "record 3" in str(verdict.problem)
-    assert "record 2 is missing" in str(verify([r for r in good if r.seq != 2], KEY, head).problem)
+    assert "record 2 is missing" in str(verify([r for r in good if r.seq != 2], RING, head).problem)
     swapped = [good[0], replace(good[2], seq=2), replace(good[1], seq=3), *good[3:]]
-    assert not verify(swapped, KEY, head).ok
-    assert "ends at record 4" in str(verify(good[:4], KEY, head).problem)
+    assert not verify(swapped, RING, head).ok
+    assert "ends at record 4" in str(verify(good[:4], RING, head).problem)
     # Rebuilding the chain with another key does not help.
     other = AuditKey(bytes(32))
-    assert not verify(_rebuilt(good, other), KEY).ok
-    assert verify(_rebuilt(good, other), other).ok
+    assert not verify(_rebuilt(good, other), RING).ok
+    assert verify(_rebuilt(good, other), KeyRing(other)).ok
     meddle('UPDATE records SET answer = \'{"label":"b"}\' WHERE seq = 2')
     assert "record 2" in str(store.verify().problem)
 
@@ -135,8 +137,8 @@ def check_texts(open_log: Open, raw: Callable[[str], list[tuple[Any, ...]]]) -> 
     late = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="seconds")
     raw(f"UPDATE texts SET expires_at = '{late}'")
     assert keeping.text_of(entry(2).id) is None
-    keeping._purge_due = ""
     keeping.append([entry(3)])
+    assert keeping.purge() == 1
     assert [r[0] for r in raw("SELECT id FROM texts")] == [entry(3).id]
     assert keeping.verify().ok
 
@@ -144,7 +146,7 @@ def check_texts(open_log: Open, raw: Callable[[str], list[tuple[Any, ...]]]) -> 
 def check_other_key(open_log: Open) -> None:
     open_log().append([entry(1)])
     with pytest.raises(BadInput, match="another key"):
-        open_log(key=AuditKey(bytes(32)))
+        open_log(KeyRing(AuditKey(bytes(32))))
 
 
 def check_many_writers(open_log: Open) -> None:

@@ -12,11 +12,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service.audit import AuditKey, AuditStore, open_store
+from simdx.service.audit import AuditStore, KeyRing, open_store
 from simdx.service.audit.migrate import migrate, migrations, version_of
 from simdx.service.audit.sqlite import SqliteDatabase
 from tests.service import audit_checks
-from tests.service.audit_checks import KEY, entry
+from tests.service.audit_checks import KEY, RING, entry
 from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
 
 
@@ -74,7 +74,7 @@ def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
     assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'texts'").fetchone() == (0,)
     connection.execute("INSERT INTO settings (name, value) VALUES ('key_id', ?)", [KEY.id])
     connection.close()
-    store = open_store(f"sqlite:///{path}", KEY, keep_text=True)
+    store = open_store(f"sqlite:///{path}", RING, keep_text=True)
     store.append([entry(1)])
     assert store.text_of(entry(1).id) is not None
     connection = database.connect()
@@ -92,29 +92,29 @@ def test_both_dialects_have_the_same_migrations() -> None:
 
 def test_the_log_and_its_key_are_for_the_owner_only(tmp_path: Path, path: Path) -> None:
     key_file = tmp_path / "audit.key"
-    key = AuditKey.from_file(key_file, create=True)
+    key = KeyRing.from_file(key_file, create=True)
     open_store(f"sqlite:///{path}", key).close()
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert AuditKey.from_file(key_file, create=True).id == key.id
+    assert KeyRing.from_file(key_file, create=True).newest.id == key.newest.id
     key_file.write_text("short")
     with pytest.raises(BadInput, match="hexadecimal digits"):
-        AuditKey.from_file(key_file)
+        KeyRing.from_file(key_file)
     with pytest.raises(BadInput, match="no audit key"):
-        AuditKey.from_file(tmp_path / "absent")
+        KeyRing.from_file(tmp_path / "absent")
 
 
 def test_a_url_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="sqlite:///FILE"):
-        open_store("mysql://x", KEY)
+        open_store("mysql://x", RING)
     with pytest.raises(BadInput, match="no audit log"):
-        open_store(f"sqlite:///{tmp_path / 'absent'}", KEY, must_exist=True)
+        open_store(f"sqlite:///{tmp_path / 'absent'}", RING, must_exist=True)
 
 
 def test_a_damaged_database_is_a_clear_failure(path: Path) -> None:
     path.write_bytes(b"not a database at all, but long enough to be looked at" * 20)
     with pytest.raises(RunFailed, match="cannot be used now"):
-        open_store(f"sqlite:///{path}", KEY)
+        open_store(f"sqlite:///{path}", RING)
 
 
 def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
@@ -144,7 +144,9 @@ def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
-        database = client.app.state.house.audit._db  # type: ignore[attr-defined]
+        audit = client.app.state.house.audit  # type: ignore[attr-defined]
+        audit.close()  # the next record opens a connection again
+        database = audit._db
 
         def broken() -> None:
             raise sqlite3.OperationalError("disk I/O error")

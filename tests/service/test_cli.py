@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from simdx.cli.main import run
-from simdx.service.audit import AuditKey, open_store
+from simdx.service.audit import KeyRing, open_store
 from tests.service.audit_checks import entry
 
 
@@ -42,7 +42,7 @@ def log(tmp_path: Path) -> Path:
     """A service folder with three records, one of them with its text."""
     folder = tmp_path / "service"
     folder.mkdir()
-    key = AuditKey.from_file(folder / "audit.key", create=True)
+    key = KeyRing.from_file(folder / "audit.key", create=True)
     for i in (1, 2, 3):
         store = open_store(f"sqlite:///{folder / 'audit.sqlite3'}", key, keep_text=i == 3)
         store.append([entry(i, text=f"case {i}")])

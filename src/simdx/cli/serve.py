@@ -34,11 +34,15 @@ def serve(
     audit: Annotated[
         str | None,
         typer.Option(
-            metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a file in $SIMDX_HOME."
+            metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a file in the data folder."
         ),
     ] = None,
     audit_key: Annotated[
         Path | None, typer.Option(help="The audit log's key file; made when absent.")
+    ] = None,
+    audit_checkpoints: Annotated[
+        Path | None,
+        typer.Option(help="Where the log's head is noted; default: beside the SQLite log, or the key."),
     ] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
     keep_text_days: Annotated[float, typer.Option(help="Days after which a kept text is deleted.")] = 30.0,
@@ -85,6 +89,7 @@ def serve(
 
     limit_threads()
     from simdx.service.config import CdsClient, Limits, ServiceConfig
+    from simdx.service.data import settled_home
     from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):
@@ -106,11 +111,13 @@ def serve(
         CdsClient(issuer, keys, tuple(name for other, name in panels if other == issuer) or None)
         for issuer, keys in clients
     )
+    if not {"token_file", "audit_url", "audit_key"} <= set(chosen):
+        settled_home(note)
     config = ServiceConfig(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
         keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url,
-        fhir_servers=tuple(fhir_server or ()),
+        fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints,
         limits=Limits(rate=rate, address_sockets=address_sockets), **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Tokens of the service, hashed at rest.", no_args_is_help=True)
 
 File = Annotated[
-    Path | None, typer.Option("--token-file", help="Default: the service's own, in $SIMDX_HOME.")
+    Path | None, typer.Option("--token-file", help="Default: the service's own, in its data folder.")
 ]
 
 
@@ -75,9 +75,9 @@ def revoke(
 
 def _file(path: Path | None) -> TokenFile:
     from simdx.service.auth import TokenFile
-    from simdx.service.config import service_home
+    from simdx.service.data import settled_home
 
-    return TokenFile(path or service_home() / "tokens.json")
+    return TokenFile(path or settled_home(note) / "tokens.json")
 
 
 def _shown(token: Token) -> dict[str, object]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
@@ -17,12 +20,13 @@ from starlette.middleware.cors import CORSMiddleware
 from simdx import __version__
 from simdx.errors import BadInput
 from simdx.service import record_systems, routes
-from simdx.service.audit import AuditKey, open_store
-from simdx.service.audit.store import AuditUnavailable
+from simdx.service.audit import AuditStore, KeyRing, open_store
+from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
+from simdx.service.audit.database import AuditUnavailable
 from simdx.service.auth import Guard, TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.cds_clients import ClientKeys
-from simdx.service.config import ServiceConfig
+from simdx.service.config import ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate, address_of
 from simdx.service.house import House, Readiness
 from simdx.service.meters import Meters
@@ -33,6 +37,8 @@ from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 from simdx.service.wire import dump
 
+log = logging.getLogger("simdx.service")
+TEND_SECONDS = CHECKPOINT_SECONDS
 DESCRIPTION = (
     "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
     "Every refusal is a problem+json body whose type says what to do."
@@ -53,10 +59,13 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         )
     audit = None
     if config.audit_url != "none":
-        key = AuditKey.from_file(Path(config.audit_key), create=True)
+        ring = KeyRing.from_file(Path(config.audit_key), create=True)
+        noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
         audit = open_store(
-            config.audit_url, key, keep_text=config.keep_text, keep_text_days=config.keep_text_days
-        )
+            config.audit_url, ring, keep_text=config.keep_text, keep_text_days=config.keep_text_days,
+            checkpoints=noted,
+        )  # fmt: skip
+        audit.resume()
     elif config.keep_text:
         raise BadInput("--keep-text needs an audit log: leave out --audit none")
     meters = Meters()
@@ -67,18 +76,25 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         batch_texts=limits.batch_texts, waiting_texts=limits.waiting_texts, seconds=limits.seconds,
         explained_texts=limits.explained_texts,
     )  # fmt: skip
-    guard = Guard(tokens, clients=clients, public_url=config.public_url)
+    guard = Guard(tokens, audit.note_refusal if audit else None, clients, config.public_url)
     observations = ObservationCache(limits.observations, limits.observation_seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         batcher.start()
+        stop = asyncio.Event()
+        tending = asyncio.create_task(_tend(audit, stop)) if audit is not None else None
         try:
             yield
         finally:
             batcher.close()
-            if audit is not None:
-                audit.close()
+            if audit is not None and tending is not None:
+                stop.set()
+                await tending
+                try:
+                    await asyncio.to_thread(audit.close)
+                except AuditUnavailable as error:
+                    log.error("the audit log was closed in disorder: %s", error)
 
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
@@ -103,6 +119,21 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
             allow_headers=["authorization", "content-type"], expose_headers=["Simdx-Answer", "Retry-After"],
         )  # fmt: skip
     return app
+
+
+async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
+    """Once a second, asked or not: records get their checkpoint, refusals their record, texts their end."""
+    failing = False
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), TEND_SECONDS)
+        try:
+            await asyncio.to_thread(audit.tend)
+            failing = False
+        except AuditUnavailable as error:
+            if not failing:  # once for each outage
+                log.error("%s", error)
+            failing = True
 
 
 def _answer_errors(app: FastAPI) -> None:

@@ -127,7 +127,8 @@ class TokenFile:
         parts = text.split("_", 2)
         token = self._tokens.get(parts[1]) if len(parts) == 3 and parts[0] == "sdx" else None
         known = token.sha256 if token else "0" * 64
-        same = hmac.compare_digest(known, _digest(text))
+        # As bytes: a damaged file may name anything, and text must be ASCII here.
+        same = hmac.compare_digest(known.encode("utf-8", "surrogatepass"), _digest(text).encode("ascii"))
         if not same or token is None or not token.active(_stamp(datetime.now(UTC))):
             return None
         return Caller(token.name, token.scopes, token.panels, token.id)
@@ -207,7 +208,9 @@ class Guard:
         """Is this a record system's signed call? Such a call is for one address of the record systems' face."""
         kind, _, text = authorization.partition(" ")
         taken = self._clients is not None and self._public_url is not None
-        return taken and path.startswith("/cds-services/") and kind.lower() == "bearer" and text.count(".") == 2
+        return (
+            taken and path.startswith("/cds-services/") and kind.lower() == "bearer" and text.count(".") == 2
+        )
 
     async def signed_by(self, authorization: str, path: str) -> Caller | Problem:
         """The record system that signed a call; its keys may have to be fetched first."""

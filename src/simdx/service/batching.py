@@ -19,8 +19,8 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,9 @@ class Ask:
     explain: bool = True  # the sentences that matter and the flip: most of an answer's cost
     alone: bool = False  # an ask that takes long shares no call, so that others get their turn between
     preview: bool = False  # the posterior alone, which is no answer and leaves no record (`preview`)
+    write: Callable[[Told], bytes] | None = None  # the response's bytes, made before they are recorded
+    context: Mapping[str, Any] = field(default_factory=dict)  # for the audit log, as are
+    people: Mapping[str, str] = field(default_factory=dict)  # whom the case is about: recorded as a hash
 
     @property
     def key(self) -> tuple[str, str, bytes, float, bool, bool]:
@@ -74,6 +77,7 @@ class Told:
     observations: Observations
     draws: Float | None
     words: tuple[dict[str, str | None], ...] = ()  # of each explored answer: sentences for a reader
+    sent: bytes = b""  # what leaves the service, where the ask says how it is written
 
 
 @dataclass(slots=True)
@@ -193,14 +197,16 @@ class Batcher:
         self._meters.batch.observe(_texts(batch))
         if batch[0].ask.preview:
             return list(zip(batch, told, strict=True))
+        written = [(job, _written(job.ask, t)) for job, t in zip(batch, told, strict=True)]
+        good = [(job, t) for job, t in written if isinstance(t, Told)]
         try:
-            self._record([e for job, t in zip(batch, told, strict=True) for e in entries(job.ask, t)])
+            self._record([e for job, t in good for e in entries(job.ask, t)])
         except Exception as error:
             return [(job, error) for job in batch]
-        for job, t in zip(batch, told, strict=True):
+        for job, t in good:
             for answer in t.answers:
                 self._meters.answers.labels(job.ask.panel, answer["decision"]["action"]).inc()
-        return list(zip(batch, told, strict=True))
+        return written
 
     def _calm(self, batch: list[_Job]) -> bool:
         """Is there time to explain? Callers of the other methods paid for it with a call of their own."""
@@ -258,6 +264,14 @@ def _settle(results: Sequence[tuple[_Job, Told | Exception]]) -> None:
             job.future.set_result(result)
 
 
+def _written(ask: Ask, told: Told) -> Told | Exception:
+    """With the bytes that will leave; one response that cannot be written takes no other with it."""
+    try:
+        return told if ask.write is None else replace(told, sent=ask.write(told))
+    except Exception as error:
+        return error
+
+
 def _split(observations: Observations, asks: Sequence[Ask]) -> list[Observations]:
     out, start = [], 0
     for ask in asks:
@@ -280,8 +294,11 @@ def _join(parts: Sequence[Observations]) -> Observations:
 
 
 def entries(ask: Ask, told: Told) -> list[Entry]:
-    """The audit log's view of an answer: numbers, decision and versions, with a hash of the whole."""
+    """The audit log's view of an answer: numbers, decision and versions, hashes of it and of what is sent."""
     out = []
+    context = dict(ask.context)
+    if ask.write is not None:
+        context["sent"] = hashlib.sha256(told.sent).hexdigest()
     for i, (text, answer, body) in enumerate(zip(ask.texts, told.answers, told.bodies, strict=True)):
         origin = answer["provenance"]
         kept = ("label", "posterior", "entropy_bits", "out_of_class", "typicality", "decision")
@@ -299,6 +316,8 @@ def entries(ask: Ask, told: Told) -> list[Entry]:
                     "seed": origin["seed"],
                 },
                 text=text,
+                context=context,
+                people=ask.people,
             )
         )  # fmt: skip
     return out

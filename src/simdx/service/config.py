@@ -10,8 +10,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from simdx.errors import BadInput
-from simdx.models.verify import home
 from simdx.panels.load import PACKAGED
+from simdx.service.data import service_home
 
 # Methods that need nothing beyond the panel's bank and its embedder, so any caller may ask for them.
 METHODS = ("auto", "m-smc", "d-smc")
@@ -83,6 +83,7 @@ class ServiceConfig:
     token_file: Path = field(default_factory=lambda: service_home() / "tokens.json")
     audit_url: str = field(default_factory=lambda: default_audit_url())
     audit_key: Path = field(default_factory=lambda: service_home() / "audit.key")
+    audit_checkpoints: Path | None = None  # None: see `checkpoint_file`
     keep_text: bool = False
     keep_text_days: float = 30.0
     limits: Limits = field(default_factory=Limits)
@@ -151,10 +152,12 @@ def trusted_address(url: str, what: str) -> str:
     return url
 
 
-def service_home() -> Path:
-    """Where the service keeps its tokens, its key and its default audit log."""
-    return home() / "service"
-
-
 def default_audit_url() -> str:
     return f"sqlite:///{service_home() / 'audit.sqlite3'}"
+
+
+def checkpoint_file(url: str, key: Path) -> Path:
+    """Where a log's head is noted unless told otherwise: beside a log that is a file, else the key."""
+    if url.startswith("sqlite:///"):
+        return Path(url.removeprefix("sqlite:///") + ".checkpoints")
+    return key.with_suffix(".checkpoints")

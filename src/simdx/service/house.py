@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -78,6 +78,9 @@ class House:
         *,
         kind: str = "answer",
         draws: int = 0,
+        write: Callable[[Told], bytes] | None = None,
+        context: Mapping[str, Any] | None = None,
+        people: Mapping[str, str] | None = None,
     ) -> Told:
         classifier = self.classifier_for(caller, panel, method, texts)
         chosen = prior_of(classifier, prior)
@@ -86,7 +89,8 @@ class House:
         usual = method == self.registry.methods[0]
         ask = Ask(
             panel, method, chosen, tuple(texts), caller.name, request_id(request), kind, None, draws,
-            explain=usual or len(texts) == 1, alone=not usual,
+            explain=usual or len(texts) == 1, alone=not usual, write=write, context=context or {},
+            people=people or {},
         )  # fmt: skip
         return await self.tell(ask)
 
@@ -108,6 +112,12 @@ class House:
     def record(self, entries: Sequence[Entry]) -> None:
         if self.audit is not None:
             self.audit.append(entries)
+
+    async def record_read(self, request: Request, caller: Caller, **asked: int | str | None) -> None:
+        """Note who reads the log, before what was read leaves."""
+        asked = {"read": request.url.path, **{k: v for k, v in asked.items() if v is not None}}
+        entry = Entry(f"{request_id(request)}.0", "read", caller.name, "", context=asked)
+        await asyncio.to_thread(self.log().append, [entry])
 
     def log(self) -> AuditStore:
         if self.audit is None:

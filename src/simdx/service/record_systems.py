@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import uuid
 from typing import Annotated, Any
 
@@ -12,7 +13,9 @@ from pydantic import Field
 from simdx import __version__
 from simdx.service import cds, fhir, schemas
 from simdx.service.audit import Entry
+from simdx.service.audit.record import patient_reference
 from simdx.service.auth import Caller
+from simdx.service.batching import Told
 from simdx.service.cds_text import read_chart
 from simdx.service.house import House, MayClassify, check_panel, house_of, is_of, request_id
 from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem, documented
@@ -65,33 +68,47 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
     server = base_of(body.fhirServer) if body.fhirServer else None
     chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
     found = await house.record_servers.read(chart, server, body.token)
-    if found.source is None:
-        return Response(dump(cds.reply([], found.unread)), media_type=JSON)
-    told = await house.ask(request, caller, name, house.registry.methods[0], None, [found.text], kind="cds")
-    answer = told.answers[0]
-    if why := cds.why_no_card(answer):
-        notes = [f"No card: {found.source.words} is {why}", *found.unread]
-        return Response(dump(cds.reply([], notes)), media_type=JSON)
-    reference = found.source.reference
-    assessment = fhir.risk_assessment(
-        answer,
-        panel,
-        text=found.text,
-        answer_id=f"{request_id(request)}.0",
-        subject={"reference": f"Patient/{patient}"},
-        encounter=body.context.encounter,
-        basis={"reference": reference, "display": found.source.words} if reference else None,
-    )
-    made = cds.card(
-        answer,
-        panel,
-        card_id=uuid.UUID(hex=request_id(request)),
-        base_url=house.base_url(request),
-        assessment=assessment,
-        read=found.source.words,
-        unread=found.unread,
-    )
-    return Response(dump(cds.reply([made])), media_type=JSON)
+    context, people = _asked_for(body)
+    source = found.source
+    if source is None:
+        nothing = dump(cds.reply([], found.unread))
+        context["sent"] = hashlib.sha256(nothing).hexdigest()
+        entry = Entry(
+            f"{request_id(request)}.0", "cds", caller.name, name, versions={"simdx": __version__},
+            context=context, people=people,
+        )  # fmt: skip
+        await asyncio.to_thread(house.record, [entry])
+        return Response(nothing, media_type=JSON)
+
+    def write(told: Told) -> bytes:
+        answer = told.answers[0]
+        if why := cds.why_no_card(answer):
+            return dump(cds.reply([], [f"No card: {source.words} is {why}", *found.unread]))
+        assessment = fhir.risk_assessment(
+            answer,
+            panel,
+            text=found.text,
+            answer_id=f"{request_id(request)}.0",
+            subject={"reference": f"Patient/{patient}"},
+            encounter=body.context.encounter,
+            basis={"reference": source.reference, "display": source.words} if source.reference else None,
+        )
+        made = cds.card(
+            answer,
+            panel,
+            card_id=uuid.UUID(hex=request_id(request)),
+            base_url=house.base_url(request),
+            assessment=assessment,
+            read=source.words,
+            unread=found.unread,
+        )
+        return dump(cds.reply([made]))
+
+    told = await house.ask(
+        request, caller, name, house.registry.methods[0], None, [found.text], kind="cds", write=write,
+        context=context, people=people,
+    )  # fmt: skip
+    return Response(told.sent, media_type=JSON)
 
 
 @router.post(
@@ -153,16 +170,26 @@ async def metadata(request: Request) -> Response:
 )
 async def risk_assessment(body: schemas.FhirBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
-    told = await house.ask(request, caller, body.panel, body.method, body.prior, [body.text])
-    resource = fhir.risk_assessment(
-        told.answers[0],
-        house.registry.panel(body.panel),
-        text=body.text,
-        answer_id=f"{request_id(request)}.0",
-        subject=body.subject.model_dump(exclude_none=True) if body.subject else None,
-        encounter=body.encounter.model_dump(exclude_none=True) if body.encounter else None,
-    )
-    return Response(dump(resource), media_type=FHIR_MEDIA_TYPE, headers={"Simdx-Answer": request_id(request)})
+    subject = body.subject.model_dump(exclude_none=True) if body.subject else None
+
+    def write(told: Told) -> bytes:
+        return dump(
+            fhir.risk_assessment(
+                told.answers[0],
+                house.registry.panel(body.panel),
+                text=body.text,
+                answer_id=f"{request_id(request)}.0",
+                subject=subject,
+                encounter=body.encounter.model_dump(exclude_none=True) if body.encounter else None,
+            )
+        )
+
+    named = (subject or {}).get("reference")
+    told = await house.ask(
+        request, caller, body.panel, body.method, body.prior, [body.text], write=write,
+        people={"patient": patient_reference(named)} if named else None,
+    )  # fmt: skip
+    return Response(told.sent, media_type=FHIR_MEDIA_TYPE, headers={"Simdx-Answer": request_id(request)})
 
 
 def _service(house: House, caller: Caller, service: str) -> tuple[str, str]:
@@ -170,6 +197,15 @@ def _service(house: House, caller: Caller, service: str) -> tuple[str, str]:
     panel, hook = cds.resolve(service, house.registry.names)
     check_panel(caller, panel)
     return panel, hook
+
+
+def _asked_for(body: cds.Invocation) -> tuple[dict[str, str], dict[str, str]]:
+    """Who asked through which hook, as it is recorded; and about whom, recorded as a keyed hash."""
+    context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
+    people = {"patient": patient_reference(body.context.patientId)}
+    if body.context.encounterId:
+        people["encounter"] = body.context.encounterId
+    return context, people
 
 
 __all__ = ["router"]

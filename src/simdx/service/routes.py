@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,8 +13,9 @@ from pydantic import Field
 from simdx import __version__
 from simdx.service import schemas
 from simdx.service.audit import Entry
+from simdx.service.audit.record import KINDS
 from simdx.service.auth import Caller
-from simdx.service.batching import Ask
+from simdx.service.batching import Ask, Told
 from simdx.service.house import (
     House,
     MayAdmin,
@@ -68,10 +70,13 @@ def _object(description: str) -> dict[str, Any]:
     },
 )
 async def classify(body: schemas.ClassifyBody, request: Request, caller: MayClassify) -> Response:
-    texts = body.all_texts()
-    told = await house_of(request).ask(request, caller, body.panel, body.method, body.prior, texts)
-    content = told.bodies[0] if body.text is not None else b'{"results":[' + b",".join(told.bodies) + b"]}"
-    return Response(content, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
+    def write(told: Told) -> bytes:
+        return told.bodies[0] if body.text is not None else b'{"results":[' + b",".join(told.bodies) + b"]}"
+
+    told = await house_of(request).ask(
+        request, caller, body.panel, body.method, body.prior, body.all_texts(), write=write
+    )
+    return Response(told.sent, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
 
 
 @router.post(
@@ -82,12 +87,13 @@ async def classify(body: schemas.ClassifyBody, request: Request, caller: MayClas
 )
 async def explore(body: schemas.ExploreBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
-    told = await house.ask(
-        request, caller, body.panel, body.method, body.prior, [body.text], kind="explore", draws=body.draws
-    )
     name = house.cache.name(body.panel, caller.name, body.text)
+    told = await house.ask(
+        request, caller, body.panel, body.method, body.prior, [body.text], kind="explore", draws=body.draws,
+        write=_explored(house, request, name),
+    )  # fmt: skip
     house.cache.put(name, body.panel, caller.name, told.observations)
-    return _explored(house, request, name, told)
+    return Response(told.sent, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
 
 
 @router.post(
@@ -106,8 +112,10 @@ async def reinfer(
         draws=body.draws,
         explain=body.explain,
         alone=body.explain and body.method != house.registry.methods[0],
+        write=_explored(house, request, observation),
     )
-    return _explored(house, request, observation, await house.tell(ask))
+    told = await house.tell(ask)
+    return Response(told.sent, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
 
 
 @router.post(
@@ -141,18 +149,22 @@ def _of_kept(
     )  # fmt: skip
 
 
-def _explored(house: House, request: Request, name: str, told: Any) -> Response:
-    answer_id = request_id(request)
-    content = {
-        "observation": name,
-        "expires_in_s": house.cache.seconds,
-        "answer_id": None if house.audit is None else f"{answer_id}.0",
-        "answer": told.answers[0],
-        "intervals": posterior_intervals(told.answers[0]),
-        "words": told.words[0],
-        "draws": [] if told.draws is None else [[round(float(v), 4) for v in row] for row in told.draws],
-    }
-    return Response(dump(content), media_type=JSON, headers={"Simdx-Answer": answer_id})
+def _explored(house: House, request: Request, name: str) -> Callable[[Told], bytes]:
+    def write(told: Told) -> bytes:
+        draws = [] if told.draws is None else [[round(float(v), 4) for v in row] for row in told.draws]
+        return dump(
+            {
+                "observation": name,
+                "expires_in_s": house.cache.seconds,
+                "answer_id": None if house.audit is None else f"{request_id(request)}.0",
+                "answer": told.answers[0],
+                "intervals": posterior_intervals(told.answers[0]),
+                "words": told.words[0],
+                "draws": draws,
+            }
+        )
+
+    return write
 
 
 @router.get(
@@ -233,16 +245,18 @@ async def audit(
     caller: MayAdmin,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     before: Annotated[int | None, Query(ge=1, le=2**62)] = None,
-    kind: Annotated[str | None, Query(pattern="^(answer|explore|feedback|cds|cds-feedback)$")] = None,
+    kind: Annotated[str | None, Query(pattern=f"^({'|'.join(KINDS)})$")] = None,
     id: Annotated[str | None, Query(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")] = None,
 ) -> Response:
-    store = house_of(request).log()
+    house = house_of(request)
+    store = house.log()
     if id is not None:
         found = await asyncio.to_thread(store.find, id)
         records = [found] if found else []
     else:
         records = await asyncio.to_thread(lambda: store.page(limit=limit, before=before, kind=kind))
     count, head = await asyncio.to_thread(store.head)
+    await house.record_read(request, caller, id=id, kind=kind, before=before, limit=limit)
     return Response(
         dump({"records": [r.to_json() for r in records], "count": count, "head": head}), media_type=JSON
     )
@@ -250,7 +264,7 @@ async def audit(
 
 @router.get(
     "/v1/audit/verify",
-    summary="Walk the whole hash chain (scope admin)",
+    summary="Walk the whole hash chain, past this service's checkpoints (scope admin)",
     tags=["audit"],
     responses={200: _object("The verdict"), **_READING, **documented(409)},
 )
@@ -258,12 +272,8 @@ async def audit_verify(request: Request, caller: MayAdmin) -> Response:
     house = house_of(request)
     store = house.log()
     verdict = await asyncio.to_thread(store.verify)
-    return Response(
-        dump(
-            {"ok": verdict.ok, "records": verdict.records, "head": verdict.head, "problem": verdict.problem}
-        ),
-        media_type=JSON,
-    )
+    await house.record_read(request, caller)
+    return Response(dump(asdict(verdict)), media_type=JSON)
 
 
 @router.get(

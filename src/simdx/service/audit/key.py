@@ -1,7 +1,7 @@
-"""The key behind the audit log: it keys the hash chain and the text hashes, and seals kept texts.
+"""The key behind the audit log: it keys chain, checkpoints and hashes of texts and people, and seals texts.
 
-It lives in a file of its own, not in the database, so that someone who can write the database alone can
-neither rebuild the chain after a change nor test guesses against the text hashes.
+It lies outside the database (`ring`), so that someone who can write the database alone can neither rebuild
+the chain after a change nor test guesses against the hashes.
 """
 
 from __future__ import annotations
@@ -9,11 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simdx.disk import CannotWrite, create_once, make_folder, sweep
 from simdx.errors import BadInput, MissingExtra, RunFailed
 
 if TYPE_CHECKING:
@@ -24,36 +21,15 @@ _NONCE_BYTES = 12
 
 
 class AuditKey:
-    """Three independent keys from one secret."""
+    """Independent keys from one secret, one for each use."""
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != KEY_BYTES:
             raise BadInput(f"an audit key is {KEY_BYTES} bytes; this one has {len(secret)}")
-        self._chain, self._text, self._seal = (
-            hmac.digest(secret, b"simdx audit " + use, "sha256") for use in (b"chain", b"text", b"seal")
+        self._chain, self._text, self._seal, self._checkpoint, self._person = (
+            hmac.digest(secret, b"simdx audit " + use, "sha256")
+            for use in (b"chain", b"text", b"seal", b"checkpoint", b"person")
         )
-
-    @classmethod
-    def from_file(cls, path: Path, create: bool = False) -> AuditKey:
-        """The key in `path` (hex); with `create`, a new one for the owner's eyes only where there is none."""
-        if create and not path.exists():
-            _write_new(path)
-        elif create:
-            sweep(path.parent, f".{path.name}-*")  # a second name of the key, from a start that was killed
-        try:
-            secret = bytes.fromhex(path.read_text(encoding="ascii").strip())
-            if len(secret) != KEY_BYTES:
-                raise ValueError
-            return cls(secret)
-        except FileNotFoundError:
-            raise BadInput(f"no audit key at {path}: give --key, the file the service was run with") from None
-        except OSError as error:
-            raise BadInput(f"the audit key {path} cannot be read: {error.strerror}") from None
-        except ValueError:
-            raise BadInput(
-                f"the audit key {path} is not {2 * KEY_BYTES} hexadecimal digits: restore it from a copy; no "
-                "other key opens its log"
-            ) from None
 
     @property
     def id(self) -> str:
@@ -66,6 +42,14 @@ class AuditKey:
     def text_hash(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
         return hmac.new(self._text, data, hashlib.sha256).hexdigest()
+
+    def checkpoint_mac(self, content: bytes) -> str:
+        return hmac.digest(self._checkpoint, content, "sha256").hex()
+
+    def person_hash(self, role: str, identifier: str) -> str:
+        """Names a person to whoever has the key and asks for them by id, and to nobody else."""
+        data = f"{role}\n{identifier}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._person, data, "sha256").hex()
 
     def seal(self, text: str, owner: str) -> bytes:
         """AES-256-GCM, bound to the record it belongs to."""
@@ -92,12 +76,3 @@ def _cipher(key: bytes) -> AESGCM:
     except ImportError:
         raise MissingExtra("keeping case texts", "service") from None
     return AESGCM(key)
-
-
-def _write_new(path: Path) -> None:
-    """Whole or not there, and once: two services that start together agree on one key."""
-    try:
-        make_folder(path.parent)
-        create_once(path, secrets.token_hex(KEY_BYTES) + "\n", 0o600)
-    except CannotWrite as error:
-        raise BadInput(f"the audit key cannot be made: {error}") from None

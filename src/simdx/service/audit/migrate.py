@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from simdx.errors import BadInput
-from simdx.service.audit.store import Database
+from simdx.service.audit.database import Database
 
 
 def migrations(dialect: str) -> list[tuple[int, str]]:

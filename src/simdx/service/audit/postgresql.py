@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,7 +14,7 @@ CONNECT_SECONDS = 5
 class PostgresDatabase:
     name = "postgresql"
     place = "in PostgreSQL"  # not the URL: it may hold a password
-    lock_head = "SELECT seq, hash FROM chain_head FOR UPDATE"
+    lock_head = "SELECT seq, hash, key_id FROM chain_head FOR UPDATE"
 
     def __init__(self, url: str) -> None:
         try:
@@ -32,11 +32,15 @@ class PostgresDatabase:
     def writing(self, connection: Any) -> AbstractContextManager[Any]:
         return connection.transaction()
 
+    def snapshot(self, connection: Any) -> AbstractContextManager[Any]:
+        connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ
+        return connection.transaction()
+
     def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
         # No statement of ours has a literal question mark or percent sign.
         return connection.execute(sql.replace("?", "%s"), values or None)
 
-    def stream(self, connection: Any, sql: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]:
         with connection.transaction(), connection.cursor(name="records") as cursor:
             cursor.execute(sql)
             yield from cursor

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 GENESIS = "0" * 64
-KINDS = ("answer", "explore", "feedback", "cds", "cds-feedback")
+# Answers and what became of them; then who was refused, who read the log, and changes of its key.
+KINDS = ("answer", "explore", "feedback", "cds", "cds-feedback", "refused", "read", "key")
+_JSON = ("prior", "answer", "versions", "context")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event to be recorded. `about` names the earlier record a feedback is about."""
+    """An event to be recorded. `about` names the earlier record a feedback is about.
+
+    `context` is recorded as it is; of the `people` in it only a keyed hash is, as `<role>_hash`.
+    """
 
     id: str
     kind: str
@@ -25,6 +30,8 @@ class Entry:
     versions: Mapping[str, Any] | None = None
     text: str | None = None
     about: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    people: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +49,20 @@ class Record:
     prior: str | None
     answer: str | None
     versions: str | None
+    context: str | None
     previous: str
     hash: str
 
     def content(self) -> bytes:
         """Canonical bytes of everything but the hash itself."""
-        return content_bytes({k: v for k, v in asdict(self).items() if k not in ("hash", "previous")})
+        fields = {k: v for k, v in asdict(self).items() if k not in ("hash", "previous")}
+        if self.context is None:  # as records were hashed before they had one
+            del fields["context"]
+        return content_bytes(fields)
 
     def to_json(self) -> dict[str, Any]:
         out = asdict(self)
-        for column in ("prior", "answer", "versions"):
+        for column in _JSON:
             out[column] = None if out[column] is None else json.loads(out[column])
         return out
 
@@ -70,3 +81,8 @@ def canonical(value: Any) -> str:
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def patient_reference(patient: str) -> str:
+    """One spelling of a patient's id: record systems send the bare id or the reference."""
+    return patient if patient.startswith("Patient/") else f"Patient/{patient}"

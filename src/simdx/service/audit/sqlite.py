@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ _HEADER = b"SQLite format 3\0"
 
 class SqliteDatabase:
     name = "sqlite"
-    lock_head = "SELECT seq, hash FROM chain_head"  # the transaction is immediate: it holds the write lock
+    lock_head = (
+        "SELECT seq, hash, key_id FROM chain_head"  # the transaction is immediate: it holds the write lock
+    )
 
     def __init__(self, path: str, must_exist: bool = False) -> None:
         self._path = Path(path)
@@ -60,6 +62,7 @@ class SqliteDatabase:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # a purged text leaves no bytes in free pages
         return connection
 
     @contextmanager
@@ -72,10 +75,18 @@ class SqliteDatabase:
             raise
         connection.commit()
 
+    @contextmanager
+    def snapshot(self, connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.rollback()
+
     def execute(self, connection: sqlite3.Connection, sql: str, values: Sequence[Any] = ()) -> Any:
         return connection.execute(sql, values)
 
-    def stream(self, connection: sqlite3.Connection, sql: str) -> Iterator[tuple[Any, ...]]:
+    def stream(self, connection: sqlite3.Connection, sql: str) -> Generator[tuple[Any, ...]]:
         yield from connection.execute(sql)
 
     def is_failure(self, error: Exception) -> bool:

@@ -1,62 +1,53 @@
 """The log in a database: SQLite in a file, or PostgreSQL by URL, with the same few statements.
 
 Appending is serialised by the database, not by this process, so several services may write one log.
-Reads open a connection of their own and never wait for a writer's lock in this process.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 from simdx.errors import BadInput, RunFailed
+from simdx.service.audit.checkpoints import Anchor, CheckpointFile, CheckpointProblem
+from simdx.service.audit.database import AuditUnavailable, Database, Guarded
 from simdx.service.audit.key import AuditKey
-from simdx.service.audit.record import COLUMNS, GENESIS, Entry, Record, canonical, now
-from simdx.service.audit.verify import Verdict, verify
+from simdx.service.audit.reader import AuditReader
+from simdx.service.audit.record import COLUMNS, Entry, Record, canonical, now
+from simdx.service.audit.refusals import Refusals
+from simdx.service.audit.ring import KeyRing
 
-_SELECT = f"SELECT {', '.join(COLUMNS)} FROM records"
+PURGE_SECONDS = 60.0
 _INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
 
-class AuditUnavailable(RunFailed):
-    """The log cannot be written or read now. No answer leaves the service without its record."""
-
-
-class Database(Protocol):
-    """What differs between SQLite and PostgreSQL."""
-
-    name: str
-    place: str  # for messages
-    lock_head: str  # reads the head and keeps other writers out until the transaction ends
-
-    def connect(self) -> Any: ...
-    def writing(self, connection: Any) -> AbstractContextManager[Any]:
-        """A transaction that commits at the end or leaves nothing behind."""
-        ...
-
-    def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any: ...
-    def stream(self, connection: Any, sql: str) -> Iterator[tuple[Any, ...]]: ...
-    def damage(self, connection: Any) -> str | None: ...
-    def is_failure(self, error: Exception) -> bool: ...
-
-
-class AuditStore:
+class AuditStore(AuditReader):
     def __init__(
-        self, database: Database, key: AuditKey, *, keep_text: bool = False, keep_text_days: float = 30.0
+        self,
+        database: Database,
+        ring: KeyRing,
+        *,
+        keep_text: bool = False,
+        keep_text_days: float = 30.0,
+        checkpoints: Path | None = None,
     ) -> None:
-        self._db = database
-        self._key = key
+        file = None if checkpoints is None else CheckpointFile(checkpoints)
+        super().__init__(database, ring, file)
         self._keep = keep_text
         self._days = keep_text_days
+        self._anchor = None if file is None else Anchor(file)
+        self._refusals = Refusals()
         self._lock = threading.Lock()
         self._connection: Any = None
-        self._purge_due = ""
-        with self._guard():
+        self._purged = -PURGE_SECONDS
+        with Guarded(self._db):
             from simdx.service.audit.migrate import migrate
 
             connection = database.connect()
@@ -69,165 +60,226 @@ class AuditStore:
     # ----------------------------------------------------------------- writing
 
     def append(self, entries: Sequence[Entry]) -> list[Record]:
-        """Add the entries in one transaction: all of them, or none and AuditUnavailable."""
+        """Add the entries in one transaction: all of them, or none and AuditUnavailable.
+
+        Where the records before them wait too long for their checkpoint, that comes first.
+        """
         if not entries:
             return []
-        with self._guard(), self._lock:
-            if self._connection is None:
-                self._connection = self._db.connect()
-            try:
-                with self._db.writing(self._connection):
-                    return self._append(self._connection, entries)
-            except Exception:
-                # A broken connection is not used again; the next append opens a new one.
-                self._connection.close()
-                self._connection = None
-                raise
+        with self._writing() as connection:
+            if self._anchor is not None and self._anchor.overdue:
+                self._write_checkpoint(connection)
+            with self._db.writing(connection):
+                seq, previous, key = self._locked_head(connection)
+                records = self._append(connection, entries, seq, previous, key)
+            if self._anchor is not None:
+                self._anchor.wait(records[-1].seq, records[-1].hash, key)
+            return records
 
-    def _append(self, connection: Any, entries: Sequence[Entry]) -> list[Record]:
-        seq, previous = self._db.execute(connection, self._db.lock_head).fetchone()
+    def _locked_head(self, connection: Any) -> tuple[int, str, AuditKey]:
+        """The head, kept from other writers, and the key in use: another process may have changed it."""
+        seq, previous, key_id = self._db.execute(connection, self._db.lock_head).fetchone()
+        return seq, previous, self._key(key_id)
+
+    def _append(
+        self, connection: Any, entries: Sequence[Entry], seq: int, previous: str, key: AuditKey
+    ) -> list[Record]:
         at = now()
         records = []
         for entry in entries:
             seq += 1
+            people = {f"{role}_hash": key.person_hash(role, who) for role, who in entry.people.items()}
             unhashed = Record(
                 seq=seq, id=entry.id, at=at, kind=entry.kind, caller=entry.caller, panel=entry.panel,
                 about=entry.about,
-                text_hash=None if entry.text is None else self._key.text_hash(entry.text),
+                text_hash=None if entry.text is None else key.text_hash(entry.text),
                 prior=_json(entry.prior), answer=_json(entry.answer), versions=_json(entry.versions),
-                previous=previous, hash="",
+                context=_json({**entry.context, **people} or None), previous=previous, hash="",
             )  # fmt: skip
-            previous = self._key.chain_hash(previous, unhashed.content())
+            previous = key.chain_hash(previous, unhashed.content())
             values = [getattr(unhashed, c) for c in COLUMNS[:-1]]
             self._db.execute(connection, _INSERT, [*values, previous])
             records.append(replace(unhashed, hash=previous))
             if self._keep and entry.text is not None:
-                self._keep_text(connection, entry.id, entry.text)
-        self._db.execute(connection, "UPDATE chain_head SET seq = ?, hash = ?", [seq, previous])
-        self._purge(connection, at)
+                self._keep_text(connection, entry.id, entry.text, key)
+        self._db.execute(
+            connection, "UPDATE chain_head SET seq = ?, hash = ?, key_id = ?", [seq, previous, key.id]
+        )
         return records
 
-    def _keep_text(self, connection: Any, owner: str, text: str) -> None:
+    def _keep_text(self, connection: Any, owner: str, text: str, key: AuditKey) -> None:
         expires = (datetime.now(UTC) + timedelta(days=self._days)).isoformat(timespec="seconds")
         self._db.execute(
             connection,
-            "INSERT INTO texts (id, sealed, expires_at) VALUES (?, ?, ?)",
-            [owner, self._key.seal(text, owner), expires],
+            "INSERT INTO texts (id, sealed, expires_at, key_id) VALUES (?, ?, ?, ?)",
+            [owner, key.seal(text, owner), expires, key.id],
         )
 
-    def _purge(self, connection: Any, at: str) -> None:
-        """Expired texts go, at most once a minute."""
-        if at[:16] == self._purge_due:
-            return
-        self._purge_due = at[:16]
-        moment = datetime.now(UTC).isoformat(timespec="seconds")
-        self._db.execute(connection, "DELETE FROM texts WHERE expires_at <= ?", [moment])
-
-    # ----------------------------------------------------------------- reading
-
-    def find(self, record_id: str) -> Record | None:
-        rows = self._read(f"{_SELECT} WHERE id = ?", [record_id])
-        return Record(*rows[0]) if rows else None
-
-    def page(
-        self, *, limit: int = 50, before: int | None = None, panel: str | None = None, kind: str | None = None
-    ) -> list[Record]:
-        """The latest records first, optionally those before a sequence number."""
-        wanted, values = ["1 = 1"], list[Any]()
-        for column, value in (("panel = ?", panel), ("kind = ?", kind), ("seq < ?", before)):
-            if value is not None:
-                wanted.append(column)
-                values.append(value)
-        rows = self._read(
-            f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY seq DESC LIMIT ?", [*values, limit]
-        )
-        return [Record(*row) for row in rows]
-
-    def records(self) -> Generator[Record]:
-        """Every record in order, streamed."""
-        with self._guard():
-            connection = self._db.connect()
+    @contextmanager
+    def _writing(self) -> Iterator[Any]:
+        """This store's own connection, for one writer at a time."""
+        with Guarded(self._db), self._lock:
+            if self._connection is None:
+                self._connection = self._db.connect()
             try:
-                for row in self._db.stream(connection, f"{_SELECT} ORDER BY seq"):
-                    yield Record(*row)
-            finally:
-                connection.close()
-
-    def head(self) -> tuple[int, str]:
-        rows = self._read("SELECT seq, hash FROM chain_head")
-        try:
-            return (int(rows[0][0]), str(rows[0][1])) if rows else (0, GENESIS)
-        except (TypeError, ValueError):
-            raise AuditUnavailable(
-                f"the audit log {self._db.place} is damaged: its head is no head"
-            ) from None
-
-    def damage(self) -> str | None:
-        """What is wrong with the database as a file, beyond the chain; None where nothing is."""
-        with self._guard(), closing(self._db.connect()) as connection:
-            return self._db.damage(connection)
-
-    def verify(self) -> Verdict:
-        """Walk the whole chain to the head as it was when the walk began."""
-        head = self.head()
-        with closing(self.records()) as records:
-            return verify(islice(records, head[0]), self._key, head)
-
-    def text_of(self, record_id: str) -> str | None:
-        """The kept text of a record, unsealed; None when it was never kept or has expired."""
-        moment = datetime.now(UTC).isoformat(timespec="seconds")
-        rows = self._read("SELECT sealed FROM texts WHERE id = ? AND expires_at > ?", [record_id, moment])
-        return self._key.unseal(bytes(rows[0][0]), record_id) if rows else None
-
-    def ready(self) -> None:
-        """Raises AuditUnavailable when the database does not answer."""
-        self.head()
-
-    def close(self) -> None:
-        with self._lock:
-            if self._connection is not None:
+                yield self._connection
+            except Exception:
+                # A broken connection is not used again; the next writer opens a new one.
                 self._connection.close()
                 self._connection = None
+                raise
 
-    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._guard():
-            connection = self._db.connect()
+    # ----------------------------------------------------------------- by the clock
+
+    def note_refusal(self, address: str, reason: str) -> None:
+        """Count a caller that was turned away; `tend` writes the counts."""
+        self._refusals.note(address, reason)
+
+    def tend(self) -> None:
+        """What has to happen though nobody asks: refusals recorded, the head anchored, old texts gone."""
+        self._flush()
+        if time.monotonic() - self._purged >= PURGE_SECONDS:
+            self.purge()
+
+    def _flush(self, everything: bool = False) -> None:
+        refused = self._refusals.take(everything)
+        try:
+            self.append(refused)
+        except Exception:
+            self._refusals.give_back(refused)
+            raise
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Anchor the head this store wrote last, where no checkpoint covers it yet."""
+        if self._anchor is not None and self._anchor.waiting:
+            with self._writing() as connection:
+                self._write_checkpoint(connection)
+
+    def _write_checkpoint(self, connection: Any) -> None:
+        """The file first: a log that knows of fewer checkpoints than there are has lost nothing."""
+        assert self._anchor is not None
+        try:
+            made = self._anchor.write(self._ring)
+        except CheckpointProblem:
+            self._reload()  # the last line may be under a key that is newer than ours
             try:
-                return list(self._db.execute(connection, sql, values).fetchall())
-            finally:
-                connection.close()
-
-    def _check_key(self, connection: Any) -> None:
-        with self._db.writing(connection):
+                made = self._anchor.write(self._ring)
+            except CheckpointProblem as error:
+                raise AuditUnavailable(str(error)) from None
+        if made is not None:
             self._db.execute(
                 connection,
-                "INSERT INTO settings (name, value) VALUES ('key_id', ?) ON CONFLICT (name) DO NOTHING",
-                [self._key.id],
+                "INSERT INTO checkpoints (file, number) VALUES (?, ?) ON CONFLICT (file) DO UPDATE "
+                "SET number = excluded.number WHERE checkpoints.number < excluded.number",
+                [made.file, made.number],
             )
-            found = self._db.execute(connection, "SELECT value FROM settings WHERE name = 'key_id'")
-            if found.fetchone()[0] != self._key.id:
+
+    def resume(self) -> None:
+        """For a writer that starts: refuse a log that its checkpoints contradict, then anchor its head."""
+        if self._anchor is None:
+            return
+        file, known = self._anchor.file, self.known_checkpoints()
+        try:
+            last = file.last(self._ring)
+        except CheckpointProblem as error:
+            raise AuditUnavailable(str(error)) from None
+        if last is not None:
+            found = self._read("SELECT hash FROM records WHERE seq = ?", [last.records])
+            if not found or found[0][0] != last.head:
+                raise AuditUnavailable(
+                    f"the audit log {self._db.place} does not have the record {last.records} that its "
+                    f"checkpoint of {last.at} in {file.path} saw: records were cut off, an older copy was "
+                    "put back, or it is another log; see 'simdx audit verify'"
+                )
+            if last.number < known.get(last.file, 0):
+                raise AuditUnavailable(
+                    f"the checkpoint file {file.path} was cut: put it back, or move it away to begin another"
+                )
+        with self._writing() as connection, self._db.writing(connection):
+            seq, head, key = self._locked_head(connection)
+        if seq:
+            self._anchor.wait(seq, head, key)
+            self.checkpoint()
+
+    def ready(self) -> None:
+        super().ready()
+        if self._anchor is not None and self._anchor.overdue:
+            self.checkpoint()
+
+    def purge(self) -> int:
+        """Delete the texts whose time is over, and say how many."""
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._writing() as connection:
+            gone = self._db.execute(connection, "DELETE FROM texts WHERE expires_at <= ?", [moment]).rowcount
+        self._purged = time.monotonic()
+        return int(gone)
+
+    # ----------------------------------------------------------------- changing the key (`rotate`)
+
+    def switch_key(self, ring: KeyRing) -> None:
+        """Go on with the next key of the ring. A record says so, the first to be written with it."""
+        self._ring = ring
+        with self._writing() as connection:
+            with self._db.writing(connection):
+                seq, previous, key = self._locked_head(connection)
+                following = ring.after(key)
+                if following is None:  # another process was first
+                    return
+                entry = Entry(
+                    id=f"{uuid.uuid4().hex}.0", kind="key", caller="local", panel="",
+                    context={"from": key.id, "to": following.id},
+                )  # fmt: skip
+                (record,) = self._append(connection, [entry], seq, previous, following)
+            if self._anchor is not None:
+                self._anchor.wait(record.seq, record.hash, following)
+
+    def reseal(self) -> tuple[int, int]:
+        """Seal kept texts with the key in use, some at a time; how many, and how many did not open."""
+        key, done, stuck, last = self.key_in_use(), 0, 0, ""
+        while True:
+            with self._writing() as connection, self._db.writing(connection):
+                rows = self._db.execute(
+                    connection,
+                    "SELECT id, sealed, key_id FROM texts WHERE key_id <> ? AND id > ? ORDER BY id LIMIT 100",
+                    [key.id, last],
+                ).fetchall()
+                for owner, sealed, key_id in rows:
+                    try:
+                        again = key.seal(self._key(key_id).unseal(bytes(sealed), owner), owner)
+                    except RunFailed:
+                        stuck += 1
+                        continue
+                    self._db.execute(
+                        connection,
+                        "UPDATE texts SET sealed = ?, key_id = ? WHERE id = ?",
+                        [again, key.id, owner],
+                    )
+                    done += 1
+            if not rows:
+                return done, stuck
+            last = rows[-1][0]
+
+    def close(self) -> None:
+        try:
+            self._flush(everything=True)
+        finally:
+            with self._lock:
+                if self._connection is not None:
+                    self._connection.close()
+                    self._connection = None
+
+    def _check_key(self, connection: Any) -> None:
+        """A new log takes the newest key; an old one must have been written with one of these."""
+        with self._db.writing(connection):
+            self._db.execute(
+                connection, "UPDATE chain_head SET key_id = ? WHERE key_id IS NULL", [self._ring.newest.id]
+            )
+            found = self._db.execute(connection, "SELECT key_id FROM chain_head").fetchone()
+            if found is None or self._ring.get(found[0]) is None:
                 raise BadInput(
                     "this audit log was written with another key: give the --audit-key it was made with"
                 )
-
-    def _guard(self) -> _Guard:
-        return _Guard(self._db)
-
-
-class _Guard:
-    """Turns a database's own errors into AuditUnavailable; their text may quote values, so it is dropped."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and self._db.is_failure(error):
-            raise AuditUnavailable(
-                f"the audit log {self._db.place} cannot be used now ({self._db.name}: {type(error).__name__})"
-            ) from None
 
 
 def _json(value: Any) -> str | None:
@@ -236,10 +288,11 @@ def _json(value: Any) -> str | None:
 
 def open_store(
     url: str,
-    key: AuditKey,
+    ring: KeyRing,
     *,
     keep_text: bool = False,
     keep_text_days: float = 30.0,
+    checkpoints: Path | None = None,
     must_exist: bool = False,
 ) -> AuditStore:
     """`sqlite:///FILE` or `postgresql://…`; the schema is brought up to date on opening."""
@@ -254,4 +307,6 @@ def open_store(
         database = PostgresDatabase(url)
     else:
         raise BadInput("an audit log is sqlite:///FILE or postgresql://USER@HOST/NAME")
-    return AuditStore(database, key, keep_text=keep_text, keep_text_days=keep_text_days)
+    return AuditStore(
+        database, ring, keep_text=keep_text, keep_text_days=keep_text_days, checkpoints=checkpoints
+    )

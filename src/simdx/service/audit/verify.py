@@ -1,12 +1,20 @@
-"""Walking the chain: every record's place follows from the one before, the key and its own content."""
+"""Walking the chain: every record's place follows from the one before, the key and its own content.
+
+Every checkpoint must be met on the way, under the key that was in use there. A log may begin under any key
+of its ring; from there only a record of kind `key`, written with the next one, changes it, and the log may
+not end under one that was retired: who has an old key can add nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
 
+from simdx.service.audit.checkpoints import Checkpoint, CheckpointProblem
 from simdx.service.audit.key import AuditKey
 from simdx.service.audit.record import GENESIS, Record
+from simdx.service.audit.ring import KeyRing
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,27 +23,118 @@ class Verdict:
     records: int
     head: str
     problem: str | None = None
+    checkpoints: int = 0
+    unseen: tuple[str, ...] = ()  # checkpoint files the log knows of that were not at hand
 
 
-def verify(records: Iterable[Record], key: AuditKey, head: tuple[int, str] | None = None) -> Verdict:
-    """Check a whole log in order. `head` is (count, hash) as noted elsewhere: it shows a cut-off tail."""
-    previous, count = GENESIS, 0
-    for record in records:
-        expected = count + 1
-        if record.seq != expected:
-            return Verdict(False, count, previous, f"record {expected} is missing")
-        if record.previous != previous:
-            return Verdict(False, count, previous, f"record {expected} does not follow the one before it")
-        if not _unchanged(record, key, previous):
-            return Verdict(
-                False, count, previous, f"record {expected} was changed, or written with another key"
+@dataclass(slots=True)
+class _Walk:
+    ring: KeyRing
+    key: AuditKey | None = None
+    count: int = 0
+    head: str = GENESIS
+    seen: dict[str, int] = field(default_factory=dict)  # checkpoints met, by file
+
+    def step(self, record: Record) -> str | None:
+        """Take one record; what is wrong with it, if anything."""
+        number = self.count + 1
+        if record.seq != number:
+            return f"record {number} is missing"
+        if record.previous != self.head:
+            return f"record {number} does not follow the one before it"
+        key = next((k for k in self._possible(record) if _unchanged(record, k, self.head)), None)
+        if key is None:
+            return f"record {number} was changed, or written with another key"
+        self.key, self.head, self.count = key, record.hash, number
+        return None
+
+    def _possible(self, record: Record) -> Iterable[AuditKey]:
+        if self.key is None:
+            return self.ring.keys
+        following = self.ring.after(self.key) if record.kind == "key" else None
+        return (following,) if following else (self.key,)
+
+    def meet(self, found: Checkpoint) -> str | None:
+        """Compare a checkpoint of this place with the chain."""
+        assert self.key is not None
+        if (found.head, found.key) != (self.head, self.key.id):
+            return (
+                f"checkpoint {found.number} does not match record {found.records}: the log was rewritten, or "
+                "the checkpoints are another log's"
             )
-        previous, count = record.hash, expected
-    if head is not None and head != (count, previous):
-        return Verdict(
-            False, count, previous, f"the log ends at record {count}, its head was record {head[0]}"
+        self.seen[found.file] = found.number
+        return None
+
+    def end(self, head: tuple[int, str] | None) -> str | None:
+        if head is not None and head != (self.count, self.head):
+            return f"the log ends at record {self.count}, its head was record {head[0]}"
+        if self.key is not None and self.key.id in self.ring.retired:
+            return "the log ends under a key that was rotated out: an older copy was put back"
+        return None
+
+
+def verify(
+    records: Iterable[Record],
+    ring: KeyRing,
+    head: tuple[int, str] | None = None,
+    *,
+    checkpoints: Sequence[Iterator[Checkpoint]] = (),
+    known: dict[str, int] | None = None,
+    noted: str | None = None,
+) -> Verdict:
+    """Check a whole log in order.
+
+    `head` is (count, hash) as the log has it. `checkpoints` are those of each of its files, `known` how many
+    each should hold. `noted` is a head somebody wrote down, which must still be in the chain.
+    """
+    walk = _Walk(ring)
+    try:
+        problem = _walk(walk, records, merge(*checkpoints, key=lambda found: found.records), head, noted)
+    except CheckpointProblem as error:
+        problem = str(error)
+    known = known or {}
+    if problem is None:
+        problem = _cut(walk.seen, known)
+    unseen = tuple(sorted(set(known) - set(walk.seen)))
+    return Verdict(problem is None, walk.count, walk.head, problem, sum(walk.seen.values()), unseen)
+
+
+def _walk(
+    walk: _Walk,
+    records: Iterable[Record],
+    checkpoints: Iterator[Checkpoint],
+    head: tuple[int, str] | None,
+    noted: str | None,
+) -> str | None:
+    following = next(checkpoints, None)
+    for record in records:
+        if problem := walk.step(record):
+            return problem
+        while following is not None and following.records <= walk.count:
+            if problem := walk.meet(following):
+                return problem
+            following = next(checkpoints, None)
+        if record.hash == noted:
+            noted = None
+    if following is not None:
+        return (
+            f"the log ends at record {walk.count}, checkpoint {following.number} of {following.at} saw "
+            f"record {following.records}: the newest records were cut off, or an older copy was put back"
         )
-    return Verdict(True, count, previous)
+    if problem := walk.end(head):
+        return problem
+    if noted is not None:
+        return "the head noted earlier is not in the chain: records were cut off or rewritten"
+    return None
+
+
+def _cut(seen: dict[str, int], known: dict[str, int]) -> str | None:
+    if known and not seen:
+        return "its checkpoints are missing: give --checkpoints, the file the service wrote them to"
+    for file, number in known.items():
+        if file in seen and seen[file] < number:
+            return f"checkpoint file {file} was cut: it holds {seen[file]} checkpoints, there were {number}"
+    return None
 
 
 def _unchanged(record: Record, key: AuditKey, previous: str) -> bool:

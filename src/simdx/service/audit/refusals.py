@@ -1,0 +1,67 @@
+"""Callers that were turned away, counted until they are written: a flood makes the counts large, not the log.
+
+What was presented is never kept, only where it came from and why it was refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+
+from simdx.service.audit.record import Entry, now
+
+SECONDS = 60.0  # between two writings
+ADDRESSES = 16  # counted one by one in that time; the rest are counted together
+ELSEWHERE = "other addresses"
+
+
+@dataclass(slots=True)
+class _Tally:
+    count: int
+    first: str
+    last: str
+
+
+class Refusals:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[tuple[str, str], _Tally] = {}
+        self._written = -SECONDS
+
+    def note(self, address: str, reason: str) -> None:
+        """Count one; touches no disk, so it may be called where requests are refused."""
+        moment, place = now(), (address[:64], reason[:64])
+        with self._lock:
+            if place not in self._waiting and len(self._waiting) >= ADDRESSES:
+                place = (ELSEWHERE, place[1])
+            tally = self._waiting.setdefault(place, _Tally(0, moment, moment))
+            tally.count += 1
+            tally.last = moment
+
+    def take(self, everything: bool = False) -> list[Entry]:
+        """What is to be written now: at once after a quiet time, else once in `SECONDS`."""
+        with self._lock:
+            if not self._waiting or (not everything and time.monotonic() - self._written < SECONDS):
+                return []
+            self._written = time.monotonic()
+            taken, self._waiting = self._waiting, {}
+        return [
+            Entry(
+                id=f"{uuid.uuid4().hex}.0", kind="refused", caller="", panel="",
+                context={"address": address, "reason": reason, "count": tally.count, "first": tally.first,
+                         "last": tally.last},
+            )
+            for (address, reason), tally in taken.items()
+        ]  # fmt: skip
+
+    def give_back(self, entries: list[Entry]) -> None:
+        """Entries that could not be written are counted again."""
+        with self._lock:
+            for entry in entries:
+                told = entry.context
+                place = (told["address"], told["reason"])
+                tally = self._waiting.setdefault(place, _Tally(0, told["first"], told["last"]))
+                tally.count += told["count"]
+                tally.first = min(tally.first, told["first"])

@@ -1,0 +1,131 @@
+"""The keys of a log in one file, oldest first: one that was rotated out still verifies what it wrote.
+
+A line is a key in hex, followed by `retired` once nothing is written with it any more; a file that was never
+rotated is a single key. Which key is in use the database says, so a key that is in the file and not yet in
+use is no harm, and a rotation that was interrupted can be finished.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock
+
+from simdx.disk import CannotWrite, create_once, make_folder, sweep, write_atomically
+from simdx.errors import BadInput
+from simdx.service.audit.key import KEY_BYTES, AuditKey
+
+_RETIRED = "retired"
+
+
+class KeyRing:
+    def __init__(self, *keys: AuditKey, retired: frozenset[str] = frozenset(), path: Path | None = None):
+        self.keys, self.retired, self._path = keys, retired, path
+
+    @classmethod
+    def from_file(cls, path: Path, create: bool = False) -> KeyRing:
+        """The keys in `path`; with `create`, a first one for the owner's eyes only where there is no file."""
+        if create and not path.exists():
+            _write_new(path)
+        elif create:
+            sweep(path.parent, f".{path.name}-*")  # a second name of the key, from a start that was killed
+        lines = _read(path)
+        keys = [AuditKey(secret) for secret, _ in lines]
+        gone = frozenset(key.id for key, (_, retired) in zip(keys, lines, strict=True) if retired)
+        return cls(*keys, retired=gone, path=path)
+
+    @property
+    def newest(self) -> AuditKey:
+        return self.keys[-1]
+
+    def get(self, key_id: str) -> AuditKey | None:
+        return next((key for key in self.keys if key.id == key_id), None)
+
+    def after(self, key: AuditKey) -> AuditKey | None:
+        """The key that took the place of this one."""
+        place = [k.id for k in self.keys].index(key.id) + 1
+        return self.keys[place] if place < len(self.keys) else None
+
+    def read_again(self) -> KeyRing:
+        """The ring as its file has it now: another process may have rotated."""
+        return self if self._path is None else KeyRing.from_file(self._path)
+
+    def all_hashes(self, role: str, identifier: str) -> frozenset[str]:
+        """What a person is called in the log, under each key."""
+        return frozenset(key.person_hash(role, identifier) for key in self.keys)
+
+
+def add_key(path: Path) -> KeyRing:
+    """Put a new key behind the others; nothing is written with it until the log is switched to it."""
+    return _changed(path, lambda lines: [*lines, (secrets.token_bytes(KEY_BYTES), False)])
+
+
+def retire_before(path: Path, current: AuditKey) -> KeyRing:
+    """Note that nothing is written any more with the keys before this one."""
+
+    def change(lines: Lines) -> Lines:
+        place = [AuditKey(secret).id for secret, _ in lines].index(current.id)
+        return [(secret, retired or i < place) for i, (secret, retired) in enumerate(lines)]
+
+    return _changed(path, change)
+
+
+Lines = list[tuple[bytes, bool]]
+
+
+def _changed(path: Path, change: Callable[[Lines], Lines]) -> KeyRing:
+    """Read, change and write as one step, under a lock of its own."""
+    with _alone(path):
+        lines = change(_read(path))
+        text = "".join(f"{secret.hex()}{' ' + _RETIRED if retired else ''}\n" for secret, retired in lines)
+        write_atomically(path, text, 0o600)
+    return KeyRing.from_file(path)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    try:
+        with FileLock(path.with_name(f".{path.name}.lock"), timeout=-1, mode=0o600):
+            yield
+    except CannotWrite as error:
+        raise BadInput(f"the audit key: {error}") from None
+    except OSError as error:  # of the lock
+        raise BadInput(f"the audit key {path} cannot be written: {error.strerror}") from None
+
+
+def _read(path: Path) -> Lines:
+    try:
+        lines = [
+            _line(words) for words in map(str.split, path.read_text(encoding="ascii").splitlines()) if words
+        ]
+        if not lines:
+            raise ValueError
+        return lines
+    except FileNotFoundError:
+        raise BadInput(f"no audit key at {path}: give --key, the file the service was run with") from None
+    except OSError as error:
+        raise BadInput(f"the audit key {path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise BadInput(
+            f"the audit key {path} is not {2 * KEY_BYTES} hexadecimal digits a line: restore it from a copy; "
+            "no other key opens its log"
+        ) from None
+
+
+def _line(words: list[str]) -> tuple[bytes, bool]:
+    secret = bytes.fromhex(words[0])
+    if len(secret) != KEY_BYTES or words[1:] not in ([], [_RETIRED]):
+        raise ValueError
+    return secret, len(words) == 2
+
+
+def _write_new(path: Path) -> None:
+    """Whole or not there, and once: two services that start together agree on one key."""
+    try:
+        make_folder(path.parent)
+        create_once(path, secrets.token_hex(KEY_BYTES) + "\n", 0o600)
+    except CannotWrite as error:
+        raise BadInput(f"the audit key cannot be made: {error}") from None
