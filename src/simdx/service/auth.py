@@ -205,12 +205,11 @@ class Guard:
         return caller or Problem("bad-token", "The token is unknown, expired or revoked.")
 
     def is_signed(self, authorization: str, path: str) -> bool:
-        """Is this a record system's signed call? Such a call is for one address of the record systems' face."""
+        """Is this a record system's signed call? Only CDS Hooks has such calls."""
+        if self._clients is None or self._public_url is None or not path.startswith("/cds-services/"):
+            return False
         kind, _, text = authorization.partition(" ")
-        taken = self._clients is not None and self._public_url is not None
-        return (
-            taken and path.startswith("/cds-services/") and kind.lower() == "bearer" and text.count(".") == 2
-        )
+        return kind.lower() == "bearer" and text.count(".") == 2
 
     async def signed_by(self, authorization: str, path: str) -> Caller | Problem:
         """The record system that signed a call; its keys may have to be fetched first."""
