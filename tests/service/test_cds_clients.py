@@ -63,6 +63,11 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cds_clients, "SET_SECONDS", 60.0)
+
+
 @pytest.fixture
 def keys() -> Iterator[KeyServer]:
     server = KeyServer()

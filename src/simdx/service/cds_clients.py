@@ -34,6 +34,7 @@ KEPT = 86_400.0  # and after which they are not used any more when nobody answer
 PAUSE = 30.0  # seconds between two attempts, whatever tokens come
 IDS = 50_000  # calls of one client that may be remembered at once
 SET_BYTES, SET_KEYS = 262_144, 100
+SET_SECONDS = 5.0  # to fetch a key set
 _RSA_BITS = range(2_048, 8_193)
 
 Key = ECKey | RSAKey
@@ -118,7 +119,7 @@ class _KeySet:
         """The keys as they are now; those known before stay when none come."""
         try:
             if "://" in self._source:
-                got = await get(self._source, accept="application/json", limit=SET_BYTES, seconds=5)
+                got = await get(self._source, accept="application/json", limit=SET_BYTES, seconds=SET_SECONDS)
                 content = got.content
             else:
                 content = await asyncio.to_thread(Path(self._source).read_bytes)
