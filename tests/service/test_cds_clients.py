@@ -223,7 +223,7 @@ def test_a_client_may_be_held_to_its_panels(keys: KeyServer, tmp_path: Path) -> 
         said = client.post(f"{VIEW}/feedback", headers=bearer(signed(aud=f"{PUBLIC}{VIEW}/feedback")),
                            json={"feedback": [{"card": str(uuid.uuid4()), "outcome": "overridden",
                                                "outcomeTimestamp": "2026-01-01T10:00:00Z"}]})  # fmt: skip
-    assert (reply.status_code, reply.json()["type"]) == (403, "urn:simdx:problem:wrong-scope")
+    assert (reply.status_code, reply.json()["type"]) == (403, "urn:simdx:problem:wrong-panel")
     assert said.status_code == 403
 
 
