@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.service import record_systems
-from simdx.service.cds_text import find_text
+from simdx.service.cds_text import read_chart, text_of
 from tests.service.conftest import PANEL, TEXT
 
 NOTE = "Lésion bleuâtre de la lèvre"
@@ -19,12 +19,16 @@ NOTE = "Lésion bleuâtre de la lèvre"
 
 def document(data: bytes, content_type: str) -> dict[str, object]:
     attachment = {"contentType": content_type, "data": base64.b64encode(data).decode("ascii")}
-    return {"resourceType": "DocumentReference", "status": "current", "content": [{"attachment": attachment}]}
+    return {
+        "resourceType": "DocumentReference",
+        "status": "current",
+        "subject": {"reference": "Patient/42"},
+        "content": [{"attachment": attachment}],
+    }
 
 
 def read(data: bytes, content_type: str) -> str | None:
-    found = find_text({"documents": document(data, content_type)})
-    return found.text if found else None
+    return text_of(base64.b64encode(data).decode("ascii"), content_type) or None
 
 
 @pytest.mark.parametrize(
@@ -84,11 +88,12 @@ def test_the_event_loop_answers_while_a_note_is_read(
     """A note that takes long to read (here: until health was asked for) must not hold everyone."""
     reading, asked = threading.Event(), threading.Event()
 
-    def slow(prefetch: object) -> None:
+    def slow(*chart: object) -> object:
         reading.set()
         assert asked.wait(20), "the event loop stood still while a note was read"
+        return read_chart(*chart)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(record_systems, "find_text", slow)
+    monkeypatch.setattr(record_systems, "read_chart", slow)
     call = {
         "hook": "patient-view",
         "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",

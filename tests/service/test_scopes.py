@@ -22,7 +22,10 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def kind(reply: object) -> str:
-    return str(reply.json()["type"]).rsplit(":", 1)[-1]  # type: ignore[attr-defined]
+    body = reply.json()  # type: ignore[attr-defined]
+    if body.get("resourceType") == "OperationOutcome":
+        return str(body["issue"][0]["details"]["coding"][0]["code"])
+    return str(body["type"]).rsplit(":", 1)[-1]
 
 
 def test_prometheus_has_a_scope_of_its_own(guarded: Guarded) -> None:

@@ -55,7 +55,8 @@ KINDS: dict[str, tuple[int, str]] = {
 # slug -> FHIR's IssueType, where it is not `processing`.
 _ISSUES = {
     "not-json": "structure", "bad-request": "structure", "wrong-type": "structure",
-    "no-token": "login", "bad-token": "login", "wrong-scope": "forbidden",
+    "no-token": "login", "bad-token": "login", "wrong-scope": "forbidden", "wrong-panel": "forbidden",
+    "forwarded": "forbidden", "bad-host": "forbidden",
     "not-found": "not-found", "unknown-panel": "not-found", "method-not-allowed": "not-supported",
     "too-large": "too-long", "invalid-body": "invalid", "empty-text": "required", "bad-input": "invalid",
     "too-many-requests": "throttled", "internal": "exception", "overloaded": "transient",
