@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from paper.answers import Size
+from paper.context import Context
+from paper.world import pool
 from simdx.bank.files import packaged_bank, write_bank
 from simdx.datasets import load_oral
-from simdx.experiments.paper.context import Context
-from simdx.experiments.paper.size import Size
-from simdx.experiments.paper.world import pool
 from simdx.panels import load_source
 
 PANEL = "oral-lesions"
@@ -27,12 +29,39 @@ SMALL = Size(
 )
 
 
+def small_context(out: Path, banks: Path, asking: Path, **more: Any) -> Context:
+    return Context(
+        "smoke", out, **{"panels": (PANEL,), "size": SMALL, "banks": banks, "asking": asking} | more
+    )
+
+
+def asking_record(
+    folder: Path, name: str, method: str, ids: Sequence[str], p: Any, read: list[float]
+) -> None:
+    """What an asking experiment leaves of one model asked in one way."""
+    cells = folder / f"asking-{name}" / "cells"
+    cells.mkdir(parents=True, exist_ok=True)
+    record = {
+        "format": 1,
+        "status": "done",
+        "cell": {"simulator": name, "panel": {"panel": PANEL}, "method": {"method": method}},
+        "labels": list(load_source(PANEL).panel.names),
+        "asking": {"replies": 3 * len(ids), "readable": 3 * len(ids), "model_seconds": 0.1 * len(ids)},
+        "rows": {"id": list(ids), "posterior": np.asarray(p).tolist(), "carried_by": read},
+    }
+    (cells / f"{method}.json").write_text(json.dumps(record), encoding="utf-8")
+
+
 @pytest.fixture(scope="session")
 def banks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one bank that 'a model' wrote: ten of the packaged simulations per label."""
-    folder = tmp_path_factory.mktemp("banks")
+    return write_banks(tmp_path_factory.mktemp("banks"), {"small": 10})
+
+
+def write_banks(folder: Path, sizes: dict[str, int]) -> Path:
     source = load_source(PANEL)
-    write_bank(folder / f"{PANEL}-small", pool(packaged_bank(source), 10, seed=3), source.panel)
+    for seed, (name, size) in enumerate(sizes.items()):
+        write_bank(folder / f"{PANEL}-{name}", pool(packaged_bank(source), size, seed), source.panel)
     return folder
 
 
@@ -40,29 +69,13 @@ def banks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Records of asking the model 'small': random answers, sharper and more often wrong than right."""
     folder = tmp_path_factory.mktemp("asking")
-    cells = folder / "asking-small" / "cells"
-    cells.mkdir(parents=True)
-    cases = load_oral().cases.cases
-    names = load_source(PANEL).panel.names
+    ids = [case.id for case in load_oral().cases.cases]
     for number, method in enumerate(("logits", "elicited", "ensemble", "fidelity")):
-        p = np.random.default_rng(number).dirichlet(np.full(len(names), 0.4), size=len(cases))
-        record = {
-            "format": 1,
-            "status": "done",
-            "cell": {"simulator": "small", "panel": {"panel": PANEL}, "method": {"method": method}},
-            "labels": list(names),
-            "asking": {"replies": 3 * len(cases), "readable": 3 * len(cases), "model_seconds": 30.0},
-            "rows": {
-                "id": [case.id for case in cases],
-                "posterior": p.tolist(),
-                "carried_by": [3.0] * (len(cases) - 1) + [0.0],
-            },
-        }
-        (cells / f"{method}.json").write_text(json.dumps(record), encoding="utf-8")
+        p = np.random.default_rng(number).dirichlet(np.full(3, 0.4), size=len(ids))
+        asking_record(folder, "small", method, ids, p, [3.0] * (len(ids) - 1) + [0.0])
     return folder
 
 
 @pytest.fixture(scope="session")
 def context(tmp_path_factory: pytest.TempPathFactory, banks: Path, asking: Path) -> Context:
-    out = tmp_path_factory.mktemp("paper")
-    return Context("smoke", out, panels=(PANEL,), size=SMALL, banks=banks, asking=asking)
+    return small_context(tmp_path_factory.mktemp("paper"), banks, asking)
