@@ -10,7 +10,11 @@ import typer
 
 from simdx.errors import BadInput, RunFailed, SimdxError
 
-app = typer.Typer(help="The paper's tables and figures, ours beside theirs.", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    help="The paper's tables and figures, ours beside theirs.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 Only = Annotated[str | None, typer.Option(help="These artefacts alone, separated by commas.")]
 
 
