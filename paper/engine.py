@@ -1,6 +1,6 @@
 """The one door from here to what simdx answers: methods, networks, the front door and models asked.
 
-Everything the paper needs of `simdx.methods`, `simdx.classifier`, `simdx.baselines` and `simdx.amortised`
+Everything the paper needs of `simdx.methods`, `simdx.classifier` and `simdx.baselines`
 is called in this file and in no other, so a change of their interface is a change here."""
 
 from __future__ import annotations

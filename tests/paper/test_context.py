@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
 from simdx.metrics import accuracy
 from simdx.panels import load_source
+from tests.conftest import ROOT
 from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
 
 
@@ -142,3 +144,11 @@ def test_intervals_hold_what_they_are_of() -> None:
     assert excludes([0.1, 0.2])
     assert not excludes([-0.1, 0.2])
     assert not excludes(None)
+
+
+def test_methods_and_the_front_door_are_called_in_one_file_and_nothing_installed_knows_of_it() -> None:
+    called = re.compile(r"simdx\.(?:methods|classifier|baselines|decide|evaluate)\b")
+    callers = {file.name for file in (ROOT / "paper").rglob("*.py") if called.search(file.read_text("utf-8"))}
+    assert callers == {"engine.py"}
+    imports = re.compile(r"^\s*(?:from|import) paper\b", re.M)
+    assert not [f for f in (ROOT / "src").rglob("*.py") if imports.search(f.read_text("utf-8"))]
