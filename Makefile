@@ -7,7 +7,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 export PYTHONHASHSEED ?= 0
 
-.PHONY: setup demo test test-slow check format bench docs clean help fuzz validate lock install-locked sbom audit
+.PHONY: setup demo test test-slow check format bench docs clean help fuzz validate paper paper-smoke lock install-locked sbom audit
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/  —/'
@@ -64,6 +64,15 @@ fuzz: $(VENV)/.full ## coverage-guided fuzzing, FUZZ_SECONDS a target on average
 
 validate: setup ## re-run calibration, agreement and quality; fails when a figure leaves its interval
 	$(VENV)/bin/python -m benchmarks.validate --out out/validate.json
+
+paper: setup ## every table and figure of the paper measured into results/paper, then docs/results.md
+	$(VENV)/bin/python -m paper run --out results/paper
+	$(VENV)/bin/python -m paper report results/paper --html out/paper.html --markdown docs/results.md
+
+OUT ?= out/paper-smoke
+paper-smoke: setup ## the same on a few cases into OUT=DIR, with DIR/report.html; minutes
+	$(VENV)/bin/python -m paper run --scale smoke --out $(OUT)
+	$(VENV)/bin/python -m paper report $(OUT)
 
 lock: $(VENV)/.full ## write requirements/lock*.txt: every pin with its hashes
 	$(VENV)/bin/python requirements/lock.py

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Cli, cli
+from tests.conftest import ROOT
 from tests.experiments.conftest import World
 
 __all__ = ["cli"]
@@ -61,3 +65,28 @@ def test_bad_input(cli: Cli, world: World) -> None:
     assert "smoke or full" in cli("experiment", "run", "asking-qwen", "--scale", "huge").complaint
     assert "--workers" in cli("experiment", "run", world.write(), "--workers", "0").complaint
     assert "methods" in cli("experiment", "run", world.write(methods=[])).complaint
+
+
+def test_the_paper_is_run_elsewhere_and_one_line_says_where(cli: Cli, tmp_path: Path) -> None:
+    said = cli("experiment", "run", "paper", "--scale", "smoke", "--out", tmp_path / "out").complaint
+    assert "make paper-smoke" in said
+    assert not (tmp_path / "out").exists()
+    assert "python -m paper report" in cli("report", ROOT / "results" / "paper").complaint
+    assert "holds no records" in cli("report", tmp_path).complaint
+
+
+@pytest.mark.parametrize(
+    ("out", "page"), [("", "report.html"), ("mine", "mine.html"), ("mine.htm", "mine.htm")]
+)
+def test_a_grid_has_a_page_that_goes_where_it_was_sent(cli: Cli, tmp_path: Path, out: str, page: str) -> None:
+    """The committed baselines: a row per cell, intervals, and nothing asked of any host."""
+    folder, tables = ROOT / "results" / "baselines" / "embedding", tmp_path / "tables.md"
+    ran = cli("report", folder, "--out", tmp_path / out, "--markdown", tables, "--json")
+    rows = ran.json["records"]
+    assert len(rows) == len(list((folder / "cells").glob("*.json")))
+    text = (tmp_path / page).read_text(encoding="utf-8")
+    assert "case-reports" in text
+    assert "<script" not in text
+    shown = f"{rows[0]['accuracy']:.3f} ["
+    assert shown in text
+    assert shown in tables.read_text(encoding="utf-8")

@@ -75,9 +75,17 @@ def test_cells_that_differ_in_nothing_they_use_are_one() -> None:
 def test_every_shipped_experiment_has_a_title_and_a_grid(scale: str) -> None:
     found = catalogue()
     assert {"embedding-baselines", "asking-smollm2", "asking-qwen"} <= set(found)
-    for experiment in found.values():
+    for name, experiment in found.items():
         assert experiment.title
-        assert expand(experiment.config(scale))  # type: ignore[arg-type]
+        cells = expand(find(name, scale)[0])  # type: ignore[arg-type]
+        assert cells
+        assert scale == "full" or all((cell.panel.subset or 99) <= 40 for cell in cells)
+
+
+def test_the_paper_is_elsewhere_and_the_message_says_where() -> None:
+    with pytest.raises(BadInput, match="make paper-smoke") as refused:
+        find("paper", "smoke")
+    assert "\n" not in str(refused.value)
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:

@@ -16,27 +16,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Experiments: grids of methods, models, panels and seeds.", no_args_is_help=True)
 
-PAPER = "paper"
-_PAPER_TITLE = "Every table and figure of the paper, ours beside theirs (--only NAME,... for some of them)"
-
 
 @app.command("list")
 def list_(json: options.AsJson = False) -> None:
     """The experiments that ship with simdx."""
     from simdx.experiments.catalogue import catalogue
-    from simdx.experiments.paper.catalogue import artefact_list
 
-    rows = [(e.name, e.title) for e in catalogue().values()] + [(PAPER, _PAPER_TITLE)]
-    parts = artefact_list()
+    rows = [(name, config.title) for name, config in catalogue().items()]
     if json:
-        artefacts = [{"name": a.name, "title": a.title} for a in parts.values()]
-        print_json({"experiments": [{"name": n, "title": t} for n, t in rows], "paper": artefacts})
+        print_json({"experiments": [{"name": name, "title": title} for name, title in rows]})
         return
     width = max(len(name) for name, _ in rows)
     for name, title in rows:
         print(f"{name:{width}}  {title}")
-    for artefact in parts.values():
-        print(f"{'':{width}}    {artefact.name}: {artefact.title}")
 
 
 @app.command()
@@ -45,9 +37,6 @@ def run(
     scale: Annotated[str, typer.Option(help="smoke | full; a file is always run as it is.")] = "full",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the records; default: out/NAME. A run goes on there.")
-    ] = None,
-    only: Annotated[
-        str | None, typer.Option(help="Of the experiment 'paper': these artefacts, separated by commas.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and its cost; run nothing.")
@@ -64,11 +53,6 @@ def run(
         raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
     if not 1 <= workers <= 64:
         raise BadInput(f"--workers is {workers}: give a number from 1 to 64")
-    if name == PAPER:
-        _run_paper(scale, out, only, dry_run, json)
-        return
-    if only is not None:
-        raise BadInput("--only chooses artefacts of the experiment 'paper': leave it out here")
     config, base = find(name, scale)  # type: ignore[arg-type]
     folder = out or Path("out") / config.name
     if dry_run:
@@ -94,39 +78,6 @@ def run(
     if outcome.failed:
         raise RunFailed(
             f"{len(outcome.failed)} of {len(outcome.records)} cells failed; their records say why"
-        )
-
-
-def _run_paper(scale: str, out: Path | None, only: str | None, dry_run: bool, json: bool) -> None:
-    """The paper's artefacts: no grid of cells, but one module each over shared answers."""
-    from simdx.experiments.paper.catalogue import chosen
-    from simdx.experiments.paper.context import Context
-    from simdx.experiments.paper.runner import run_artefacts
-
-    artefacts = chosen(only)
-    folder = out or Path("out") / (PAPER if scale == "full" else f"{PAPER}-{scale}")
-    if dry_run:
-        for artefact in artefacts:
-            print(f"{artefact.name}: {artefact.title}")
-        return
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file: --out needs a folder")
-    records = run_artefacts(artefacts, Context(scale, folder), note)  # type: ignore[arg-type]
-    note(f"wrote {len(records)} records to {folder}; 'simdx report {folder}' makes the page")
-    keys = ("artefact", "title", "status", "error", "seconds")
-    rows = [{key: record[key] for key in keys} for record in records]
-    if json:
-        print_json({"experiment": PAPER, "scale": scale, "out": str(folder), "artefacts": rows})
-    else:
-        for row in rows:
-            print(
-                f"{row['status']:8} {row['artefact']} ({row['seconds']:.1f} s)"
-                + (f": {row['error']}" if row["error"] else "")
-            )
-    failed = [row["artefact"] for row in rows if row["status"] == "failed"]
-    if failed:
-        raise RunFailed(
-            f"{len(failed)} of {len(rows)} artefacts failed ({', '.join(failed)}); their records say why"
         )
 
 

@@ -24,13 +24,7 @@ def report(
     from simdx.disk import write_atomically
 
     page, tables = _page(out or folder), markdown or folder / "report.md"
-    target = "" if markdown is None else f" --markdown {tables.as_posix()}"
-    made = _paper(folder, f"simdx report {folder.as_posix()}{target}") or _grid(folder)
-    if made is None:
-        raise BadInput(
-            f"{folder} holds no records: make some with 'simdx experiment run NAME --out {folder}'"
-        )
-    html, text, rows = made
+    html, text, rows = _grid(folder)
     for path, content in ((page, html), (tables, text)):
         if path.is_dir():
             raise BadInput(f"{path} is a folder: give the path of a file")
@@ -48,28 +42,21 @@ def _page(out: Path) -> Path:
     return out if out.suffix else out.with_name(out.name + ".html")
 
 
-Made = tuple[str, str, list[dict[str, Any]]]  # page, Markdown, a row per record
-
-
-def _paper(folder: Path, command: str) -> Made | None:
-    from simdx.experiments.paper.runner import read_artefacts
-    from simdx.report.paper import paper_markdown, render_paper
-
-    records = read_artefacts(folder)
-    if not records:
-        return None
-    rows = [{key: record[key] for key in ("artefact", "title", "status", "error")} for record in records]
-    return render_paper(records), paper_markdown(records, folder.as_posix(), command), rows
-
-
-def _grid(folder: Path) -> Made | None:
+def _grid(folder: Path) -> tuple[str, str, list[dict[str, Any]]]:
+    """Page, Markdown, and a row per record."""
     from simdx.experiments.records import read_records
     from simdx.experiments.table import markdown_rows, summary_row
     from simdx.report.grid import render_grid
 
     records = read_records(folder)
     if not records:
-        return None
+        paper = (folder / "artefacts").is_dir()
+        hint = (
+            f"those of the paper are reported by 'python -m paper report {folder}'"
+            if paper
+            else f"make some with 'simdx experiment run NAME --out {folder}'"
+        )
+        raise BadInput(f"{folder} holds no records: {hint}")
     rows = [summary_row(record) for record in records]
     title = f"Experiment {records[0]['experiment']}"
     return render_grid(title, rows), markdown_rows(title, rows), rows

@@ -1,40 +1,20 @@
-"""The experiments that ship: every module in `artefacts` is one, found by looking.
-
-A module has a docstring whose first line says what it shows, and `config(scale) -> ExperimentConfig`; the
-experiment's name is the module's, with hyphens. Adding an experiment is adding a file.
-"""
+"""The experiments that ship: every YAML file in `shipped`, under its file's name."""
 
 from __future__ import annotations
 
-import pkgutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from simdx.errors import BadInput
-from simdx.experiments import artefacts
 from simdx.experiments.config import ExperimentConfig, Scale, read_config
 
 SCALES = ("smoke", "full")
+SHIPPED = Path(__file__).parent / "shipped"
+# The folder of the repository that runs the paper's tables and figures again: not installed.
+PAPER = "paper"
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    name: str
-    title: str
-    config: Callable[[Scale], ExperimentConfig]
-
-
-def catalogue() -> dict[str, Experiment]:
-    found = {}
-    for module in sorted(pkgutil.iter_modules(artefacts.__path__), key=lambda m: m.name):
-        loaded = import_module(f"{artefacts.__name__}.{module.name}")
-        if not hasattr(loaded, "config"):
-            continue  # shared by artefacts, none itself
-        name = module.name.replace("_", "-")
-        found[name] = Experiment(name, (loaded.__doc__ or name).strip().splitlines()[0], loaded.config)
-    return found
+def catalogue() -> dict[str, ExperimentConfig]:
+    return {path.stem: read_config(path) for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
 def find(name_or_file: str, scale: Scale) -> tuple[ExperimentConfig, Path]:
@@ -42,7 +22,22 @@ def find(name_or_file: str, scale: Scale) -> tuple[ExperimentConfig, Path]:
     path = Path(name_or_file)
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return read_config(path), path.resolve().parent
+    if name_or_file == PAPER:
+        raise BadInput(
+            "the paper's tables and figures are run from a checkout of the repository: 'make paper-smoke "
+            "OUT=DIR', or 'python -m paper run --out DIR' and 'python -m paper report DIR'"
+        )
     known = catalogue()
     if name_or_file not in known:
         raise BadInput(f"unknown experiment '{name_or_file}': choose {', '.join(known)}, or give a YAML file")
-    return known[name_or_file].config(scale), Path.cwd()
+    config = known[name_or_file]
+    return (smoke(config) if scale == "smoke" else config), Path.cwd()
+
+
+def smoke(config: ExperimentConfig) -> ExperimentConfig:
+    """Enough to see that it works: one panel, one bank, a few cases (fewer where a model is asked)."""
+    few = 4 if config.simulators else 40
+    panel = config.panels[0].model_copy(update={"subset": few})
+    methods = tuple(m.model_copy(update={"calibration": None}) for m in config.methods)
+    parts = {"panels": (panel,), "banks": config.banks[:1], "methods": methods, "resamples": 100}
+    return config.model_copy(update=parts)

@@ -1,0 +1,100 @@
+"""`python -m paper list|run|report`: the paper's artefacts named, measured, and rendered."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdx.errors import BadInput, RunFailed, SimdxError
+
+app = typer.Typer(
+    help="The paper's tables and figures, ours beside theirs.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+Only = Annotated[str | None, typer.Option(help="These artefacts alone, separated by commas.")]
+
+
+@app.command("list")
+def list_() -> None:
+    """The artefacts, in the report's order."""
+    from paper.runner import artefact_list
+
+    for artefact in artefact_list().values():
+        print(f"{artefact.name}: {artefact.title}")
+
+
+@app.command()
+def run(
+    out: Annotated[Path, typer.Option(help="Folder for the records. A run goes on there.")],
+    scale: Annotated[str, typer.Option(help="smoke: a few cases, to see that it works; full: all.")] = "full",
+    only: Only = None,
+) -> None:
+    """Measure; what is on record already is not measured again."""
+    from paper.answers import SIZES
+    from paper.context import Context
+    from paper.runner import chosen, run_artefacts
+
+    if scale not in SIZES:
+        raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
+    artefacts = chosen(only)
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"{out} is a file: --out needs a folder")
+    records = run_artefacts(artefacts, Context(scale, out), lambda line: print(line, file=sys.stderr))
+    failed = [record["artefact"] for record in records if record["status"] == "failed"]
+    if failed:
+        raise RunFailed(
+            f"{len(failed)} of {len(records)} artefacts failed ({', '.join(failed)}); their records say why"
+        )
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'python -m paper run' wrote.")],
+    html: Annotated[Path | None, typer.Option(help="The page; default: DIR/report.html.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="The tables; default: DIR/report.md.")] = None,
+) -> None:
+    """One self-contained HTML page and Markdown tables from the records of a run."""
+    from paper.report import paper_markdown, render_paper
+    from paper.runner import read_artefacts
+    from simdx.disk import write_atomically
+
+    records = read_artefacts(folder)
+    if not records:
+        raise BadInput(f"{folder} holds no records: make some with 'python -m paper run --out {folder}'")
+    target = "" if markdown is None else f" --markdown {markdown.as_posix()}"
+    command = f"python -m paper report {folder.as_posix()}{target}"
+    page, tables = html or folder / "report.html", markdown or folder / "report.md"
+    text = paper_markdown(records, folder.as_posix(), command)
+    for path, content in ((page, render_paper(records)), (tables, text)):
+        if path.is_dir():
+            raise BadInput(f"{path} is a folder: give the path of a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
+    print(f"wrote {page} and {tables}", file=sys.stderr)
+
+
+def main(args: list[str] | None = None) -> int:
+    """Exit 0 done, 2 bad input, 1 a failure while running; one clear line each."""
+    try:
+        app(args, standalone_mode=False, prog_name="python -m paper")
+    except typer.Exit as end:
+        return end.exit_code
+    except SimdxError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        return 2 if isinstance(problem, BadInput) else 1
+    except typer.Abort:
+        return 1
+    except Exception as problem:
+        if hasattr(problem, "format_message"):  # a wrong option or argument
+            print(f"error: {problem.format_message()}", file=sys.stderr)
+            return 2
+        raise
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

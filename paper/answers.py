@@ -1,0 +1,138 @@
+"""What a set of answers is asked for by (`Spec`), what comes back (`Answers`), and the methods compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from paper.world import REFERENCE
+from simdx.types import Float, Posterior
+
+Scale = Literal["smoke", "full"]
+SECOND_ORDER = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
+
+# The methods compared, under the names the tables show. M-SMC and D-SMC are their closed-form limits (the
+# sampler is beside them where it matters); the recipe is what `--method auto` ships. Ways of asking a model
+# keep the paper's abbreviations.
+M_SMC, D_SMC, ABI, RECIPE = "M-SMC", "D-SMC", "ABI", "recipe"
+M_PARTICLES, D_PARTICLES, M_SOFT = "M-SMC (particles)", "D-SMC (particles)", "M-SMC (soft kernel)"
+ASKING = ("ML", "EP", "PE", "EF")
+_LINEUP: dict[str, dict[str, Any]] = {
+    M_SMC: {"method": "m-smc"},
+    M_PARTICLES: {"method": "m-smc", "engine": "particles"},
+    M_SOFT: {"method": "m-smc", "kernel": "soft"},
+    D_SMC: {"method": "d-smc"},
+    D_PARTICLES: {"method": "d-smc", "engine": "particles"},
+    ABI: {"method": "abi"},
+    RECIPE: {"method": "auto"},
+}
+
+
+def spec_of(name: str, panel: str, bank: str = REFERENCE) -> Spec:
+    return Spec(panel=panel, bank=bank, **_LINEUP[name])
+
+
+def theirs_name(name: str) -> str | None:
+    """The paper's name of the same method; None for what only we have."""
+    first = name.split(" (")[0]
+    return first if first in (M_SMC, D_SMC, ABI, *ASKING) and name != M_SOFT else None
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of everything a scale takes. Smoke shows that every artefact works; full measures."""
+
+    cases: int | None  # per panel; None: all of them
+    outside: int | None  # out-of-class cases per panel
+    resamples: int  # bootstrap, for intervals
+    paired_resamples: int  # bootstrap of differences
+    network_observations: int  # what an amortised network is trained on
+    network_epochs: int
+    asked_cases: int  # asked of a small model where no record of asking is at hand; 0: never
+
+
+SIZES: dict[Scale, Size] = {
+    "smoke": Size(40, 12, 100, 200, 1_500, 4, 2),
+    "full": Size(None, None, 2_000, 10_000, 20_000, 40, 0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One method on one panel's cases with one bank. None means the method's or the panel's own default.
+
+    `bank` is `reference` (the packaged bank), `bank_a` or `bank_b` (its two files alone), or the name of the
+    model that wrote one. `per_label` keeps that many simulations of each label, drawn by `pool_seed`; pools
+    of one seed are nested. `objective` and `prior_conditioned` matter for `abi` alone, whose network is
+    trained on the bank.
+    """
+
+    panel: str
+    method: str
+    bank: str = REFERENCE
+    embedder: str | None = None
+    engine: str = "exact"
+    kernel: Literal["soft", "hard"] | None = None
+    populations: int = 5
+    particles: int | None = None
+    bandwidth: float | None = None
+    tolerance: float | None = None
+    stop_acceptance: float | None = 0.2
+    prior: tuple[tuple[str, float], ...] = ()
+    alpha0: float | None = None
+    per_label: int | None = None
+    pool_seed: int = 0
+    objective: Literal["kl", "particles", "mean"] = "kl"
+    prior_conditioned: bool = False
+    seed: int = 0
+
+    @property
+    def key(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """Posteriors on the labelled and the out-of-class cases, with what they cost: arrays by name, as the
+    cache keeps them. No text, no embedding of a case."""
+
+    arrays: dict[str, Float]
+
+    @classmethod
+    def of(cls, inside: Posterior, outside: Posterior | None, seconds: Sequence[float]) -> Answers:
+        found = {
+            "probabilities": inside.probabilities,
+            "carried": inside.effective_simulations,
+            "seconds": seconds,
+        }
+        if outside is not None:
+            found["outside"] = outside.probabilities
+        for name, posterior in (("second", inside), ("second_outside", outside)):
+            second = None if posterior is None else posterior.second_order
+            if second is not None:
+                found |= {f"{name}.{key}": getattr(second, key) for key in SECOND_ORDER}
+        return cls({key: np.asarray(value, dtype=np.float64) for key, value in found.items()})
+
+    @property
+    def probabilities(self) -> Float:  # (N, K)
+        return self.arrays["probabilities"]
+
+    @property
+    def outside(self) -> Float | None:  # (M, K)
+        return self.arrays.get("outside")
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """To fit; per case to infer in one batch, embeddings given; and per case to embed."""
+        names = ("fit_seconds", "infer_seconds", "embed_seconds")
+        return dict(zip(names, map(float, self.arrays["seconds"]), strict=True))
+
+    def second(self, outside: bool = False) -> dict[str, Float] | None:
+        """total_bits, aleatoric_bits, epistemic_bits and alpha0 where there is a posterior on the simplex."""
+        prefix = "second_outside." if outside else "second."
+        found = {key: self.arrays[prefix + key] for key in SECOND_ORDER if prefix + key in self.arrays}
+        return found or None

@@ -1,0 +1,98 @@
+"""The paper's Table 3: predictive entropy as the score, misclassification as the positive class, on its
+hardest data set; here on every panel. E-AURC takes the accuracy out of the area under the risk–coverage
+curve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from paper.answers import ASKING, M_SMC, RECIPE, theirs_name
+from paper.cells import counted, number, placed
+from paper.measures import scores
+from paper.spec import Artefact, Block, Drawing, Said, Table, estimate, keys, metrics, ranges
+from paper.theirs import beside
+from simdx.report.plots import interval_plot
+
+NAME = "error-detection"
+HEADS = {
+    "accuracy": "accuracy",
+    "error_auroc": "error AUROC",
+    "e_aurc": "E-AURC",
+    "risk_at_80": "risk at 80 %",
+}
+
+
+def rows(b: Block) -> list[dict[str, Any]]:
+    return [
+        {"panel": b.panel, "name": name, "n": one["n"], "method": theirs_name(one["method"]), "scores": one}
+        for name, one in b.d.items()
+    ]
+
+
+def drawn(b: Block) -> str:
+    shown = [
+        estimate(
+            row["name"], row["scores"], "error_auroc", beside(NAME, "error_auroc", b.panel, row["method"]),
+            int(row["method"] in ASKING),
+        )
+        for row in rows(b)
+    ]  # fmt: skip
+    return interval_plot(f"Error-detection AUROC on {b.panel}", "error-detection AUROC", shown, x=(0.2, 1.0))
+
+
+def claims(b: Block) -> Iterator[Said | str]:
+    m, paper = b.d[M_SMC], beside(NAME, "error_auroc", b.panel, M_SMC)
+    if paper is not None and m["error_auroc"] is not None:
+        where = placed(m["ci"]["error_auroc"], paper.value)
+        yield Said(
+            f"{b.panel}: M-SMC's entropy finds its errors with AUROC {number(m['error_auroc'])}; the "
+            f"paper's {paper.value:.3f} lies {where} our interval (the recipe: "
+            f"{number(b.d[RECIPE]['error_auroc'])}).",
+            where == "inside",
+        )
+    asked = [row for row in b.d.values() if row["method"] in ASKING]
+    for metric, better in (("error_auroc", 1), ("e_aurc", -1)):
+        pairs = [
+            (m[metric], row[metric]) for row in asked if row[metric] is not None and m[metric] is not None
+        ]
+        if pairs:
+            wins = sum(better * (own - other) > 0 for own, other in pairs)
+            yield Said(
+                f"{b.panel}: M-SMC is better than asking by {HEADS[metric]} in "
+                f"{counted(wins, len(pairs), 'comparisons')} (the paper: all 24 on MultiCaRe).",
+                wins == len(pairs),
+            )
+    if not asked:
+        yield f"{b.panel}: no record of asking is at hand, so only inference is compared."
+
+
+ARTEFACT = Artefact(
+    title="Does the uncertainty identify the errors? (table 3)",
+    order=30,
+    measure=lambda context: scores.error_detection(context, tuple(HEADS)),
+    tables=(
+        Table(
+            "{panel}, packaged bank ({theirs})",
+            rows,
+            (
+                *keys("method=name | n"),
+                *metrics(NAME, HEADS, digits={"e_aurc": 4, "risk_at_80": 4}),
+            ),
+            "The paper gives this table for MultiCaRe alone.",
+        ),
+        Table(
+            "{panel}: mean over simulators (least–most)",
+            lambda b: scores.over_simulators(b, b.d, HEADS),
+            (*keys("method | simulators"), *ranges(NAME, HEADS, paper=False)),
+        ),
+    ),
+    drawings=(
+        Drawing(
+            "error-auroc-{panel}",
+            drawn,
+            "How well entropy ranks wrong answers above right ones on {panel}; one half is chance.",
+        ),
+    ),
+    claims=claims,
+)

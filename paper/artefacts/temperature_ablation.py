@@ -1,0 +1,119 @@
+"""Banks one model wrote at several temperatures (`{panel}-{model}-t0.4` in $SIMDX_BANKS), M-SMC with each
+on the same cases. Where there are none, the committed study of diversity (results/diversity.json), which
+built such banks and measured the same things, is read instead and named. With neither, the artefact is not
+run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from paper.cells import number
+from paper.measures import ablations
+from paper.spec import Artefact, Block, Column, Drawing, Found, Said, Table, as_one, keys
+from paper.theirs import Quote, beside, data_of_panel, quotes
+from simdx.report.plots import Series, line_plot
+
+NAME = "temperature-ablation"
+HEADS = {"accuracy": "accuracy", "brier": "Brier", "ece": "ECE"}
+
+
+def by_series(found: Found) -> Iterator[Block]:
+    for one in found["data"]["series"]:
+        slug = re.sub(r"\W+", "-", f"{one['panel']} {one['model']} {one['what']}".lower())
+        yield Block(one["panel"], one | {"slug": slug}, found["n"])
+
+
+def rows(b: Block) -> Iterator[dict[str, Any]]:
+    for point in b.d["points"]:
+        texts = f"{point['texts']}" + ("" if point["complete"] else ", a label short of its number")
+        yield point | {"panel": b.panel, "setting": f"{point['temperature']:.1f}", "texts": texts}
+
+
+def metric(name: str) -> Column:
+    return Column(
+        HEADS[name],
+        lambda row: number(row[name]["value"], row[name]["ci"]),
+        lambda row: beside(NAME, name, row["panel"], "M-SMC", setting=row["setting"]),
+        paper_head="paper",
+    )
+
+
+def asked(_: Block) -> Iterator[dict[str, Any]]:
+    """The paper's rows that have no counterpart here: models asked at several temperatures."""
+    paper: dict[tuple[str | None, str | None], dict[str, Quote]] = {}
+    for q in (q for way in ("ML", "EP") for q in quotes(NAME, method=way)):
+        paper.setdefault((q.method, q.setting), {})[q.quantity] = q
+    for (way, setting), own in paper.items():
+        yield {"asked": way, "setting": setting, "quotes": own}
+
+
+def theirs_alone(name: str, head: str) -> Column:
+    return Column(head, lambda row: "not run", lambda row: row["quotes"][name], paper_head="paper")
+
+
+def drawn(b: Block) -> str:
+    points = b.d["points"]
+    x, shown = [point["temperature"] for point in points], []
+    for metric_name, name in (("ece", "ECE"), ("brier", "Brier")):
+        values, around = ([point[metric_name][part] for point in points] for part in ("value", "ci"))
+        shown.append(Series(name, x, values, marks=True, intervals=around))
+    paper = quotes(NAME, data=data_of_panel(b.panel), method="M-SMC", quantity="ece")
+    if paper:
+        there = [float(q.setting or 0) for q in paper]
+        shown.append(Series("ECE, the paper", there, [q.value for q in paper], marks=True))
+    axes = (f"Calibration by temperature, {b.panel}", "sampling temperature", "ECE, Brier")
+    ticks = [(t / 5, f"{t / 5:.1f}") for t in range(1, 6)]
+    return line_plot(*axes, shown, x=(0.0, 1.2), y=(0.0, 1.0), x_ticks=ticks)
+
+
+def claims(b: Block) -> Iterator[Said]:
+    points = b.d["points"]
+    best, worst = (f(points, key=lambda p: p["ece"]["value"]) for f in (min, max))
+    overlap = not (best["ece"]["ci"] and worst["ece"]["ci"] and best["ece"]["ci"][1] < worst["ece"]["ci"][0])
+    holds, short = worst is points[0], [f"{p['temperature']:g}" for p in points if not p["complete"]]
+    yield Said(
+        f"{b.panel}, {b.d['what']}: ECE runs from {best['ece']['value']:.3f} at {best['temperature']:g} to "
+        f"{worst['ece']['value']:.3f} at {worst['temperature']:g}; "
+        + ("their intervals overlap, so temperature has no sure effect, " if overlap else "")
+        + "and the lowest temperature is "
+        f"{'the worst, as the paper says' if holds else 'not the worst, unlike the paper'}"
+        + (f". At {', '.join(short)} the model did not fill every label within its requests" if short else "")
+        + ".",
+        holds,
+    )
+
+
+ARTEFACT = Artefact(
+    title="Sampling temperature of the simulator (table S17)",
+    order=440,
+    measure=ablations.temperature_ablation,
+    each=by_series,
+    tables=(
+        Table(
+            "{panel}: {what}, simulations by {model}",
+            rows,
+            (*keys("temperature=setting | usable texts=texts"), *map(metric, HEADS)),
+            "95 % bootstrap over cases. The paper's model is Mistral with a thousand texts per label.",
+        ),
+        Table(
+            "Models asked directly: the paper's figures alone",
+            asked,
+            (
+                *keys("asked | temperature=setting"), theirs_alone("brier", "Brier"),
+                theirs_alone("ece", "ECE"),
+            ),
+            each=as_one,
+        ),
+    ),
+    drawings=(
+        Drawing(
+            "temperature-{slug}",
+            drawn,
+            "{panel}, {what}: calibration with simulations sampled at each temperature by {model}, 95 % "
+            "bootstrap.",
+        ),
+    ),
+    claims=claims,
+)  # fmt: skip

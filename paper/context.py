@@ -1,0 +1,356 @@
+"""What all artefacts share: cases, banks, fitted methods, and answers that are computed once.
+
+context.panels                      the panels whose cases are at hand; context.skipped says what is not
+context.banks(panel)                names of banks that stand for different simulators
+context.answers(Spec(...))          posteriors on all cases of a panel, cached in memory and on disk
+context.scores(Spec(...))           their headline metrics with bootstrap intervals
+context.fitted(Spec(...))           the fitted method itself, for anything that needs traces or own priors
+context.asked(panel)                what language models answered when asked, from records
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import simdx
+from paper import engine, world
+from paper.answers import SIZES, Answers, Scale, Size, Spec
+from paper.asked import Asked, asked_directly, read_asked
+from paper.world import REFERENCE
+from simdx.abc.prior import Prior
+from simdx.disk import load_arrays, make_folder, save_arrays
+from simdx.embedders import Embedder, JointEmbedder, get_embedder
+from simdx.egress import is_remote
+from simdx.errors import BadInput, SimdxError
+from simdx.metrics.headline import evaluate_probabilities
+from simdx.panels.load import PACKAGED
+from simdx.types import Bank, Float, Int, content_hash
+
+# The rooms of the package whose code decides what a method answers.
+_DECIDING = ("abc", "amortised", "bank", "baselines", "embedders", "methods", "chunks.py", "types.py")
+
+
+class _Remembering:
+    """An embedder that embeds a batch once a run. Joint embedders share their parts, and encoders are slow.
+
+    Whole batches are remembered, not texts: a vector's last digits depend on the batch it was padded in. What
+    a repeated batch took the first time is counted in `spared`, to be added to any time that is measured.
+    """
+
+    def __init__(self, inner: Embedder) -> None:
+        self.inner, self.id, self.blocks, self.spared = inner, inner.id, tuple(inner.blocks), 0.0
+        self.remote = is_remote(inner)
+        self._known: dict[tuple[str, ...], tuple[Float, float]] = {}
+
+    def embed_batch(self, texts: Sequence[str]) -> Float:
+        batch = tuple(texts)
+        if batch in self._known:
+            self.spared += self._known[batch][1]
+        else:
+            began = time.perf_counter()
+            vectors = np.array(self.inner.embed_batch(texts))
+            vectors.setflags(write=False)  # handed out again: nobody may change it
+            self._known[batch] = vectors, time.perf_counter() - began
+        return self._known[batch][0]
+
+
+@lru_cache(maxsize=32)
+def code_hash(*places: Path) -> str:
+    """Identity of the source in these files and folders."""
+    files = [f for place in places for f in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
+    root = Path(simdx.__file__).parent
+    named = (
+        (f.relative_to(root).as_posix() if root in f.parents else f.name, f.read_text("utf-8")) for f in files
+    )
+    return content_hash(*(part for pair in named for part in pair))
+
+
+def deciding_code() -> str:
+    root = Path(simdx.__file__).parent
+    return code_hash(*(root / place for place in _DECIDING))
+
+
+class Context:
+    """Shared, cached computation for one run of the paper's artefacts."""
+
+    def __init__(
+        self,
+        scale: Scale,
+        out: Path,
+        *,
+        panels: tuple[str, ...] = PACKAGED,
+        size: Size | None = None,
+        data: Path | None = None,
+        banks: Path | None = None,
+        asking: Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.scale: Scale = scale
+        self.size = size or SIZES[scale]
+        self.out = out
+        self.seed = seed
+        self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
+        self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
+        self._memory: dict[Any, Any] = {}
+        self._parts: dict[str, _Remembering] = {}
+        self._cases: dict[str, world.Cases] = {}
+        self.skipped: dict[str, str] = {}
+        for panel in panels:
+            try:
+                self._cases[panel] = world.read_panel(panel, self.size.cases, self.size.outside, data)
+            except SimdxError as problem:
+                self.skipped[panel] = str(problem)
+
+    # ----------------------------------------------------------------------- what is at hand
+
+    @property
+    def panels(self) -> tuple[str, ...]:
+        return tuple(self._cases)
+
+    @property
+    def smoke(self) -> bool:
+        return self.scale == "smoke"
+
+    @property
+    def n(self) -> dict[str, int]:
+        return {panel: cases.n for panel, cases in self._cases.items()}
+
+    def cases(self, panel: str) -> world.Cases:
+        if panel not in self._cases:
+            raise BadInput(self.skipped.get(panel, f"'{panel}' is no panel of this run"))
+        return self._cases[panel]
+
+    def names(self, panel: str) -> tuple[str, ...]:
+        return self.cases(panel).names
+
+    def labels(self, panel: str) -> Int:
+        """(N,) gold label positions."""
+        return self.cases(panel).label_index
+
+    def banks(self, panel: str) -> tuple[str, ...]:
+        """Banks that stand for different simulators: the two packaged files, then each model's own."""
+        return (*world.PARTS, *self.models(panel))
+
+    def models(self, panel: str) -> tuple[str, ...]:
+        """The language models among them."""
+        return world.written_by_models(panel, self.banks_folder)
+
+    def variants(self, panel: str) -> dict[str, world.Variant]:
+        """Banks by a model at another temperature, with other weights or with a larger pool."""
+        return world.written_by_variants(panel, self.banks_folder)
+
+    def embedder_name(self, spec: Spec) -> str:
+        return spec.embedder or self.cases(spec.panel).source.panel.embedder
+
+    def own_bank(self, panel: str, asked: Asked) -> str:
+        """The bank the asked model wrote itself, else the packaged one."""
+        return asked.model if asked.model in self.models(panel) else REFERENCE
+
+    # ----------------------------------------------------------------------- material
+
+    def bank(self, spec: Spec) -> Bank:
+        def make() -> Bank:
+            whole = world.open_bank(self.cases(spec.panel), spec.bank, self.banks_folder)
+            return whole if spec.per_label is None else world.pool(whole, spec.per_label, spec.pool_seed)
+
+        return self._once(("bank", spec.panel, spec.bank, spec.per_label, spec.pool_seed), make)
+
+    def material(self, spec: Spec) -> engine.Material:
+        name = self.embedder_name(spec)
+
+        def make() -> engine.Material:
+            panel = self.cases(spec.panel).source.panel
+            return engine.Material.prepare(panel, self.bank(spec), get_embedder(name))
+
+        return self._once(("material", spec.panel, spec.bank, spec.per_label, spec.pool_seed, name), make)
+
+    def observations(self, panel: str, embedder: str | None = None) -> engine.Observations:
+        """The labelled cases, embedded."""
+        return self._observed(panel, embedder, outside=False)[0]
+
+    def outside_observations(self, panel: str, embedder: str | None = None) -> engine.Observations | None:
+        """The out-of-class cases, embedded; None where the panel has none."""
+        return None if self.cases(panel).outside is None else self._observed(panel, embedder, outside=True)[0]
+
+    def prior(self, spec: Spec) -> Prior:
+        return Prior.from_probabilities(self.names(spec.panel), dict(spec.prior), spec.alpha0)
+
+    def fitted(self, spec: Spec) -> engine.Infer:
+        """The method fitted to its bank; kept for the rest of the run."""
+        return self._fitted(spec)[0]
+
+    def network(self, spec: Spec) -> Path:
+        """The folder of the amortised network for a spec, trained on its bank when it is not there."""
+        material = self.material(spec)
+        settings = {
+            "objective": spec.objective, "prior_conditioned": spec.prior_conditioned, "seed": spec.seed,
+            "populations": spec.populations, "count": self.size.network_observations,
+            "epochs": self.size.network_epochs,
+        }  # fmt: skip
+        identity = (deciding_code(), material.bank.hash, material.embedder.id, repr(settings))
+        folder = self.out / "networks" / content_hash("network", *identity)[:24]
+        engine.train_network(material, self.prior(spec), folder, settings)
+        return folder
+
+    # ----------------------------------------------------------------------- answers
+
+    def answers(self, spec: Spec) -> Answers:
+        """Posteriors of a spec on all of its panel's cases, from the cache where they are."""
+
+        def make() -> Answers:
+            # One sealed file a set of answers; a damaged one counts as absent and is made again.
+            path = self.out / "cache" / f"{self._identity(spec)[:32]}.safetensors"
+            arrays = load_arrays(path)
+            if arrays is None:
+                arrays = self._answer(spec).arrays
+                make_folder(path.parent)
+                save_arrays(path, arrays)
+            return Answers(arrays)
+
+        return self._once(("answers", spec), make)
+
+    def probabilities(self, spec: Spec) -> Float:
+        return self.answers(spec).probabilities
+
+    def scores(self, spec: Spec) -> dict[str, Any]:
+        """`evaluate_probabilities` of a spec's answers: metrics under their names, `ci`, `n`, `undefined`."""
+        y = self.labels(spec.panel)
+        return self._once(("scores", spec), lambda: self.evaluate(self.probabilities(spec), y, spec.key))
+
+    def asked_scores(self, panel: str, asked: Asked) -> dict[str, Any]:
+        """The same of a model that was asked, on the cases it was asked about."""
+        what = f"asked {panel} {asked.name}"
+        y = self.labels(panel)[asked.positions]
+        return self._once(("scores", what), lambda: self.evaluate(asked.probabilities, y, what))
+
+    def evaluate(self, probabilities: Float, label_index: Int, what: str) -> dict[str, Any]:
+        """Headline metrics of any probabilities, with intervals from a stream keyed by `what` they are."""
+        rng = self.rng("interval", what)
+        return evaluate_probabilities(probabilities, label_index, resamples=self.size.resamples, rng=rng)
+
+    def rng(self, *what: str) -> np.random.Generator:
+        """A stream of its own for whatever is named: artefacts do not disturb each other's draws."""
+        return np.random.default_rng([self.seed, int(content_hash(*what)[:12], 16)])
+
+    def asked(self, panel: str) -> tuple[Asked, ...]:
+        """What language models answered when asked about this panel's cases, matched to them by id.
+
+        From the records of the asking experiments; in a smoke run without records a small model is asked a
+        couple of cases. Empty where neither is at hand.
+        """
+
+        def make() -> tuple[Asked, ...]:
+            found = read_asked(self.asking_folder, panel, self.cases(panel))
+            if not found and self.size.asked_cases:
+                found = asked_directly(panel, self.cases(panel), self.size.asked_cases, self.out / "asking")
+            return found
+
+        return self._once(("asked", panel), make)
+
+    def asked_outside(self, panel: str) -> tuple[Asked, ...]:
+        """What models answered about the out-of-class cases, from records; `positions` are theirs."""
+        cases = self.cases(panel)
+        if cases.outside is None:
+            return ()
+        beyond = replace(cases, dataset=cases.outside)
+        return self._once(("asked outside", panel), lambda: read_asked(self.asking_folder, panel, beyond))
+
+    # ----------------------------------------------------------------------- identity
+
+    @cached_property
+    def hashes(self) -> dict[str, Any]:
+        """Of everything that a record's numbers rest on and that lies outside the code."""
+        return {
+            panel: {
+                "data": cases.dataset.hash,
+                "outside": None if cases.outside is None else cases.outside.hash,
+                "panel": cases.source.panel.hash,
+                "banks": {
+                    name: self.bank(Spec(panel, "", name)).identity
+                    for name in (REFERENCE, *self.models(panel), *self.variants(panel))
+                },
+            }
+            for panel, cases in self._cases.items()
+        }
+
+    @cached_property
+    def asking_hash(self) -> str:
+        """Identity of the records of asking that are at hand."""
+        folder = self.asking_folder
+        places = sorted(folder.glob("asking-*/cells/*.json"))
+        return content_hash(
+            *(s for p in places for s in (p.relative_to(folder).as_posix(), p.read_text("utf-8")))
+        )
+
+    def _identity(self, spec: Spec) -> str:
+        cases = self.cases(spec.panel)
+        outside = "" if cases.outside is None else cases.outside.hash
+        embedder = get_embedder(self.embedder_name(spec)).id
+        parts = (spec.key, embedder, self.bank(spec).hash, cases.source.panel.hash)
+        trained = repr(self.size) if spec.method == "abi" else ""
+        return content_hash("answers", deciding_code(), cases.dataset.hash, outside, trained, *parts)
+
+    # ----------------------------------------------------------------------- inside
+
+    def _once(self, key: Any, make: Any) -> Any:
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
+
+    def _remembering(self, name: str) -> Embedder:
+        def part(one: Embedder) -> _Remembering:
+            return self._parts.setdefault(one.id, _Remembering(one))
+
+        whole = get_embedder(name)
+        return (
+            JointEmbedder([part(p) for p in whole.parts]) if isinstance(whole, JointEmbedder) else part(whole)
+        )
+
+    def _observed(
+        self, panel: str, embedder: str | None, *, outside: bool
+    ) -> tuple[engine.Observations, float]:
+        spec = Spec(panel, "", embedder=embedder)
+        dataset = self.cases(panel).outside if outside else self.cases(panel).dataset
+        assert dataset is not None
+
+        def spared() -> float:
+            return sum(part.spared for part in self._parts.values())
+
+        def make() -> tuple[engine.Observations, float]:
+            material = self.material(spec)
+            material.observe(dataset.texts[:1])  # what an embedder loads on first use is no cost of a case
+            remembering = replace(material, embedder=self._remembering(self.embedder_name(spec)))
+            began, before = time.perf_counter(), spared()
+            observed = remembering.observe(dataset.texts)
+            return observed, (time.perf_counter() - began + spared() - before) / max(len(dataset.texts), 1)
+
+        return self._once(("observed", panel, self.embedder_name(spec), outside), make)
+
+    def _fitted(self, spec: Spec) -> tuple[engine.Infer, float]:
+        def make() -> tuple[engine.Infer, float]:
+            network = str(self.network(spec)) if spec.method == "abi" else None
+            material = self.material(spec)
+            began = time.perf_counter()
+            infer = engine.fit(material, spec, network=network)
+            return infer, time.perf_counter() - began
+
+        return self._once(("fitted", spec), make)
+
+    def _answer(self, spec: Spec) -> Answers:
+        infer, fit_seconds = self._fitted(spec)
+        observed, embed_seconds = self._observed(spec.panel, spec.embedder, outside=False)
+        prior = self.prior(spec)
+        infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior is no cost of a case either
+        began = time.perf_counter()
+        posterior, _ = infer(observed, prior)
+        seconds = (time.perf_counter() - began) / max(len(observed.texts), 1)
+        apart = self.outside_observations(spec.panel, spec.embedder)
+        beyond = None if apart is None else infer(apart, prior)[0]
+        return Answers.of(posterior, beyond, (fit_seconds, seconds, embed_seconds))

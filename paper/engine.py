@@ -1,0 +1,113 @@
+"""The one door from here to what simdx answers: methods, networks, the front door and models asked.
+
+Everything the paper needs of `simdx.methods`, `simdx.classifier` and `simdx.baselines`
+is called in this file and in no other, so a change of their interface is a change here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.baselines.posthoc import SHARE as CALIBRATION_SHARE
+from simdx.baselines.posthoc import temperature_scaled
+from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling
+from simdx.baselines.tfidf import words
+from simdx.methods import Infer, Material, Observations, Settings, fit_method
+from simdx.methods.logistic import choose_penalty
+from simdx.types import Bank, Float, Int, Panel, SecondOrder
+
+__all__ = [
+    "CALIBRATION_SHARE",
+    "Infer",
+    "Material",
+    "Observations",
+    "supervised_ceiling",
+    "temperature_scaled",
+    "words",
+]
+
+# observations, prior -> probabilities, posterior on the simplex, whether a sampler left a trace
+Ask = Callable[[Observations, Prior], tuple[Float, SecondOrder | None, bool]]
+
+
+def fit(material: Material, spec: object, **more: Any) -> Infer:
+    """The method a spec names, fitted; settings are the spec's fields of the same names."""
+    return fit_method(material, Settings.named_alike(spec, **more))
+
+
+def asker(infer: Infer) -> Ask:
+    def ask(observations: Observations, prior: Prior) -> tuple[Float, SecondOrder | None, bool]:
+        posterior, trace = infer(observations, prior)
+        return posterior.probabilities, posterior.second_order, trace is not None
+
+    return ask
+
+
+def front_door(panel: Panel, bank: Bank) -> Ask:
+    """The same of `simdx classify` as it ships."""
+    from simdx.classifier import Classifier
+
+    classifier = Classifier(panel, bank)
+
+    def ask(observations: Observations, prior: Prior) -> tuple[Float, SecondOrder | None, bool]:
+        batch = classifier.infer_batch_observed(observations, prior)
+        return batch.posterior, batch.second_order, batch.trace is not None
+
+    return ask
+
+
+def none_of_these(material: Material) -> Callable[[Observations, Prior], Float]:
+    """The share of each case that the background hypothesis claims."""
+    from simdx.methods.outside import fit_outside
+
+    share = fit_outside(material)
+    assert share is not None, "the packaged banks have a background"
+    return share
+
+
+def space_of(material: Material) -> Space:
+    return Space.fit(material.embedded, centre=False)
+
+
+def simplex_draws(
+    material: Material, spec: object, prior: Prior, count: int
+) -> tuple[Float, Callable[[Observations], Float]]:
+    """Draws from D-SMC's prior, and a function that gives the accepted draws of one case."""
+    from simdx.methods.simplex_view import SimplexView
+
+    view = SimplexView(material, Settings.named_alike(spec))
+    before = view.shared(prior).features[:count, : prior.probabilities.size].astype(float)
+    return before, lambda seen: view.draws(seen, prior, count)
+
+
+def logistic_on(vectors: Float, y: Int, rows: Int, k: int, seed: int) -> tuple[Float, float]:
+    """Logistic regression on some labelled rows: probabilities of all, and a temperature that mends them."""
+    penalty = choose_penalty(vectors[rows], y[rows], k, seed)
+    model, temperature = calibrated_logistic(vectors[rows], y[rows], k, penalty, seed)
+    return model.probabilities(vectors), temperature
+
+
+def train_network(material: Material, prior: Prior, folder: Path, settings: dict[str, Any]) -> None:
+    from simdx.amortised.network import CARD_FILE, save
+    from simdx.amortised.train import TrainSettings, train
+
+    if not (folder / CARD_FILE).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        save(train(material, TrainSettings(**settings), prior=prior), folder)
+
+
+def ask_model(
+    material: Material, way: str, simulator: str, texts: list[str], prior: Prior, seed: int, replies: Path
+) -> tuple[Float, Float]:
+    """A model asked about texts: its answers, and how many readable replies are behind each."""
+    from simdx.baselines.interview import AskingMethod
+
+    infer = fit_method(material, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
+    assert isinstance(infer, AskingMethod)
+    asked = infer.ask(material.observe(texts))
+    return np.asarray(infer.answer(asked, prior).probabilities), asked.readable

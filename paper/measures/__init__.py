@@ -1,0 +1,1 @@
+"""What the artefacts measure, by theme: a context in, figures out."""

@@ -1,0 +1,253 @@
+"""Headline metrics as one thing varies: normalisation, embedding, weights, temperature, size of the pool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paper.answers import Spec
+from paper.cells import METHODS
+from paper.context import Context
+from paper.intervals import differences
+from paper.measures.scores import packaged_used
+from paper.spec import Measured, NotRun
+from paper.world import REFERENCE, Variant
+from simdx.embedders import get_embedder
+from simdx.errors import SimdxError
+from simdx.models import REGISTRY, locate
+
+
+def cosine_ablation(context: Context, rows: dict[str, tuple[str, Any]]) -> Measured:
+    """`rows` are methods and kernels; and D-SMC minus the normalised cosine, with how often they differ."""
+    scores = {
+        panel: {
+            name: context.scores(Spec(panel, method, kernel=kernel))
+            for name, (method, kernel) in rows.items()
+        }
+        for panel in context.panels
+    }
+    gaps = {}
+    for panel in context.panels:
+        cosine, d_smc = (context.probabilities(Spec(panel, m)) for m in ("centroid", "d-smc"))
+        rng, resamples = context.rng("cosine-ablation", panel), context.size.paired_resamples
+        found = differences(
+            cosine, d_smc, context.labels(panel), ("accuracy", "brier", "ece"), rng, resamples
+        )
+        gaps[panel] = {
+            "answers_differ_on": int(np.sum(cosine.argmax(axis=1) != d_smc.argmax(axis=1))),
+            **{n: {"value": d["difference"], "ci": d["ci"], "p": d["p_value"]} for n, d in found.items()},
+        }
+    data = {"scores": scores, "d_smc_minus_cosine": gaps}
+    return Measured(data, context.n, packaged_used(context))
+
+
+EMBEDDERS = ("wordllama", "minilm", "mpnet", "wordllama+minilm", "wordllama+mpnet", "hashing")
+
+
+def embedders_at_hand(names: Sequence[str]) -> tuple[dict[str, int], dict[str, str]]:
+    """Embedders with their dimensions, and why the others are left out; nothing is downloaded."""
+    found, missing = {}, {}
+    for name in names:
+        absent = [part for part in name.split("+") if not _installed(part)]
+        if absent:
+            missing[name] = f"the weights of {absent[0]} are not installed"
+            continue
+        try:
+            found[name] = sum(get_embedder(name).blocks)
+        except SimdxError as problem:
+            missing[name] = str(problem)
+    return found, missing
+
+
+def _installed(part: str) -> bool:
+    try:
+        return part not in REGISTRY or bool(locate(part, download=False))
+    except SimdxError:
+        return False
+
+
+def embedding_ablation(context: Context, names: Sequence[str] = ()) -> Measured:
+    # Encoders take a while: a smoke run shows one, on one panel, with one method.
+    wanted = names or (("wordllama", "minilm", "hashing") if context.smoke else EMBEDDERS)
+    found, missing = embedders_at_hand(wanted)
+    panels = context.panels[:1] if context.smoke else context.panels
+    compared = ("m-smc",) if context.smoke else ("m-smc", "auto")
+    scores = {
+        panel: {
+            f"{METHODS[method]}, {name}": context.scores(Spec(panel, method, embedder=name))
+            for method in compared
+            for name in found
+        }
+        for panel in panels
+    }
+    notes = [f"Left out: {name}, because {reason}." for name, reason in missing.items()]
+    notes.append(
+        "Not at hand: the paper's text-embedding-3-large (sends text to another machine) and its four "
+        "biomedical encoders."
+    )
+    data = {"scores": scores, "dimensions": found, "left_out": missing}
+    return Measured(data, {p: context.n[p] for p in panels}, ["reference bank", *found], notes)
+
+
+def pairs_of(models: Sequence[str], variants: dict[str, Variant]) -> list[tuple[str, str]]:
+    """(bank as the model runs by default, bank with other weights); a temperature is no other weight."""
+    return [(v.model, name) for name, v in variants.items() if v.model in models and v.kind == "weights"]
+
+
+def quantisation_ablation(context: Context) -> Measured:
+    data = {}
+    for panel in context.panels:
+        for plain, other in pairs_of(context.models(panel), context.variants(panel)):
+            data[f"{panel}: {plain} and {other}"] = _pair(context, panel, plain, other)
+    if not data:
+        raise NotRun(
+            "no two banks at hand were written by one model with different weights: build one with "
+            "'simdx bank build' as {panel}-{model} and one as {panel}-{model}-q8_0 in the folder of banks"
+        )
+    note = (
+        "A pair made by requantising a file that was quantised before says what the second rounding does, "
+        "not what the first did."
+    )
+    models = dict.fromkeys(name for pair in data.values() for name in pair["banks"])
+    return Measured(
+        data, {pair["panel"]: context.n[pair["panel"]] for pair in data.values()}, list(models), [note]
+    )
+
+
+def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any]:
+    specs = [Spec(panel, "m-smc", bank) for bank in (plain, other)]
+    p, q = (context.probabilities(spec) for spec in specs)
+    rng, resamples = context.rng("quantisation-ablation", panel, plain, other), context.size.paired_resamples
+    found = differences(p, q, context.labels(panel), ("accuracy", "ece", "brier"), rng, resamples)
+    return {
+        "panel": panel,
+        "banks": [plain, other],
+        "m-smc": [context.scores(spec) for spec in specs],
+        "same_answer": float((p.argmax(axis=1) == q.argmax(axis=1)).mean()),
+        "difference": {
+            name: {"value": d["difference"], "ci": None if d["ci"][0] is None else d["ci"]}
+            for name, d in found.items()
+        },
+        "asked": {
+            one.name: context.asked_scores(panel, one)
+            for one in context.asked(panel)
+            if one.model in (plain, other)
+        },
+    }
+
+
+STUDY = Path("results") / "diversity.json"
+
+
+def temperature_ablation(context: Context) -> Measured:
+    series = [one for panel in context.panels for one in _over_temperatures(context, panel)]
+    source, notes = "banks", []
+    if not series:
+        series, source = from_study(STUDY), str(STUDY)
+        notes = [f"Read from {source}, the record of the diversity study."]
+    if not series:
+        raise NotRun(
+            "no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on), and "
+            f"there is no record of the diversity study ({STUDY})"
+        )
+    notes.append(
+        "Asking at several temperatures (the paper's ML and EP columns) was not run: no record of asking "
+        "holds more than one temperature."
+    )
+    models = list(dict.fromkeys(one["model"] for one in series))
+    data = {"source": source, "series": series}
+    return Measured(data, {one["panel"]: one["cases"] for one in series}, models, notes)
+
+
+def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
+    by_model: dict[str, dict[float, str]] = {}
+    for name, one in context.variants(panel).items():
+        if one.kind == "temperature":
+            by_model.setdefault(one.model, {})[float(one.way[1:])] = name
+    found = []
+    for model, banks in by_model.items():
+        points = []
+        for temperature, bank in sorted(banks.items()):
+            counts = context.bank(Spec(panel, "", bank)).counts.values()
+            complete = min(counts) == max(counts)  # each label is asked for equally many
+            points.append(
+                _point(temperature, context.scores(Spec(panel, "m-smc", bank)), sum(counts), complete)
+            )
+        if len(points) > 1:
+            about = {"panel": panel, "model": model, "what": "M-SMC", "cases": context.n[panel]}
+            found.append({**about, "points": points})
+    return found
+
+
+def from_study(path: Path) -> list[dict[str, Any]]:
+    """The diversity study's rows as series over temperature, with facets and without."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    found = []
+    for facets, word in ((True, "with"), (False, "without")):
+        points = [
+            _point(row["temperature"], row["scrubbed"], row["scrubbed"]["n_texts"], bool(row["complete"]))
+            for row in record.get("rows", [])
+            if bool(row["facets"]) == facets and row.get("scrubbed")
+        ]
+        if len(points) > 1:
+            about = {key: record[key] for key in ("panel", "model", "cases")}
+            points.sort(key=lambda point: point["temperature"])
+            found.append({**about, "what": f"M-SMC, prompts {word} facets", "points": points})
+    return found
+
+
+def _point(temperature: float, scores: dict[str, Any], texts: int, complete: bool) -> dict[str, Any]:
+    parts = {m: {"value": scores[m], "ci": scores["ci"].get(m)} for m in ("accuracy", "brier", "ece")}
+    return {"temperature": float(temperature), "texts": texts, "complete": complete, **parts}
+
+
+POOLS = {"smoke": 2, "full": 5}
+
+
+def pool_size(
+    context: Context, sizes: Sequence[int], metrics: Sequence[str], largest: int, largest_panel: str
+) -> Measured:
+    rows = []
+    for panel in context.panels:
+        large = (name for name, one in context.variants(panel).items() if one.kind == "pool")
+        for bank in (REFERENCE, *context.models(panel), *large):
+            counts = context.bank(Spec(panel, "", bank)).counts.values()
+            most = max(counts)
+            more = (largest,) if panel == largest_panel or most >= largest else ()
+            for method in ("d-smc", "m-smc"):
+                for size in (*sizes, *more):
+                    rows.append(_pools(context, Spec(panel, method, bank), size, min(counts), most, metrics))
+    return Measured({"rows": rows}, context.n, list(dict.fromkeys(r["bank"] for r in rows)))
+
+
+def _pools(
+    context: Context, spec: Spec, size: int, least: int, most: int, metrics: Sequence[str]
+) -> dict[str, Any]:
+    # One pool where it is the whole bank: there is nothing to draw, and nothing is repeated to fill it up.
+    drawn = [replace(spec, per_label=size, pool_seed=s) for s in range(POOLS[context.scale])]
+    found = [context.scores(one) for one in ([spec] if size >= most else drawn)]
+    accuracies = [one["accuracy"] for one in found]
+    return {
+        "panel": spec.panel,
+        "bank": spec.bank,
+        "method": spec.method,
+        "size": size,
+        "distinct": [min(size, least), min(size, most)],
+        "pools": len(found),
+        "first": found[0],
+        "means": {m: _mean([one[m] for one in found]) for m in metrics},
+        "accuracy_range": [min(accuracies), max(accuracies)],
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [v for v in values if v is not None]
+    return float(np.mean(known)) if known else None

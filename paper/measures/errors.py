@@ -1,0 +1,196 @@
+"""Which answers are wrong and whether the uncertainty says so: curves, bands, confusions, differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest, spearmanr
+
+from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
+from paper.asked import PAPER_ASKING
+from paper.context import Context
+from paper.intervals import differences
+from paper.measures.scores import whole
+from paper.spec import Measured
+from paper.world import REFERENCE
+from simdx.metrics.mixed import mixed_effects
+from simdx.metrics.scores import confusion
+from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
+from simdx.types import Float, Int, entropy_bits
+
+ONE_HOT, CONFIDENT, COVERAGE = 0.99, 0.8, 0.8
+BANDS = {"high": (0.0, 0.5), "medium": (0.5, 1.5), "low": (1.5, np.inf)}  # certainty by bits
+SIMILARITY = ("centroid", "tfidf", "zero-shot", "bank-logistic")
+
+
+def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str, tuple[str, Float, Int]]:
+    """Method, answers and labels of each method and each model asked, under their names."""
+    y = context.labels(panel)
+    found = {name: (name, context.probabilities(spec_of(name, panel)), y) for name in methods}
+    for one in context.asked(panel):
+        found[one.name] = PAPER_ASKING[one.method], one.probabilities, y[one.positions]
+    return found
+
+
+def curves(context: Context, shown_at: Sequence[float]) -> Measured:
+    data = {}
+    for panel in context.panels:
+        everyone = _everyone(context, panel, (M_SMC, D_SMC, ABI, RECIPE))
+        data[panel] = {name: _curve(method, p, y, shown_at) for name, (method, p, y) in everyone.items()}
+    return whole(context, data)
+
+
+def _curve(method: str, p: Float, y: Int, shown_at: Sequence[float]) -> dict[str, Any]:
+    found, n = risk_coverage(uncertainty(p), errors(p, y)), len(y)
+    thin = np.unique(np.linspace(0, n - 1, min(100, n)).astype(int))  # at most a hundred points on record
+    return {
+        "method": method,
+        "n": n,
+        "coverage": found.coverage[thin].round(4),
+        "risk": found.risk[thin].round(4),
+        "rises": _rising(found.coverage, found.risk),
+        "risk_at": {f"{c:.0%}": float(found.risk[max(1, int(np.ceil(c * n - 1e-9))) - 1]) for c in shown_at},
+    }
+
+
+def _rising(coverage: Float, risk: Float) -> float:
+    """Rank correlation of risk with coverage above a tenth: one for a curve that only rises."""
+    kept = coverage >= 0.1
+    if kept.sum() < 3 or np.ptp(risk[kept]) == 0:
+        return 1.0
+    return float(spearmanr(coverage[kept], risk[kept]).statistic)
+
+
+def strata(context: Context) -> Measured:
+    data = {}
+    for panel in context.panels:
+        everyone = _everyone(context, panel, (M_SMC, D_SMC, RECIPE))
+        data[panel] = {name: bands(p, y) for name, (_, p, y) in everyone.items()}
+    return whole(context, data)
+
+
+def bands(p: Float, y: Int) -> dict[str, dict[str, Any]]:
+    bits, right = entropy_bits(p), p.argmax(axis=1) == y
+    found = {}
+    for name, (low, high) in BANDS.items():
+        # The entropy of a certain answer may be a rounding error below nought.
+        inside = (bits >= low) & (bits < high) if low else bits < high
+        n, hits = int(inside.sum()), int(right[inside].sum())
+        # Bands may hold a handful of cases, too few to resample: Wilson's interval.
+        wilson = binomtest(hits, n).proportion_ci(method="wilson") if n else None
+        found[name] = {
+            "n": n,
+            "share": n / len(y),
+            "accuracy": float(right[inside].mean()) if n else None,
+            "entropy_bits": float(bits[inside].mean()) if n else None,
+            "ci": None if wilson is None else [float(wilson.low), float(wilson.high)],
+        }
+    return found
+
+
+def structure(context: Context) -> Measured:
+    data = {}
+    for panel in context.panels:
+        y, names = context.labels(panel), context.names(panel)
+        found = {
+            name: _errors(context.probabilities(spec_of(name, panel)), y, names)
+            for name in (M_SMC, D_SMC, RECIPE)
+        }
+        data[panel] = {"errors": found, "views": _views(context, panel)}
+    return whole(context, data)
+
+
+def _errors(p: Float, y: Int, names: tuple[str, ...]) -> dict[str, Any]:
+    table, top, wrong = confusion(p, y), p.max(axis=1), p.argmax(axis=1) != y
+    certain = np.argsort(entropy_bits(p), kind="stable")[: kept_at(COVERAGE, len(y))]
+    pairs: list[dict[str, Any]] = [
+        {"gold": names[i], "answered": names[j], "n": int(table[i, j])}
+        for i, j in np.argwhere(table)
+        if i != j
+    ]
+    pairs.sort(key=lambda pair: (-pair["n"], pair["gold"], pair["answered"]))
+    return {
+        "n": len(y),
+        "errors": int(wrong.sum()),
+        "confusions": pairs,
+        "wrong_label_mass": float(top[wrong].mean()) if wrong.any() else None,
+        "one_hot_errors": int((wrong & (top >= ONE_HOT)).sum()),
+        "confident_errors": int((wrong & (top >= CONFIDENT)).sum()),
+        "confident_answers": int((top >= CONFIDENT).sum()),
+        "errors_among_most_certain": int(wrong[certain].sum()),
+    }
+
+
+def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
+    """How often another view's favourite differs from M-SMC's confident answer, when wrong and when right."""
+    p = context.probabilities(spec_of(M_SMC, panel))
+    answer, confident = p.argmax(axis=1), p.max(axis=1) >= CONFIDENT
+    wrong = confident & (answer != context.labels(panel))
+    right = confident & ~wrong
+    others = {f"M-SMC over {bank}": spec_of(M_SMC, panel, bank) for bank in context.banks(panel)}
+    others |= {"TF-IDF": Spec(panel, "tfidf"), "logistic on the bank": Spec(panel, "bank-logistic")}
+    found = {}
+    for name, spec in others.items():
+        objects = context.probabilities(spec).argmax(axis=1) != answer
+        found[name] = {
+            "caught": int((objects & wrong).sum()),
+            "confident_errors": int(wrong.sum()),
+            "false": int((objects & right).sum()),
+            "confident_right": int(right.sum()),
+        }
+    return found
+
+
+def significance(context: Context, metrics: Sequence[str]) -> Measured:
+    data = {}
+    for panel in context.panels:
+        y, pairs = context.labels(panel), {}
+        for one in context.asked(panel):
+            bank = context.own_bank(panel, one)
+            ours = context.probabilities(spec_of(M_SMC, panel, bank))[one.positions]
+            pairs[f"{one.name} − M-SMC over {bank}"] = ours, one.probabilities, y[one.positions]
+        others = {name: spec_of(name, panel) for name in (D_SMC, ABI, RECIPE)}
+        others |= {name: Spec(panel, name) for name in SIMILARITY}
+        others["centroid, softmax"] = replace(Spec(panel, "centroid"), kernel="soft")
+        ours = context.probabilities(spec_of(M_SMC, panel))
+        for name, spec in others.items():
+            pairs[f"{name} − M-SMC, {REFERENCE}"] = ours, context.probabilities(spec), y
+        found = {
+            name: differences(
+                *pair, metrics, context.rng("paired", f"{panel} {name}"), context.size.paired_resamples
+            )
+            for name, pair in pairs.items()
+        }
+        data[panel] = {"differences": found, "regressions": _regressions(context, panel)}
+    return whole(context, data)
+
+
+def _regressions(context: Context, panel: str) -> dict[str, Any]:
+    """ECE on method with the simulator as random intercept: asked models, and banks."""
+    rows: list[tuple[float, str, str]] = []
+    for one in context.asked(panel):
+        rows.append((context.asked_scores(panel, one)["ece"], PAPER_ASKING[one.method], one.simulator))
+        if one.method == "logits":
+            p = context.probabilities(spec_of(M_SMC, panel, context.own_bank(panel, one)))[one.positions]
+            y = context.labels(panel)[one.positions]
+            scores = context.evaluate(p, y, f"asked cases {panel} {one.simulator}")
+            rows.append((scores["ece"], M_SMC, one.simulator))
+    asking = _mixed(rows, "ML" if any(row[1] == "ML" for row in rows) else None)
+    banks = [
+        (context.scores(spec_of(name, panel, bank))["ece"], name, bank)
+        for bank in context.banks(panel)
+        for name in (M_SMC, D_SMC, RECIPE)
+    ]
+    return {"asking and M-SMC, model random": asking, "inference, bank random": _mixed(banks, M_SMC)}
+
+
+def _mixed(rows: list[tuple[float, str, str]], reference: str | None) -> dict[str, Any]:
+    values, methods, models = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+    fit = mixed_effects(values, methods, models, reference=reference)
+    effects = {
+        e.method: {"estimate": e.estimate, "ci": [e.low, e.high], "p_value": e.p_value} for e in fit.effects
+    }
+    return {"reference": fit.reference, "models": fit.n_models, "reason": fit.reason, "effects": effects}

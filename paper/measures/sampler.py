@@ -1,0 +1,184 @@
+"""The samplers at work: population by population, what a case costs, and what each variant can do."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from paper import engine
+from paper.answers import (
+    ABI,
+    D_PARTICLES,
+    D_SMC,
+    M_PARTICLES,
+    M_SMC,
+    M_SOFT,
+    RECIPE,
+    Spec,
+    spec_of,
+)  # fmt: skip
+from paper.context import Context
+from paper.intervals import mean_interval
+from paper.measures.scores import packaged_used, whole
+from paper.spec import Measured
+from paper.world import REFERENCE
+from simdx.abc.prior import Prior
+from simdx.abc.second_order import concentration_cap
+from simdx.abc.trace import dynamics_table, total_simulations, worked_example
+from simdx.errors import BadInput
+from simdx.metrics.second_order import spread
+from simdx.types import Int, Trace, entropy_bits
+
+# --------------------------------------------------------------------------- population by population
+
+POPULATIONS, DEFAULT = 8, 5  # the paper's trace, and what it settles on
+STOP = 0.2  # the paper's rule
+CASES = {"smoke": 6, "full": 400}  # more than any packaged panel has: all of them
+EXAMPLE_PANEL = "oral-lesions"
+
+
+def stopped_by(trace: Trace, threshold: float = STOP) -> Int:
+    """The population (from one) at which a case's acceptance first lies below the threshold; 0: never."""
+    below = trace.acceptance < threshold
+    return np.where(below.any(axis=0), below.argmax(axis=0) + 1, 0)
+
+
+def dynamics(context: Context) -> Measured:
+    found = {p: {m: _traced(context, p, m) for m in ("d-smc", "m-smc")} for p in context.panels}
+    example = _example(context) if EXAMPLE_PANEL in context.panels else None
+    n = {panel: two["d-smc"]["n"] for panel, two in found.items()}
+    return Measured({"panels": found, "example": example}, n, packaged_used(context))
+
+
+def _trace_spec(panel: str, method: str) -> Spec:
+    return Spec(panel, method, engine="particles", populations=POPULATIONS, stop_acceptance=None)
+
+
+def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
+    rows = np.sort(context.rng("smc-dynamics", panel).permutation(context.n[panel])[: CASES[context.scale]])
+    label, seen = context.labels(panel)[rows], context.observations(panel).at(rows)
+    spec = _trace_spec(panel, method)
+    prior = context.prior(spec)
+    posterior, trace = context.fitted(spec)(seen, prior)
+    assert trace is not None
+    limit = context.fitted(Spec(panel, method, populations=POPULATIONS))(seen, prior)[0]
+    rng, resamples = context.rng("smc-dynamics", panel, method), context.size.resamples
+    steps = []
+    for row in dynamics_table(trace, label):
+        t = int(row["population"] or 1) - 1
+        here = np.flatnonzero(trace.populations > t)
+        around = mean_interval(trace.mass[t, here, label[here]], rng, resamples)
+        cap = concentration_cap(prior.alpha, t + 1) if method == "d-smc" else None
+        steps.append({**row, "ess": float(trace.ess[t, here].mean()), "p_true_ci": around, "cap": cap})
+    stops = stopped_by(trace)
+    apart = np.abs(posterior.probabilities - limit.probabilities).sum(axis=1) / 2
+    return {
+        "n": len(rows),
+        "labels": len(context.names(panel)),
+        "particles": 100,
+        "steps": steps,
+        "simulations_in_all": float(total_simulations(trace).mean()),
+        "stopped_by_default": float(np.mean((stops > 0) & (stops <= DEFAULT))),
+        "distance_to_closed_form": float(np.mean(apart)),
+        "outcomes": {name: trace.outcome.count(name) for name in dict.fromkeys(trace.outcome)},
+    }
+
+
+def _example(context: Context) -> dict[str, Any] | None:
+    """The correctly answered vignette of median entropy."""
+    p, label = context.probabilities(Spec(EXAMPLE_PANEL, "d-smc")), context.labels(EXAMPLE_PANEL)
+    right = np.flatnonzero(p.argmax(axis=1) == label)
+    if not right.size:
+        return None
+    order = right[np.argsort(entropy_bits(p[right]), kind="stable")]
+    case = int(order[(len(order) - 1) // 2])
+    spec = _trace_spec(EXAMPLE_PANEL, "d-smc")
+    seen = context.observations(EXAMPLE_PANEL).at(np.array([case]))
+    _, trace = context.fitted(spec)(seen, context.prior(spec))
+    assert trace is not None
+    return {
+        "id": context.cases(EXAMPLE_PANEL).dataset.cases[case].id,
+        "label": context.names(EXAMPLE_PANEL)[int(label[case])],
+        "steps": worked_example(trace, 0, int(label[case])),
+    }
+
+
+# --------------------------------------------------------------------------- what a case costs
+
+
+def runtime(context: Context) -> Measured:
+    data = {}
+    for panel in context.panels:
+        names = (M_SMC, M_SOFT, M_PARTICLES, D_SMC, D_PARTICLES, ABI, RECIPE)
+        times = {name: context.answers(spec_of(name, panel)).seconds for name in names}
+        spec = spec_of(M_PARTICLES, panel)
+        _, trace = context.fitted(spec)(context.observations(panel), context.prior(spec))
+        assert trace is not None
+        # With fresh simulations a proposal is a call. Cases that stopped early repeat their last row.
+        own = np.arange(trace.simulations.shape[0])[:, None] < trace.populations[None, :]
+        drawn = spread((trace.simulations * own).sum(axis=0)).as_dict()
+        banks = {}
+        for name in (REFERENCE, *context.models(panel)):
+            bank = context.bank(Spec(panel, "", name))
+            rejected = sum(bank.rejected.values())
+            banks[name] = {
+                "simulations": len(bank.texts), "background": len(bank.background), "rejected": rejected,
+            }  # fmt: skip
+        asked = {
+            one.name: {"calls_per_case": one.calls_per_case, "seconds_per_case": one.seconds_per_case}
+            for one in context.asked(panel)
+        }
+        budget = {"banks": banks, "asked": asked}
+        data[panel] = {"times": times, "fresh_simulations": drawn, "budget": budget}
+    return whole(context, data)
+
+
+# --------------------------------------------------------------------------- what a variant can do
+
+ABI_PRIOR = "ABI (prior-conditioned)"
+VARIANTS = (M_SMC, M_PARTICLES, D_SMC, D_PARTICLES, ABI, ABI_PRIOR, RECIPE)
+PROBED = 8  # cases
+FAVOUR = 0.9  # prior of the favoured label in the probe
+
+
+def capabilities(context: Context) -> Measured:
+    panel = context.panels[0]
+    data = {name: _probe(context, panel, name) for name in VARIANTS}
+    return Measured(data, {panel: PROBED}, [f"bank reference of {panel}"])
+
+
+def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
+    observed = context.observations(panel).at(np.arange(min(PROBED, context.n[panel])))
+    if name == RECIPE:
+        ask = engine.front_door(context.cases(panel).source.panel, context.bank(spec_of(RECIPE, panel)))
+    else:
+        conditioned = Spec(panel, "abi", prior_conditioned=True)
+        ask = engine.asker(context.fitted(conditioned if name == ABI_PRIOR else spec_of(name, panel)))
+    k = len(context.names(panel))
+    uniform = Prior.uniform(k)
+    favoured = Prior(np.where(np.arange(k) == 0, FAVOUR, (1 - FAVOUR) / (k - 1)), float(k))
+    p, second, traced = ask(observed, uniform)
+    began = time.perf_counter()
+    ask(observed, uniform)
+    seconds = (time.perf_counter() - began) / len(p)
+    try:
+        moved: float | None = float(ask(observed, favoured)[0][:, 0].mean() - p[:, 0].mean())
+    except BadInput:
+        moved = None  # refused: this fitted object answers for one prior alone
+    split = second is not None and bool(
+        np.allclose(second.total_bits, second.aleatoric_bits + second.epistemic_bits)
+        and np.all(second.epistemic_bits >= 0)
+        and np.any(second.epistemic_bits > 0)
+    )
+    return {
+        "posterior_over_labels": bool(np.allclose(p.sum(axis=1), 1)),
+        "posterior_over_simplex": second is not None,
+        "uncertainty_split": split,
+        "prior_at_test_time": moved is not None and moved > 0,
+        "sampler_per_case": traced,
+        "single_forward_pass": not traced,
+        "prior_moved_mass": moved,
+        "seconds_per_case": seconds,
+    }

@@ -1,0 +1,225 @@
+"""Headline metrics of methods, of models asked, and of either after calibration with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from paper import engine
+from paper.answers import ABI, ASKING, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
+from paper.asked import PAPER_ASKING
+from paper.context import Context
+from paper.spec import Block, Measured
+from paper.world import REFERENCE
+from simdx.abc.second_order import concentration_cap
+from simdx.datasets.splits import make_splits
+from simdx.errors import BadInput
+from simdx.metrics.calibration import apply_temperature, fit_temperature
+from simdx.types import Float
+
+Rows = dict[str, dict[str, Any]]
+
+
+def models_used(context: Context) -> list[str]:
+    """Embedders, banks and asked models of the run, in words."""
+    found: dict[str, None] = {}
+    for panel in context.panels:
+        found[f"embedder {context.cases(panel).source.panel.embedder}"] = None
+        found |= dict.fromkeys(f"bank {bank}" for bank in (REFERENCE, *context.banks(panel)))
+        found |= dict.fromkeys(f"asked {asked.simulator}" for asked in context.asked(panel))
+    return list(found)
+
+
+def packaged_used(context: Context, panels: Iterable[str] = ()) -> list[str]:
+    """The packaged bank and its embedders alone."""
+    return [
+        "reference bank",
+        *dict.fromkeys(context.embedder_name(Spec(p, "")) for p in panels or context.panels),
+    ]
+
+
+def whole(context: Context, data: dict[str, Any], notes: Sequence[str] = ()) -> Measured:
+    return Measured(data, context.n, models_used(context), notes)
+
+
+# --------------------------------------------------------------------------- methods beside models asked
+
+
+def asked_rows(context: Context, panel: str, ways: Sequence[str] = tuple(PAPER_ASKING)) -> Rows:
+    """A model and way of asking each: its scores, and M-SMC over its own simulations on the same cases."""
+    rows = {}
+    for one in context.asked(panel):
+        if one.method not in ways:
+            continue
+        bank = context.own_bank(panel, one)
+        right = context.probabilities(spec_of(M_SMC, panel, bank))[one.positions].argmax(axis=1)
+        rows[one.name] = {
+            **context.asked_scores(panel, one),
+            "method": PAPER_ASKING[one.method],
+            "answered": float((one.readable > 0).mean()),
+            "own_bank": bank,
+            "own_bank_accuracy": float((right == context.labels(panel)[one.positions]).mean()),
+        }
+    return rows
+
+
+def over_banks(
+    context: Context, panel: str, name: str, metrics: Iterable[str]
+) -> dict[str, list[float | None]]:
+    found = [context.scores(spec_of(name, panel, bank)) for bank in context.banks(panel)]
+    return {metric: [scores[metric] for scores in found] for metric in metrics}
+
+
+def row_of(context: Context, panel: str, name: str, bank: str = REFERENCE) -> dict[str, Any]:
+    return {**context.scores(spec_of(name, panel, bank)), "method": name}
+
+
+def over_simulators(b: Block, rows: Rows, metrics: Iterable[str]) -> list[dict[str, Any]]:
+    """One row a method: ways of asking over the models asked, then methods over the simulators' banks."""
+    found: Rows = {}
+    for row in rows.values():
+        method = row["method"]
+        one = found.setdefault(method, {"panel": b.panel, "method": method, "values": {}})
+        if method in ASKING:
+            for metric in metrics:
+                one["values"].setdefault(metric, []).append(row[metric])
+        elif "over_banks" in row:
+            one["values"] = row["over_banks"]
+    kept = [row for row in found.values() if row["values"]]
+    return [row | {"simulators": len(next(iter(row["values"].values())))} for row in kept]
+
+
+def main_results(context: Context, metrics: Sequence[str]) -> Measured:
+    data = {}
+    for panel in context.panels:
+        rows = asked_rows(context, panel, ("logits", "elicited", "ensemble"))
+        for bank in (REFERENCE, *context.banks(panel)):
+            rows[f"{M_SMC}, {bank}"] = row_of(context, panel, M_SMC, bank)
+        for name in (M_PARTICLES, RECIPE):
+            rows[f"{name}, {REFERENCE}"] = row_of(context, panel, name)
+        for name in (M_SMC, RECIPE):
+            rows[f"{name}, {REFERENCE}"]["over_banks"] = over_banks(context, panel, name, metrics)
+        data[panel] = rows
+    return whole(context, data)
+
+
+def error_detection(context: Context, metrics: Sequence[str]) -> Measured:
+    data = {}
+    for panel in context.panels:
+        rows = {}
+        for name in (M_SMC, M_SOFT, D_SMC, ABI, RECIPE):
+            rows[name] = row_of(context, panel, name) | {
+                "over_banks": over_banks(context, panel, name, metrics)
+            }
+        data[panel] = rows | asked_rows(context, panel)
+    return whole(context, data)
+
+
+def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
+    data = {}
+    for panel in context.panels:
+        rows: list[dict[str, Any]] = []
+        d_smc, y = context.probabilities(spec_of(D_SMC, panel)), context.labels(panel)
+        for one in context.asked(panel):
+            if one.method == "fidelity":
+                same = d_smc[one.positions].argmax(axis=1) == y[one.positions]
+                about = {"name": one.name, "method": "EF", "scores": context.asked_scores(panel, one)}
+                cost = {"seconds": one.seconds_per_case, "inference_seconds": None}
+                rows.append(about | cost | {"d_smc_on_the_same": float(same.mean())})
+        for name in (D_SMC, D_PARTICLES, ABI, M_SMC, RECIPE):
+            spec = spec_of(name, panel)
+            took = context.answers(spec).seconds
+            both = took["infer_seconds"] + took["embed_seconds"]
+            row = {"name": name, "method": name, "scores": context.scores(spec), "seconds": both}
+            row["inference_seconds"] = took["infer_seconds"]
+            if name in (D_SMC, ABI):
+                row["over_banks"] = over_banks(context, panel, name, metrics)
+            if name == D_SMC:  # what it says at most, and on average
+                cap = concentration_cap(len(context.names(panel)), spec.populations)
+                row |= {"mean_top": float(d_smc.max(axis=1).mean()), "cap": cap}
+            rows.append(row)
+        data[panel] = rows
+    return whole(context, data)
+
+
+# --------------------------------------------------------------------------- with labels
+
+CENTROID, SUPERVISED = "centroid", "logistic + TS on the calibration fifth"
+CEILING = "supervised ceiling (four fifths)"
+LEAST_PER_LABEL = 2  # labelled cases a supervised model needs of every label
+LEAST_CASES = 10  # fewer cannot be split into fitting and scoring
+
+
+def calibrated_embedding(context: Context) -> Measured:
+    data, notes = {}, []
+    for panel in context.panels:
+        y, k, share = context.labels(panel), len(context.names(panel)), engine.CALIBRATION_SHARE
+        dataset = context.cases(panel).dataset
+        parts = make_splits(dataset, {"calibration": share, "test": 1 - share}, seed=context.seed).parts
+        fit, kept = (np.array(parts[name], dtype=np.int64) for name in ("calibration", "test"))
+        # Cosines as they are give answers close to uniform; the softmax has a temperature to fit.
+        answers = {CENTROID: context.probabilities(replace(Spec(panel, "centroid"), kernel="soft"))}
+        answers |= {name: context.probabilities(spec_of(name, panel)) for name in (M_SMC, D_SMC, ABI, RECIPE)}
+        found: dict[str, tuple[Float, float | None]] = {n: (answers[n][kept], None) for n in (M_SMC, RECIPE)}
+        for name, p in answers.items():
+            temperature = fit_temperature(p[fit], y[fit]).value
+            found[f"{name} + TS"] = apply_temperature(p[kept], temperature), temperature
+        vectors = np.asarray(context.observations(panel).vectors, dtype=float)
+        least = int(np.bincount(y[fit], minlength=k).min())
+        if least >= LEAST_PER_LABEL:
+            p, temperature = engine.logistic_on(vectors, y, fit, k, context.seed)
+            found[SUPERVISED] = apply_temperature(p[kept], temperature), temperature
+        else:
+            notes.append(f"{panel}: a label has {least} calibration cases, too few for '{SUPERVISED}'.")
+        try:
+            ceiling = engine.supervised_ceiling(vectors, y, k, dataset.texts, seed=context.seed)
+            found[CEILING] = ceiling[kept], None
+        except BadInput as reason:
+            notes.append(f"{panel}: no supervised ceiling: {reason}.")
+        rows = {}
+        for name, (p, scaled_by) in found.items():
+            scores = context.evaluate(p, y[kept], f"calibrated-embedding {panel} {name}")
+            rows[name] = {"scores": scores, "temperature": scaled_by}
+        data[panel] = {"calibration_cases": len(fit), "test_cases": len(kept), "rows": rows}
+    return whole(context, data, notes)
+
+
+def post_hoc_calibration(context: Context) -> Measured:
+    data = {}
+    for panel in context.panels:
+        everyone = np.arange(context.cases(panel).n)
+        blocks = [_scaled_block(context, panel, everyone, REFERENCE, {}, "")]
+        by_model: dict[str, list[Any]] = {}
+        for one in context.asked(panel):
+            if len(one.positions) >= LEAST_CASES:
+                by_model.setdefault(one.simulator, []).append(one)
+        for simulator, ways in by_model.items():
+            # Models may have been asked about a subset; every row of the block is scored on it.
+            shared = ways[0].positions
+            same = [way for way in ways if np.array_equal(way.positions, shared)]
+            answers = {PAPER_ASKING[way.method]: way.probabilities for way in same}
+            bank = context.own_bank(panel, ways[0])
+            blocks.append(_scaled_block(context, panel, shared, bank, answers, simulator))
+        data[panel] = blocks
+    return whole(context, data)
+
+
+def _scaled_block(
+    context: Context, panel: str, positions: Any, bank: str, answers: dict[str, Float], simulator: str
+) -> dict[str, Any]:
+    """Answers before and after temperature scaling, all on the same cases."""
+    cases, y = context.cases(panel), context.labels(panel)[positions]
+    dataset = cases.dataset.subset(positions.tolist())
+    inferred = {n: context.probabilities(spec_of(n, panel, bank))[positions] for n in (M_SMC, RECIPE)}
+    rows: dict[str, Any] = {}
+    for name, p in (answers | inferred).items():
+        scaled = engine.temperature_scaled(p, dataset, cases.names, seed=context.seed)
+        kept, about = scaled.kept, f"post-hoc-calibration {panel} {simulator} {bank} {name}"
+        rows[name] = {"scores": context.evaluate(p[kept], y[kept], about), "temperature": None}
+        after = context.evaluate(scaled.probabilities, y[kept], f"{about} scaled")
+        rows[f"{name} + TS"] = {"scores": after, "temperature": scaled.temperature.value}
+    title = f"asked {simulator}, simulations of {bank}" if simulator else f"simulations of {bank}"
+    return {"title": title, "asked": bool(simulator), "n": len(y), "rows": rows}

@@ -1,0 +1,179 @@
+"""The paper's own figures, typed: what `theirs.yaml` holds, looked up by what a figure is about.
+
+A figure keeps its place in the paper, the data set and the models it was measured with, and, where the paper
+contradicts itself about it, a sentence that says how. Ours are printed beside these, never mixed with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from simdx.errors import BadInput
+
+KEYS = ("model", "method", "setting")
+
+Number = float | int
+Cell = Number | tuple[Number, Number | None, Number | None] | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One number of the paper; `low` and `high` are the interval, quartiles or range printed with it."""
+
+    artefact: str
+    quantity: str
+    value: float
+    place: str
+    models: str
+    data: str | None = None  # a key of `data_sets()`
+    model: str | None = None
+    method: str | None = None
+    setting: str | None = None
+    low: float | None = None
+    high: float | None = None
+    doubts: tuple[str, ...] = ()
+
+    def matches(self, wanted: Mapping[str, str | None]) -> bool:
+        return all(getattr(self, name) == value for name, value in wanted.items())
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set of the paper, the packaged panel that stands beside it, and in what they differ."""
+
+    theirs: str
+    panel: str
+    same: str
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Table(_Part):
+    artefact: str
+    place: str
+    data: str | None
+    models: str
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> _Table:
+        if unknown := set(self.by) - set(KEYS):
+            raise ValueError(f"{self.place}: rows are keyed by {', '.join(KEYS)}, not {sorted(unknown)[0]}")
+        if any(len(row) != len(self.by) + len(self.columns) for row in self.rows):
+            raise ValueError(f"{self.place}: a row does not have one cell per key and column")
+        return self
+
+
+class _Doubt(_Part):
+    where: dict[str, str | tuple[str, ...]]
+    why: str
+
+
+class _File(_Part):
+    data: dict[str, dict[str, str]]
+    tables: tuple[_Table, ...]
+    doubts: tuple[_Doubt, ...]
+
+
+def quotes(artefact: str, **wanted: str | None) -> tuple[Quote, ...]:
+    """The artefact's figures, in the paper's order, that match (data, model, method, setting, quantity)."""
+    return tuple(q for q in _quotes() if q.artefact == artefact and q.matches(wanted))
+
+
+def quote(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
+    """The one figure that matches, or None. Keys left out must be absent from it, so that a mean over models
+    is never mistaken for one model's figure."""
+    exact = dict.fromkeys(KEYS) | wanted
+    found = quotes(artefact, quantity=quantity, **exact)
+    if len(found) > 1:
+        raise BadInput(
+            f"{len(found)} figures of the paper match {artefact} {quantity}: name the data set too"
+        )
+    return found[0] if found else None
+
+
+def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
+    """The mean over the paper's models of the figures it gives one by one, with their range."""
+    found = [q for q in quotes(artefact, quantity=quantity, **wanted) if q.model is not None]
+    if not found:
+        return None
+    values = [q.value for q in found]
+    doubts = tuple(dict.fromkeys(doubt for q in found for doubt in q.doubts))
+    first = found[0]
+    return Quote(
+        artefact, quantity, sum(values) / len(values), first.place, f"mean of {len(values)} models and range",
+        first.data, None, first.method, first.setting, min(values), max(values), doubts,
+    )  # fmt: skip
+
+
+def beside(
+    artefact: str, quantity: str, panel: str, method: str | None = None, *, setting: str | None = None,
+    each: bool = False,
+) -> Quote | None:  # fmt: skip
+    """The figure for that panel's counterpart: as it is printed, else (or with `each`) its models' mean."""
+    data = data_of_panel(panel)
+    if data is None or (method is None and setting is None):
+        return None
+    about = {"data": data, "method": method, "setting": setting}
+    found = None if each else quote(artefact, quantity, **about)
+    return found or over_models(artefact, quantity, **about)
+
+
+def data_sets() -> Mapping[str, DataSet]:
+    return {name: DataSet(**part) for name, part in _file().data.items()}
+
+
+def data_of_panel(panel: str) -> str | None:
+    """The paper's data set beside which a packaged panel stands."""
+    return next((name for name, part in data_sets().items() if part.panel == panel), None)
+
+
+def artefacts() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(q.artefact for q in _quotes()))
+
+
+@lru_cache(maxsize=1)
+def _file() -> _File:
+    text = Path(__file__).with_name("theirs.yaml").read_text(encoding="utf-8")
+    return _File.model_validate(yaml.safe_load(text))
+
+
+@lru_cache(maxsize=1)
+def _quotes() -> tuple[Quote, ...]:
+    found = []
+    for table in _file().tables:
+        for row in table.rows:
+            keys = dict(zip(table.by, map(str, row), strict=False))
+            for quantity, cell in zip(table.columns, row[len(table.by) :], strict=True):
+                if cell is not None:
+                    found.append(_quote(table, keys, quantity, cell, _file().doubts))
+    return tuple(found)
+
+
+def _quote(
+    table: _Table, keys: Mapping[str, str], quantity: str, cell: Cell, doubts: Sequence[_Doubt]
+) -> Quote:
+    parts: tuple[Any, ...] = cell if isinstance(cell, tuple) else (cell, None, None)
+    value, low, high = (None if part is None else float(part) for part in parts)
+    assert value is not None
+    about = {"artefact": table.artefact, "data": table.data, "quantity": quantity, **keys}
+    why = tuple(
+        d.why.strip()
+        for d in doubts
+        if all(about.get(k) == v if isinstance(v, str) else about.get(k) in v for k, v in d.where.items())
+    )
+    return Quote(
+        artefact=table.artefact, quantity=quantity, value=value, place=table.place, models=table.models,
+        data=table.data, low=low, high=high, doubts=why, **keys,
+    )  # fmt: skip

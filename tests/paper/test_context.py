@@ -1,0 +1,154 @@
+"""Shared computation: what is at hand, what is left out with a note, what is computed once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from paper import engine
+from paper.answers import Spec
+from paper.context import Context
+from paper.intervals import excludes, interval, mean_interval
+from paper.world import Variant, pool, written_by_variants
+from simdx.bank.files import packaged_bank
+from simdx.errors import BadInput
+from simdx.metrics import accuracy
+from simdx.panels import load_source
+from tests.conftest import ROOT
+from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
+
+
+def test_a_panel_without_its_data_is_left_out_with_a_note(tmp_path: Path) -> None:
+    found = Context("smoke", tmp_path, size=SMALL, data=tmp_path / "nothing", banks=tmp_path, asking=tmp_path)
+    assert found.panels == (PANEL,)
+    assert set(found.skipped) == {"symptom-to-diagnosis", "case-reports"}
+    assert all("SIMDX_DATA" in reason for reason in found.skipped.values())
+    with pytest.raises(BadInput, match="SIMDX_DATA"):
+        found.cases("case-reports")
+
+
+def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context) -> None:
+    spec = Spec(PANEL, "m-smc")
+    posterior, _ = context.fitted(spec)(context.observations(PANEL), context.prior(spec))
+    assert np.allclose(context.probabilities(spec), posterior.probabilities)
+    scores = context.scores(spec)
+    assert scores["accuracy"] == accuracy(posterior.probabilities, context.labels(PANEL)).value
+    low, high = scores["ci"]["accuracy"]
+    assert low <= scores["accuracy"] <= high
+
+
+def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = Spec(PANEL, "d-smc")
+    first = context.answers(spec)
+    again = small_context(context.out, context.banks_folder, context.asking_folder)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("fitted again")
+
+    monkeypatch.setattr(engine, "fit", refuse)
+    second = again.answers(spec)
+    assert set(first.arrays) == set(second.arrays)
+    assert all(np.array_equal(array, second.arrays[name]) for name, array in first.arrays.items())
+    assert second.second() is not None
+    with pytest.raises(AssertionError, match="fitted again"):
+        again.answers(replace(spec, seed=1))
+
+
+def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:
+    spec = Spec(PANEL, "m-smc")
+    first = small_context(tmp_path, tmp_path, tmp_path).probabilities(spec)
+    (path,) = (tmp_path / "cache").glob("*.safetensors")
+    damaged = bytearray(path.read_bytes())
+    damaged[-3] ^= 1
+    path.write_bytes(bytes(damaged))
+    assert np.array_equal(small_context(tmp_path, tmp_path, tmp_path).probabilities(spec), first)
+
+
+def test_banks_by_models_stand_beside_the_packaged_parts(context: Context, tmp_path: Path) -> None:
+    assert context.banks(PANEL) == ("bank_a", "bank_b", "small")
+    assert set(context.bank(Spec(PANEL, "m-smc", "small")).counts.values()) == {10}
+    parts = [context.bank(Spec(PANEL, "m-smc", name)) for name in ("bank_a", "bank_b", "reference")]
+    assert len(parts[0].texts) + len(parts[1].texts) == len(parts[2].texts)
+    with pytest.raises(BadInput, match="no bank of oral-lesions by nobody"):
+        context.bank(Spec(PANEL, "m-smc", "nobody"))
+    # One run in another way stands for no simulator of its own.
+    write_banks(tmp_path, {"m": 3, "m-q8_0": 3, "m-t0.4": 3, "m-n90": 3})
+    assert written_by_variants(PANEL, tmp_path) == {
+        "m-n90": Variant("m", "n90", "pool"),
+        "m-q8_0": Variant("m", "q8_0", "weights"),
+        "m-t0.4": Variant("m", "t0.4", "temperature"),
+    }
+
+
+def test_pools_of_one_seed_are_nested() -> None:
+    bank = packaged_bank(load_source(PANEL))
+    small, large = pool(bank, 5, 0), pool(bank, 20, 0)
+    assert set(small.texts) < set(large.texts)
+    assert set(small.counts.values()) == {5}
+    assert set(pool(bank, 5, 1).texts) != set(small.texts)
+
+
+def test_what_models_answered_is_matched_by_id(context: Context) -> None:
+    asked = context.asked(PANEL)
+    assert [one.method for one in asked] == ["elicited", "ensemble", "fidelity", "logits"]
+    one = asked[0]
+    assert one.positions.tolist() == list(range(60))
+    assert one.calls_per_case == pytest.approx(3.0)
+    assert one.seconds_per_case == pytest.approx(0.1)
+    assert np.allclose(one.probabilities.sum(axis=1), 1)
+    assert context.own_bank(PANEL, one) == "small"
+
+
+def test_the_stream_of_one_thing_does_not_depend_on_another(context: Context) -> None:
+    assert context.rng("a").integers(1 << 30) == context.rng("a").integers(1 << 30)
+    assert context.rng("a").integers(1 << 30) != context.rng("b").integers(1 << 30)
+
+
+def test_embedders_that_share_a_part_embed_a_batch_once(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    hashing = context.material(Spec(PANEL, "", embedder="hashing")).embedder
+    own = type(hashing).embed_batch
+
+    def counted(self: object, texts: list[str]) -> object:
+        calls.append(len(texts))
+        return own(self, texts)  # type: ignore[arg-type]
+
+    context.material(Spec(PANEL, "", embedder="hashing+wordllama"))  # banks are embedded apart
+    monkeypatch.setattr(type(hashing), "embed_batch", counted)
+    alone = context.observations(PANEL, "hashing").vectors
+    assert max(calls) > 1
+    calls.clear()
+    joint = context.observations(PANEL, "hashing+wordllama").vectors
+    assert max(calls, default=1) == 1  # the one text that loads an embedder
+    width = alone.shape[1]
+    unit = joint[:, :width] / np.linalg.norm(joint[:, :width], axis=1, keepdims=True)
+    np.testing.assert_allclose(unit, alone / np.linalg.norm(alone, axis=1, keepdims=True), atol=1e-6)
+
+
+def test_intervals_hold_what_they_are_of() -> None:
+    x = np.random.default_rng(0).normal(size=400)
+    found = interval(np.median, x, rng=np.random.default_rng(1), resamples=300)
+    assert found is not None
+    assert found[0] < np.median(x) < found[1]
+    half = 1.96 * x.std() / 20
+    mean = mean_interval(x, np.random.default_rng(1), 2000)
+    assert mean == pytest.approx([x.mean() - half, x.mean() + half], abs=0.02)
+    assert interval(np.median, np.zeros(0), rng=np.random.default_rng(1), resamples=100) is None
+    assert interval(lambda _: None, x, rng=np.random.default_rng(1), resamples=100) is None
+    assert excludes([0.1, 0.2])
+    assert not excludes([-0.1, 0.2])
+    assert not excludes(None)
+
+
+def test_methods_and_the_front_door_are_called_in_one_file_and_nothing_installed_knows_of_it() -> None:
+    called = re.compile(r"simdx\.(?:methods|classifier|baselines|decide|evaluate)\b")
+    callers = {file.name for file in (ROOT / "paper").rglob("*.py") if called.search(file.read_text("utf-8"))}
+    assert callers == {"engine.py"}
+    imports = re.compile(r"^\s*(?:from|import) paper\b", re.M)
+    assert not [f for f in (ROOT / "src").rglob("*.py") if imports.search(f.read_text("utf-8"))]

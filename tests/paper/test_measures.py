@@ -1,0 +1,510 @@
+"""What the artefacts measure: calculations on toys with known answers, and each on the packaged cases."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from paper.answers import D_SMC, M_SMC, RECIPE, Spec, spec_of
+from paper.artefacts import cosine_ablation, pool_size, prior_sensitivity
+from paper.context import Context
+from paper.measures import ablations, itself, outside, priors, sampler, scores, simplex
+from paper.runner import artefact_list
+from paper.spec import Measured, NotRun, render
+from simdx.abc.prior import Prior
+from simdx.abc.second_order import concentration_cap, of_dirichlet
+from simdx.amortised import fidelity
+from simdx.bank.files import packaged_bank, write_bank
+from simdx.methods import Observations
+from simdx.metrics import ece, error_auroc, errors, ood_auroc, uncertainty
+from simdx.panels import load_source
+from simdx.types import Bank, Float, Posterior, Trace, entropy_bits
+from tests.paper.conftest import PANEL, asking_record, small_context, write_banks
+
+Shown = dict[str, Any]
+
+
+def _run(context: Context, name: str) -> tuple[Any, Shown]:
+    """An artefact's figures as its record would hold them, and what its spec shows of them."""
+    artefact = artefact_list()[name]
+    found = artefact.measure(context).to_json()
+    return found["data"], render(artefact, found)
+
+
+def _cells(shown: Shown, table: int, first: str) -> dict[str, str]:
+    found = shown["tables"][table]
+    row = next(row for row in found["rows"] if row[0] == first)
+    return dict(zip(found["columns"], row, strict=True))
+
+
+def _says(shown: Shown, *words: str) -> bool:
+    return any(all(word in one["text"] for word in words) for one in shown["verdicts"])
+
+
+def _wrong(context: Context, name: str) -> int:
+    p = context.probabilities(spec_of(name, PANEL))
+    return int((p.argmax(axis=1) != context.labels(PANEL)).sum())
+
+
+def _observations(n: int) -> Observations:
+    return Observations(tuple(f"case {i}" for i in range(n)), np.zeros((n, 2)), tuple(range(n)))
+
+
+# --------------------------------------------------------------------------- scores
+
+
+def test_main_results_stand_beside_the_paper_s(context: Context) -> None:
+    _, shown = _run(context, "main-results")
+    accuracy = 1 - _wrong(context, M_SMC) / 60
+    assert _cells(shown, 0, "M-SMC, reference")["accuracy"].startswith(f"{accuracy:.3f} [")
+    assert _cells(shown, 0, "ML (small)")["answered"] == "100%"
+    means = _cells(shown, 1, M_SMC)
+    assert means["simulators"] == "3"
+    assert means["accuracy, paper"] == "0.955"
+    assert means["Brier, paper"].endswith("†")
+    assert "sum and the mean" in shown["tables"][1]["note"]
+    each = [context.scores(spec_of(M_SMC, PANEL, bank))["accuracy"] for bank in context.banks(PANEL)]
+    assert means["accuracy"].startswith(f"{np.mean(each):.3f} ({min(each):.3f}")
+    # The answers of 'asking' are random, so inference wins and the sentence must say so.
+    assert _says(shown, "all 3 comparisons", "simulations of small", "as in the paper")
+    assert shown["figures"][0]["svg"].count('class="theirs"') == 3 + 4 + 1
+
+
+def test_distribution_aware_gives_time_and_calibration(context: Context) -> None:
+    _, shown = _run(context, "distribution-aware")
+    row = _cells(shown, 0, "ABI")
+    assert row["latency, paper"].startswith("130.0 ms")
+    assert row["time per case"].endswith(("ms", "µs", "s"))
+    assert _cells(shown, 0, "EF (small)")["time per case"] == "100.0 ms"
+
+
+def test_every_row_of_the_calibration_table_shares_its_split(context: Context) -> None:
+    data, _ = _run(context, "calibrated-embedding")
+    found = data[PANEL]
+    assert found["calibration_cases"] + found["test_cases"] == 60
+    assert abs(found["calibration_cases"] - 12) <= 2  # a fifth, stratified over three labels
+    rows = found["rows"]
+    assert {row["scores"]["n"] for row in rows.values()} == {found["test_cases"]}
+    assert rows["M-SMC + TS"]["scores"]["accuracy"] == rows[M_SMC]["scores"]["accuracy"]
+    assert rows[M_SMC]["temperature"] is None
+    assert {scores.SUPERVISED, scores.CEILING} <= set(rows)
+
+
+def test_scaling_changes_confidence_and_no_answer(context: Context) -> None:
+    data, _ = _run(context, "post-hoc-calibration")
+    rows = next(b for b in data[PANEL] if b["asked"])["rows"]
+    before, after = rows["ML"]["scores"], rows["ML + TS"]["scores"]
+    assert before["accuracy"] == after["accuracy"]
+    # Random answers are overconfident: the fitted temperature flattens them, and their log-loss falls.
+    assert rows["ML + TS"]["temperature"] > 1
+    assert after["nll"] < before["nll"]
+
+
+# --------------------------------------------------------------------------- errors
+
+
+def test_error_detection_is_entropy_against_errors(context: Context) -> None:
+    data, shown = _run(context, "error-detection")
+    p, y = context.probabilities(spec_of(RECIPE, PANEL)), context.labels(PANEL)
+    assert data[PANEL][RECIPE]["error_auroc"] == error_auroc(uncertainty(p), errors(p, y)).value
+    assert len(shown["tables"][1]["rows"]) == 5 + 4
+
+
+def test_risk_at_full_coverage_is_the_error_rate(context: Context) -> None:
+    data, shown = _run(context, "risk-coverage")
+    assert _cells(shown, 0, M_SMC)["risk at 100%"] == f"{_wrong(context, M_SMC) / 60:.3f}"
+    assert data[PANEL][M_SMC]["coverage"][-1] == 1
+    assert shown["figures"][0]["svg"].count("<polyline") == 8
+
+
+def test_differences_are_the_other_method_minus_ours(context: Context) -> None:
+    data, shown = _run(context, "significance")
+    asked = next(one for one in context.asked(PANEL) if one.method == "logits")
+    y = context.labels(PANEL)
+    ours = ece(context.probabilities(spec_of(M_SMC, PANEL, "small")), y).value
+    theirs = ece(asked.probabilities, y).value
+    assert ours is not None
+    assert theirs is not None
+    found = data[PANEL]["differences"]["ML (small) − M-SMC over small"]["ece"]
+    assert found["difference"] == pytest.approx(theirs - ours)
+    assert found["ci"][0] < found["difference"] < found["ci"][1]
+    assert all(fit["reason"] for fit in data[PANEL]["regressions"].values())
+    assert _says(shown, "refused", "too few")
+
+
+def test_strata_hold_every_case_once_and_errors_are_counted_by_kind(context: Context) -> None:
+    data, _ = _run(context, "entropy-strata")
+    for bands in data[PANEL].values():
+        assert sum(band["n"] for band in bands.values()) == 60
+        assert sum(band["share"] for band in bands.values()) == pytest.approx(1)
+    data, shown = _run(context, "error-structure")
+    found = data[PANEL]["errors"][M_SMC]
+    assert found["errors"] == _wrong(context, M_SMC) == sum(c["n"] for c in found["confusions"])
+    assert found["one_hot_errors"] <= found["confident_errors"] <= found["errors"]
+    assert _cells(shown, 0, M_SMC)["errors, paper"] == "12"
+    for view in data[PANEL]["views"].values():
+        assert view["caught"] <= view["confident_errors"] == found["confident_errors"]
+
+
+# --------------------------------------------------------------------------- the simplex and the network
+
+
+def test_the_spread_is_that_of_dirichlet_draws() -> None:
+    alpha = np.array([4.0, 2.0, 1.0])
+    draws = np.random.default_rng(0).dirichlet(alpha, size=50_000)
+    apart = np.sqrt(((draws - draws.mean(axis=0)) ** 2).sum(axis=1).mean())
+    mean = alpha[None] / alpha.sum()
+    assert simplex.spread_of(mean, np.array([alpha.sum()]))[0] == pytest.approx(apart, rel=0.01)
+
+
+def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None:
+    data, shown = _run(context, "ternary")
+    answers, label = context.answers(Spec(PANEL, "d-smc")), context.labels(PANEL)
+    right = answers.probabilities.argmax(axis=1) == label
+    bits = entropy_bits(answers.probabilities[right])
+    assert np.sum(bits < data["examples"]["correct"]["entropy_bits"] - 1e-12) == (len(bits) - 1) // 2
+    examples = {"correct", "out of class"} | ({"wrong"} if not right.all() else set())
+    assert set(data["examples"]) == examples
+    # one frame and 200 draws for the prior and for each example
+    svg = shown["figures"][0]["svg"]
+    assert svg.count('class="frame"') == 1 + len(examples)
+    assert svg.count('class="draw"') == 200 * (1 + len(examples))
+
+
+def test_the_parts_of_uncertainty_add_up_by_outcome(context: Context) -> None:
+    answers, label = context.answers(Spec(PANEL, "d-smc")), context.labels(PANEL)
+    groups = simplex.split_by_outcome(answers, label)
+    assert len(groups["correct"]["total_bits"]) == 60 - _wrong(context, D_SMC)
+    for parts in groups.values():
+        np.testing.assert_allclose(
+            parts["total_bits"], parts["aleatoric_bits"] + parts["epistemic_bits"], atol=1e-9
+        )
+    data, _ = _run(context, "uncertainty-decomposition")
+    found = data[PANEL]["d-smc"]["auroc"]["out of class: epistemic_bits"]["value"]
+    inside, beyond = groups["all"]["epistemic_bits"], groups["out of class"]["epistemic_bits"]
+    assert found == pytest.approx(ood_auroc(inside, beyond).value)
+    # a fixed share of prior mass is accepted, so epistemic bits do not find out-of-class cases here
+    assert found < 0.5
+
+
+def test_a_perfect_network_is_faithful_and_a_concentrated_one_is_not() -> None:
+    alpha = np.random.default_rng(0).gamma(4.0, size=(40, 3))
+    target = of_dirichlet(alpha)
+    label = target.mean.argmax(axis=1)
+    found = simplex.compared(
+        fidelity.Comparison(target, target, target, np.zeros(40), 100), target.mean, label
+    )
+    assert found["agreement"] == found["agreement_with_m_smc"] == 1.0
+    assert found["alpha0_ratio"]["median"] == pytest.approx(1.0)
+    assert found["kl_quartiles"] == [0.0, 0.0, 0.0]
+    kl = fidelity.dirichlet_kl(alpha, 100 * alpha, np.ones(3, dtype=bool))
+    sharp = fidelity.Comparison(target, target, of_dirichlet(100 * alpha), kl, 100)
+    worse = simplex.compared(sharp, 1 - target.mean, label)
+    assert worse["alpha0_ratio"]["median"] == pytest.approx(100.0)
+    assert worse["kl_quartiles"][1] > 1
+    assert worse["agreement"] == 1.0
+    assert worse["agreement_with_m_smc"] < 1
+
+
+def test_both_objectives_are_trained_and_compared(context: Context) -> None:
+    data, _ = _run(context, "abi-fidelity")
+    assert set(data) == {f"{PANEL}, own objective", f"{PANEL}, the paper's objective"}
+    row = data[f"{PANEL}, own objective"]
+    assert row["parameters"] == 256 * 256 + 256 + 256 * 256 + 256 + 256 * 3 + 3
+    assert row["n"] == 60
+
+
+# --------------------------------------------------------------------------- priors
+
+
+def _bayes(likelihood: Float):  # type: ignore[no-untyped-def]
+    """An inference that is exactly Bayes' rule on a fixed likelihood."""
+
+    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, None]:
+        joint = likelihood[list(observations.keys)] * prior.probabilities
+        p = joint / joint.sum(axis=1, keepdims=True)
+        return Posterior(p, np.ones(len(p)), np.zeros(len(p))), None
+
+    return infer
+
+
+def test_every_wrong_label_is_tried_and_averaged() -> None:
+    infer = _bayes(np.array([[8.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 30.0]]))
+    even, five = (
+        priors.under_priors(infer, _observations(3), np.array([0, 1, 2]), 3, count, held=False)
+        for count in (1, 5)
+    )
+    np.testing.assert_allclose(*(even[kind]["posterior_on_true"] for kind in ("informative", "misleading")))
+    own, wrong = five["informative"], five["misleading"]
+    assert own["prior_on_true"] == pytest.approx(5 / 7)
+    assert wrong["prior_on_true"] == pytest.approx(1 / 7)
+    np.testing.assert_allclose(own["posterior_on_true"], [40 / 42, 15 / 17, 150 / 152])
+    np.testing.assert_allclose(wrong["posterior_on_true"], [8 / 14, 3 / 9, 30 / 36])
+    # odds of 5 overrule evidence of 3 to 1, and not of 8 or 30 to 1
+    np.testing.assert_allclose(wrong["accuracy"], [1, 0, 1])
+    np.testing.assert_allclose(own["accuracy"], [1, 1, 1])
+    assert prior_sensitivity.breaking_point([1, 5, 30], [0.9, 0.5, 0.4]) == 30
+    assert prior_sensitivity.breaking_point([1, 5, 30], [0.9, 0.8, 0.5]) is None
+
+
+def test_priors_move_the_packaged_cases(context: Context) -> None:
+    data, shown = _run(context, "prior-sensitivity")
+    for sweep in data[PANEL].values():
+        informed = [row["informative"]["posterior_on_true"]["value"] for row in sweep]
+        misled = [row["misleading"]["posterior_on_true"]["value"] for row in sweep]
+        assert informed == sorted(informed)
+        assert misled == sorted(misled, reverse=True)
+    table = shown["tables"][0]
+    assert next(row for row in table["rows"] if row[1:3] == ["D-SMC", "misleading"])[-1] == "0.19†"
+    assert "six labels" in table["note"]
+
+
+def test_a_mention_counts_unless_it_is_denied() -> None:
+    feature = re.compile(priors.PAPER_FEATURE)
+    for text, counts in {
+        "The margins are Indurated.": True,
+        "No pain. She has smoked for years.": True,
+        "A non-smoker without any induration.": False,
+        "A soft swelling of the lip.": False,
+        "No induration at first, but indurated margins now.": True,
+    }.items():
+        assert priors.mentions(text, feature) == counts, text
+
+
+def test_features_and_weights_come_from_the_bank() -> None:
+    texts = ("hard ulcer", "hard mass", "hard edge", "soft bubble", "soft dome", "hard soft bubble")
+    bank = Bank("toy", ("a", "b"), texts, np.array([0, 0, 0, 1, 1, 1]))
+    assert priors.telling_words(bank, 0, 1, count=1) == ("edge",)
+    assert "hard" in priors.telling_words(bank, 0, 1)
+    choice = priors.Choice("toy", 0, 1, re.compile(r"\bhard\b"), "hard")
+    assert priors.weight_against(bank, choice) == pytest.approx(1.5 / 3.5)
+    assert priors.most_confused(np.array([[9, 1, 4], [0, 9, 0], [2, 0, 9]])) == (0, 2)
+    assert priors.most_confused(np.diag([3, 3])) is None
+
+
+def test_only_flagged_cases_see_the_weighted_prior() -> None:
+    likelihood = np.array([[2.0, 3.0], [2.0, 3.0], [1.0, 9.0]])
+    before = likelihood / likelihood.sum(axis=1, keepdims=True)
+    prior = Prior.from_prevalence(("a", "b"), {}, {"b": 0.5})
+    after = priors.remedied(_bayes(likelihood), _observations(3), before, np.array([0]), prior)
+    np.testing.assert_allclose(after[1:], before[1:])
+    np.testing.assert_allclose(after[0], [4 / 7, 3 / 7])
+
+
+def test_the_remedy_is_measured_on_all_choices(context: Context) -> None:
+    data, _ = _run(context, "prior-remedy")
+    assert {"the paper's", "simulated"} <= {row["choice"] for row in data.values()}
+    paper = data[f"{PANEL}, m-smc, the paper's"]
+    assert paper["odds_multiplier"] < 0.5
+    assert paper["mentioned_in"]["gold"] > paper["mentioned_in"]["over_predicted"]
+    assert paper["accuracy_gain"] == pytest.approx((paper["errors"][0] - paper["errors"][1]) / 60)
+
+
+# --------------------------------------------------------------------------- out of class
+
+
+def test_entropy_out_of_class_for_every_method(context: Context) -> None:
+    measured = outside.out_of_class(context)
+    rows = {row["method"]: row for row in measured.data[PANEL]}
+    answers = context.answers(Spec(PANEL, "m-smc"))
+    assert answers.outside is not None
+    inside, beyond = entropy_bits(answers.probabilities), entropy_bits(answers.outside)
+    assert rows["M-SMC"]["outside"] == pytest.approx(beyond.mean())
+    assert rows["M-SMC"]["auroc"] == pytest.approx(ood_auroc(inside, beyond).value)
+    assert all(0 <= row["outside"] <= np.log2(3) + 1e-9 for row in rows.values())
+    # these records hold no out-of-class answers, and this run asks nobody
+    assert sum("was not run" in note for note in measured.notes) == 2
+
+
+def test_recorded_answers_out_of_class_are_used(tmp_path: Path, context: Context) -> None:
+    cases = context.cases(PANEL).outside
+    assert cases is not None
+    ids = [case.id for case in cases.cases]
+    sure = [[0.98, 0.01, 0.01]] * (len(ids) - 1) + [[1 / 3, 1 / 3, 1 / 3]]
+    asking_record(tmp_path, "bold", "logits", ids, sure, [1.0] * (len(ids) - 1) + [0.0])
+    found, missing = outside.asked_bits(small_context(tmp_path / "out", tmp_path, tmp_path), PANEL)
+    assert [bits.paper for bits in found] == ["ML"]
+    # the answer that could not be read is left out, not counted as the prior
+    assert found[0].outside == pytest.approx([entropy_bits(np.array(sure[0]))] * (len(ids) - 1))
+    assert found[0].asked == len(ids)
+    assert len(missing) == 1
+    assert "EP" in missing[0]
+
+
+# --------------------------------------------------------------------------- the samplers
+
+
+def test_the_population_at_which_acceptance_falls() -> None:
+    acceptance = np.array([[0.5, 0.5], [0.3, 0.4], [0.1, 0.3]])
+    trace = Trace(
+        acceptance, acceptance, np.ones((3, 2), int), acceptance, acceptance, np.ones((3, 2, 2)) / 2,
+        np.array([3, 3]), ("complete", "complete"),
+    )  # fmt: skip
+    assert sampler.stopped_by(trace).tolist() == [3, 0]
+
+
+def test_particles_stay_under_the_cap_and_near_the_closed_form(context: Context) -> None:
+    data, _ = _run(context, "smc-dynamics")
+    found = data["panels"][PANEL]["d-smc"]
+    for step in found["steps"]:
+        assert step["cap"] == pytest.approx(concentration_cap(3, step["population"]))
+        assert step["p_true"] <= step["cap"] + 0.05
+    tolerances = [step["epsilon"] for step in found["steps"]]
+    assert tolerances == sorted(tolerances, reverse=True)
+    assert found["distance_to_closed_form"] < 0.1
+    assert data["example"]["id"] in {case.id for case in context.cases(PANEL).dataset.cases}
+    assert [step["population"] for step in data["example"]["steps"]] == list(range(1, 9))
+
+
+def test_capabilities_come_from_the_code(context: Context) -> None:
+    data, shown = _run(context, "capabilities")
+    assert not data["M-SMC"]["posterior_over_simplex"]
+    assert data["M-SMC (particles)"]["sampler_per_case"]
+    assert not data["M-SMC"]["sampler_per_case"]
+    assert not data["ABI"]["prior_at_test_time"]
+    assert data["ABI (prior-conditioned)"]["prior_at_test_time"]
+    assert all(data["recipe"][key] for key in ("posterior_over_simplex", "uncertainty_split"))
+    assert data["recipe"]["prior_moved_mass"] > 0
+    assert _says(shown, "does not bind")
+
+
+def test_fresh_simulations_are_the_sampler_s_proposals(context: Context) -> None:
+    data, shown = _run(context, "runtime")
+    assert (
+        data[PANEL]["fresh_simulations"]["median"] >= 2 * 100
+    )  # at least two populations of a hundred particles
+    assert data[PANEL]["budget"]["banks"]["small"]["simulations"] == 30
+    assert _says(shown, "14.0 s and 8 calls")
+
+
+# --------------------------------------------------------------------------- ablations
+
+
+def test_normalised_cosines_are_nearly_uniform(context: Context) -> None:
+    data, _ = _run(context, "cosine-ablation")
+    rows = data["scores"][PANEL]
+    plain, soft = rows[cosine_ablation.PLAIN], rows[cosine_ablation.SOFT]
+    assert plain["entropy_bits"] > 0.98 * np.log2(3)
+    assert soft["accuracy"] == pytest.approx(plain["accuracy"])
+    gap = data["d_smc_minus_cosine"][PANEL]
+    assert gap["brier"]["value"] == pytest.approx(rows["D-SMC"]["brier"] - plain["brier"])
+
+
+def test_embedders_that_are_not_here_are_named(context: Context, private_home: Path) -> None:
+    found, missing = ablations.embedders_at_hand(("wordllama", "hashing", "minilm", "wordllama+minilm"))
+    assert found == {"wordllama": 256, "hashing": 256}
+    assert set(missing) == {"minilm", "wordllama+minilm"}
+    measured = ablations.embedding_ablation(context, ("wordllama", "hashing", "mpnet"))
+    assert any("mpnet" in note for note in measured.notes)
+    accuracy = measured.data["scores"][PANEL]["M-SMC, wordllama"]["accuracy"]
+    assert accuracy == context.scores(Spec(PANEL, "m-smc"))["accuracy"]
+    shown = render(artefact_list()["embedding-ablation"], measured.to_json())
+    assert sum("not at hand" in row for row in shown["tables"][0]["rows"]) == 5
+
+
+def _by_size(measured: Measured) -> dict[tuple[str, str, int], Any]:
+    return {(r["bank"], r["method"], r["size"]): r for r in measured.data["rows"]}
+
+
+def test_a_pool_larger_than_the_bank_is_the_bank(context: Context) -> None:
+    artefact = artefact_list()["pool-size"]
+    measured = artefact.measure(context)
+    rows, whole = _by_size(measured), context.scores(Spec(PANEL, "d-smc"))
+    for size in (500, 1000):
+        row = rows["reference", "d-smc", size]
+        assert row["distinct"] == [100, 100]
+        assert row["means"]["accuracy"] == whole["accuracy"]
+    assert rows["reference", "d-smc", 3]["distinct"] == [3, 3]
+    assert rows["small", "m-smc", 30]["distinct"] == [10, 10]
+    assert _says(render(artefact, measured.to_json()), "500 and 1000", "100 distinct")
+
+
+def test_a_large_pool_by_a_model_belongs_to_this_question_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = load_source(PANEL)
+    whole = replace(packaged_bank(source), against=None)
+    twice = replace(whole, texts=(*whole.texts, *(f"{text} Noted today." for text in whole.texts)))
+    twice = replace(twice, label_index=np.tile(whole.label_index, 2))
+    write_bank(tmp_path / f"{PANEL}-tiny-n200", twice, source.panel)
+    own = small_context(tmp_path / "out", write_banks(tmp_path, {"tiny": 8}), tmp_path)
+    measured = ablations.pool_size(own, pool_size.SIZES, tuple(pool_size.HEADS), 200, "another panel")
+    rows = _by_size(measured)
+    assert rows["tiny-n200", "d-smc", 200]["distinct"] == [200, 200]
+    assert rows["tiny-n200", "d-smc", 100]["pools"] == 2  # half of it: there is something to draw
+    assert ("tiny", "d-smc", 200) not in rows
+    monkeypatch.setattr(pool_size, "PAPER_SIZES", (3, 50, 200))
+    accuracy = own.scores(Spec(PANEL, "m-smc", "tiny-n200"))["accuracy"]
+    shown = render(artefact_list()["pool-size"], measured.to_json())
+    assert _says(shown, "simulations of tiny-n200", f"{accuracy:.3f} with 200")
+
+
+def test_two_weights_of_one_model_are_compared(tmp_path: Path, context: Context) -> None:
+    with pytest.raises(NotRun, match="one model with different weights"):
+        ablations.quantisation_ablation(context)
+    write_banks(tmp_path, {"tiny": 8, "tiny-q8_0": 8, "tiny-t0.4": 8})
+    own = small_context(tmp_path / "out", tmp_path, tmp_path)
+    assert own.models(PANEL) == ("tiny",)
+    data, shown = _run(own, "quantisation-ablation")
+    assert list(data) == [f"{PANEL}: tiny and tiny-q8_0"]  # a temperature is no other weight
+    pair = data[f"{PANEL}: tiny and tiny-q8_0"]
+    first, second = pair["m-smc"]
+    assert pair["difference"]["accuracy"]["value"] == pytest.approx(second["accuracy"] - first["accuracy"])
+    assert shown["tables"][0]["rows"][0][1] == "tiny"
+
+
+def test_temperatures_from_banks_or_from_the_study(
+    tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_banks(tmp_path, {"tiny": 8, "tiny-t0.8": 8, "tiny-t0.2": 8})
+    own = small_context(tmp_path / "out", tmp_path, tmp_path)
+    data, _ = _run(own, "temperature-ablation")
+    points = data["series"][0]["points"]
+    assert [point["temperature"] for point in points] == [0.2, 0.8]
+    assert points[0]["texts"] == 24
+    assert points[0]["ece"]["value"] == own.scores(Spec(PANEL, "m-smc", "tiny-t0.2"))["ece"]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotRun, match="diversity study"):
+        ablations.temperature_ablation(context)
+    study = tmp_path / "study.json"
+    study.write_text(
+        '{"panel": "p", "model": "m", "cases": 3, "rows": ['
+        + ", ".join(
+            f'{{"temperature": {t}, "facets": true, "complete": true, "scrubbed": '
+            f'{{"n_texts": 9, "accuracy": 0.5, "brier": 0.6, "ece": {t}, "ci": {{}}}}}}'
+            for t in (0.8, 0.2)
+        )
+        + "]}",
+        encoding="utf-8",
+    )
+    (series,) = ablations.from_study(study)
+    assert [(p["temperature"], p["ece"]["value"]) for p in series["points"]] == [(0.2, 0.2), (0.8, 0.8)]
+    assert ablations.from_study(tmp_path / "none.json") == []
+
+
+# --------------------------------------------------------------------------- the paper against itself
+
+
+def test_no_answers_are_less_certain_than_their_entropy_allows() -> None:
+    rng = np.random.default_rng(5)
+    for k in (2, 3, 7):
+        for concentration in (0.02, 0.3, 3.0):
+            p = rng.dirichlet(np.full(k, concentration), size=400)
+            assert p.max(axis=1).mean() >= itself.least_confidence(float(entropy_bits(p).mean())) - 1e-9
+    # and the bound is reached: by equal shares, and by mixtures of them
+    for bits, least in ((0.0, 1), (1.0, 0.5), (0.5, 0.75), (np.log2(3), 1 / 3)):
+        assert itself.least_confidence(bits) == pytest.approx(least)
+
+
+def test_the_paper_s_impossible_cells_are_found(context: Context) -> None:
+    data = itself.checked(context).data
+    found = {cell["cell"]: cell for cell in data["ece"]}
+    assert found["Symptom-to-Diagnosis, Qwen, M-SMC"]["ece_least"] == pytest.approx(0.17, abs=0.005)
+    assert data["parameters"]["counted"] == 854_279
+    assert [round(row["cap"], 2) for row in data["caps"]] == [0.39, 0.52, 0.66]
+    assert not any("MultiCaRe" in cell for cell in found)

@@ -1,0 +1,91 @@
+"""Records to a page: self-contained, ordered, honest about what is missing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from paper import report
+from paper.report import paper_markdown, render_paper
+from paper.runner import read_artefacts
+from paper.spec import Artefact, Column, Drawing, Measured, Said, Table
+from tests.conftest import ROOT
+
+SPEC = Artefact(
+    title="",
+    order=1,
+    measure=lambda context: Measured({}, {}),
+    tables=(
+        Table("T", lambda b: [b.d], (Column("a", lambda d: d["x"]), Column("b", lambda d: "0.5 [0.4, 0.6]"))),
+    ),
+    drawings=(Drawing("f", lambda b: "<svg></svg>", "c"),),
+    claims=lambda b: [Said("It <holds>.", True)],
+)
+
+
+def _record(name: str, order: int, status: str = "done") -> dict[str, Any]:
+    found = {"n": {"oral": 3}, "models": ["m"], "notes": ["Left out."], "data": {"oral": {"x": "x|y"}}}
+    return {
+        "artefact": name,
+        "title": f"Title {name}",
+        "order": order,
+        "status": status,
+        "error": None if status == "done" else "no pair of weights",
+        "config": {
+            "scale": "smoke",
+            "seed": 0,
+            "banks": {"oral": ["reference"]},
+            "skipped": {"sd": "not at hand"},
+        },
+        "versions": {"simdx": "0.1.0", "commit": "abc"},
+        "seconds": 1.0,
+        "finding": found if status == "done" else None,
+    }
+
+
+RECORDS = [_record("second", 2), _record("first", 1), _record("third", 3, "not run")]
+
+
+@pytest.fixture(autouse=True)
+def _toy_specs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "committed" not in request.node.name:
+        monkeypatch.setattr(
+            report, "artefact_list", lambda: dict.fromkeys(("first", "second", "third"), SPEC)
+        )
+
+
+def test_the_page_shows_every_artefact_in_order_escaped_and_asks_nothing_of_anyone() -> None:
+    page = render_paper(RECORDS)
+    assert "<script" not in page
+    assert not re.search(r"(src|href)\s*=\s*['\"]?(https?:)?//", page)
+    assert "@import" not in page
+    assert "url(" not in page
+    places = [page.index(f"<h2>Title {name}</h2>") for name in ("first", "second", "third")]
+    assert places == sorted(places)
+    assert "It &lt;holds&gt;." in page
+    assert "<svg></svg>" in page
+    assert "Not run: no pair of weights" in page
+    assert "0.5 [0.4,\u00a00.6]" in page
+    assert "left out: not at hand" in page
+
+
+def test_markdown_has_tables_and_says_where_it_comes_from() -> None:
+    text = paper_markdown(RECORDS, "results/paper", "python -m paper report results/paper")
+    assert "Written by `python -m paper report results/paper` from the records in `results/paper`" in text
+    assert "| x\\|y | 0.5 [0.4, 0.6] |" in text
+    assert text.index("## Title first") < text.index("## Title second")
+    assert "2 of 3 artefacts done; not: third (not run)" in text
+
+
+def test_a_report_does_not_depend_on_the_order_of_records() -> None:
+    assert paper_markdown(RECORDS, "a", "b") == paper_markdown(RECORDS[::-1], "a", "b")
+    assert render_paper(RECORDS) == render_paper(RECORDS[::-1])
+
+
+def test_results_md_is_what_the_committed_records_say() -> None:
+    command = "python -m paper report results/paper --markdown docs/results.md"
+    wanted = paper_markdown(read_artefacts(ROOT / "results" / "paper"), "results/paper", command)
+    written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert written == wanted, f"out of date: run '{command}'"

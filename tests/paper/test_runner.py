@@ -1,0 +1,156 @@
+"""Artefacts run in turn: a record each, failures on record, what stands is not run again; and the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paper.__main__ import main
+from paper.context import Context
+from paper.runner import artefact_list, chosen, read_artefact, read_artefacts, run_artefacts
+from paper.spec import Artefact, Measured, NotRun
+from simdx.errors import BadInput, RunFailed
+from tests.conftest import shared_data
+from tests.paper.conftest import PANEL, small_context
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Context:
+    return small_context(tmp_path / "out", tmp_path, tmp_path)
+
+
+def _artefact(name: str, measure: Callable[[Context], Measured], order: int = 1) -> Artefact:
+    return Artefact(name.title(), order, measure, (), lambda _: (), name=name)
+
+
+def _finds(context: Context) -> Measured:
+    return Measured({"so": "it is"}, context.n)
+
+
+def test_every_ending_is_on_record(small: Context) -> None:
+    def raises(problem: Exception) -> Callable[[Context], Measured]:
+        def measure(_: Context) -> Measured:
+            raise problem
+
+        return measure
+
+    every = [
+        _artefact("good", _finds, 4),
+        _artefact("broken", raises(KeyError("a patient of 54 years")), 3),
+        _artefact("failing", raises(RunFailed("the disk is full")), 2),
+        _artefact("absent", raises(NotRun("there is no pair of weights")), 1),
+    ]
+    records = run_artefacts(every, small)
+    assert [r["status"] for r in records] == ["done", "failed", "failed", "not run"]
+    assert records[0]["finding"]["data"] == {"so": "it is"}
+    assert "KeyError" in records[1]["error"]
+    assert "patient" not in json.dumps(records[1])
+    assert records[2]["error"] == "the disk is full"
+    assert records[3]["error"] == "there is no pair of weights"
+    assert [r["artefact"] for r in read_artefacts(small.out)] == ["absent", "failing", "broken", "good"]
+    assert records[0]["hashes"][PANEL]["data"]
+    assert records[0]["config"]["scale"] == "smoke"
+
+
+def test_what_stands_is_kept_until_it_failed_or_what_it_rests_on_changed(
+    small: Context, tmp_path: Path
+) -> None:
+    calls = []
+
+    def counts(context: Context) -> Measured:
+        calls.append(1)
+        if len(calls) == 1:
+            raise RunFailed("not yet")
+        return _finds(context)
+
+    artefact = _artefact("counted", counts)
+    statuses = [run_artefacts([artefact], small)[0]["status"] for _ in range(3)]
+    assert (statuses, len(calls)) == (["failed", "done", "done"], 2)
+    # other records of asking
+    cells = tmp_path / "asking-x" / "cells"
+    cells.mkdir(parents=True)
+    (cells / "a.json").write_text("{}", encoding="utf-8")
+    run_artefacts([artefact], small_context(small.out, tmp_path, tmp_path))
+    assert len(calls) == 3
+
+
+def test_a_damaged_record_is_no_record(small: Context) -> None:
+    run_artefacts([_artefact("good", _finds)], small)
+    path = small.out / "artefacts" / "good.json"
+    whole = path.read_text(encoding="utf-8")
+    for damaged in ("{", whole.replace("it is", "it is not")):
+        path.write_text(damaged, encoding="utf-8")
+        assert read_artefact(small.out, "good") is None
+    assert run_artefacts([_artefact("good", _finds)], small)[0]["status"] == "done"
+
+
+def test_every_artefact_has_a_title_and_a_place() -> None:
+    known = artefact_list()
+    assert len(known) == 24
+    assert all(one.title and not one.title.endswith(".") for one in known.values())
+    assert [one.order for one in known.values()] == sorted(one.order for one in known.values())
+    assert [one.name for one in chosen("risk-coverage, main-results")] == ["main-results", "risk-coverage"]
+
+
+def test_bad_input_is_one_line_and_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, folder = tmp_path / "file", tmp_path / "empty"
+    file.write_text("x", encoding="utf-8")
+    folder.mkdir()
+    for args, words in (
+        (["run", "--out", str(folder), "--only", "nothing"], "no artefact 'nothing'"),
+        (["run", "--out", str(folder), "--only", " , "], "names no artefact"),
+        (["run", "--out", str(folder), "--scale", "huge"], "choose smoke or full"),
+        (["run", "--out", str(file)], "is a file"),
+        (["report", str(folder)], "holds no records"),
+        (["run"], "--out"),
+        (["nonsense"], "nonsense"),
+    ):
+        assert main(args) == 2, args
+        said = capsys.readouterr().err
+        assert words in said
+        assert len(said.strip().splitlines()) == 1
+    with pytest.raises(BadInput, match="is a file"):
+        run_artefacts([], small_context(file, tmp_path, tmp_path))
+
+
+def test_one_artefact_from_run_to_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SIMDX_DATA", raising=False)
+    monkeypatch.setenv("SIMDX_ASKING", str(tmp_path / "none"))
+    monkeypatch.setenv("SIMDX_BANKS", str(tmp_path / "none"))
+    # Without records a smoke run asks the small model; here there is none to ask.
+    monkeypatch.setattr("paper.context.asked_directly", lambda *_: ())
+    out = tmp_path / "out"
+    assert main(["run", "--scale", "smoke", "--only", "entropy-strata", "--out", str(out)]) == 0
+    assert "entropy-strata: done" in capsys.readouterr().err
+    assert main(["report", str(out)]) == 0
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "Accuracy by band of entropy" in page
+    assert "SIMDX_DATA" in page  # what was left out, and why
+    assert "| method |" in (out / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_whole_smoke_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every artefact on the embedded models: none may fail, and a second run has nothing to do."""
+    # Whatever records and banks the checkout holds, the small model is asked here.
+    monkeypatch.setenv("SIMDX_ASKING", str(tmp_path / "none"))
+    monkeypatch.setenv("SIMDX_BANKS", str(tmp_path / "none"))
+    data = shared_data()
+    if data is not None:
+        monkeypatch.setenv("SIMDX_DATA", str(data))
+    out = tmp_path / "out"
+    args = ["run", "--scale", "smoke", "--out", str(out)]
+    assert main(args) == 0
+    records = read_artefacts(out)
+    assert {r["artefact"] for r in records} == set(artefact_list())
+    assert all(r["status"] in ("done", "not run") for r in records)
+    written = {p: p.stat().st_mtime_ns for p in (out / "artefacts").glob("*.json")}
+    assert main(args) == 0
+    assert written == {p: p.stat().st_mtime_ns for p in (out / "artefacts").glob("*.json")}
+    assert main(["report", str(out)]) == 0
+    assert (out / "report.html").stat().st_size > 50_000

@@ -1,0 +1,75 @@
+"""The paper's figures as they are kept: complete, consistent with each other where the paper is, typed."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from paper import theirs
+from simdx.errors import BadInput
+from simdx.panels import load_source
+from tests.conftest import ROOT
+
+
+def test_the_means_are_those_of_the_per_model_grids() -> None:
+    """Tables 1 and 2 against S4 and S5: a slip in copying either would show."""
+    checked = 0
+    for artefact in ("main-results", "distribution-aware"):
+        for mean in theirs.quotes(artefact, model=None):
+            if mean.quantity == "latency_s":
+                continue  # rounded to seconds, and once wrong in the paper (a doubt says so)
+            each = theirs.over_models(artefact, mean.quantity, data=mean.data, method=mean.method)
+            assert each is not None
+            assert each.value == pytest.approx(mean.value, abs=6e-4), mean
+            checked += 1
+    assert checked == 3 * 4 * 4 + 3 * 3 * 3
+
+
+def test_every_data_set_stands_beside_a_packaged_panel() -> None:
+    for name, part in theirs.data_sets().items():
+        assert load_source(part.panel).panel.name == part.panel
+        assert theirs.data_of_panel(part.panel) == name
+    used = {q.data for artefact in theirs.artefacts() for q in theirs.quotes(artefact)}
+    assert used - {None} == set(theirs.data_sets())
+
+
+def test_a_mean_is_not_mistaken_for_one_models_figure() -> None:
+    mean = theirs.quote("main-results", "accuracy", data="sd", method="M-SMC")
+    one = theirs.quote("main-results", "accuracy", data="sd", method="M-SMC", model="Qwen")
+    assert mean is not None
+    assert mean.value == 0.817
+    assert one is not None
+    assert one.value == 0.798
+    assert theirs.quote("main-results", "accuracy", data="sd", method="no such method") is None
+    with pytest.raises(BadInput, match="name the data set"):
+        theirs.quote("main-results", "accuracy", method="M-SMC")
+
+
+def test_intervals_and_doubts_come_along() -> None:
+    auroc = theirs.quote("error-detection", "error_auroc", data="multicare", method="M-SMC")
+    assert auroc is not None
+    assert (auroc.value, auroc.low, auroc.high) == (0.923, 0.912, 0.959)
+    impossible = theirs.quote("main-results", "ece", data="sd", method="M-SMC")
+    assert impossible is not None
+    assert "impossible" in impossible.doubts[0]
+    trusted = theirs.quote("main-results", "accuracy", data="sd", method="M-SMC")
+    assert trusted is not None
+    assert trusted.doubts == ()
+
+
+def test_every_doubt_is_about_some_figure() -> None:
+    given = {doubt for artefact in theirs.artefacts() for q in theirs.quotes(artefact) for doubt in q.doubts}
+    on_file = yaml.safe_load((ROOT / "paper" / "theirs.yaml").read_text(encoding="utf-8"))["doubts"]
+    assert {doubt["why"].strip() for doubt in on_file} == given
+
+
+def test_differences_in_the_paper_add_up() -> None:
+    """Post-hoc and quantisation tables quote the same run as the embedding ablation."""
+    same = [
+        theirs.quote("post-hoc-calibration", "ece", data="oral", method="M-SMC"),
+        theirs.quote("quantisation-ablation", "ece", data="oral", method="M-SMC", setting="16 bits"),
+        theirs.quote("embedding-ablation", "ece", data="oral", setting="text-embedding-3-large"),
+        theirs.quote("temperature-ablation", "ece", data="oral", method="M-SMC", setting="0.2"),
+    ]
+    assert {q.value for q in same if q is not None} == {0.036}
+    assert None not in same
