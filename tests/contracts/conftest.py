@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,3 +28,13 @@ def canary(alone: None, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     lead(monkeypatch, FAR, "127.0.0.1")
     with Canary() as listening:
         yield listening
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("a connection was tried")
+
+    monkeypatch.setattr(socket.socket, "connect", never)
+    monkeypatch.setattr(socket, "create_connection", never)
+    monkeypatch.setattr(socket, "getaddrinfo", never)

@@ -285,6 +285,13 @@ def test_building_a_bank_sends_labels_to_the_server_it_names(cli: Cli, canary: C
     assert b"xyzzy" not in canary.received
 
 
+def test_a_review_needs_no_connection(cli: Cli, world: World, no_network: None) -> None:
+    """It has neither embedder nor model: its forms are written, and nothing is sent."""
+    made = cli("review", "make", "--data", world.folder / "cases.jsonl", "--out", world.folder / "out")
+    assert made.code == 0, made.err
+    assert cli("review", "summary", world.folder / "out").code == 0
+
+
 def test_a_cluster_is_joined_by_permission_alone(
     cli: Cli, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

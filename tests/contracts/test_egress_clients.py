@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,16 +155,6 @@ def test_every_new_connection_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 # --------------------------------------------------------------------------- every embedder and simulator
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("a connection was tried")
-
-    monkeypatch.setattr(socket.socket, "connect", never)
-    monkeypatch.setattr(socket, "create_connection", never)
-    monkeypatch.setattr(socket, "getaddrinfo", never)
 
 
 @pytest.mark.parametrize("name", ["hashing", "wordllama", "minilm", "wordllama+hashing", "wordllama+minilm"])

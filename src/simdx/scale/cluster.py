@@ -43,7 +43,7 @@ class Pools:
 def connected(address: str | None, *, cpus: int | None = None, allow_remote: bool = False) -> Iterator[None]:
     """A Ray of our own on this machine, or with an address and permission the cluster that runs there."""
     if address is not None:
-        check(address, allow_remote)  # a cluster may have, or get, nodes on other machines
+        check(f"--address {address}", allow_remote)  # a cluster may have, or get, nodes on other machines
     # Neither usage reports nor a dashboard: case text passes through these processes.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
