@@ -77,7 +77,7 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
             panel,
             text=found.text,
             answer_id=f"{request_id(request)}.0",
-            subject={"reference": patient_reference(body.context.patientId)},
+            subject={"reference": _patient(body.context.patientId)},
             basis={"reference": found.reference} if found.reference else None,
         )
         made = cds.card(
@@ -163,6 +163,11 @@ async def risk_assessment(body: schemas.FhirBody, request: Request, caller: MayC
         people={"patient": patient_reference(named)} if named else None,
     )  # fmt: skip
     return Response(told.sent, media_type=fhir.MEDIA_TYPE, headers={"Simdx-Answer": request_id(request)})
+
+
+def _patient(patient_id: str) -> str:
+    """The context's patientId is the bare id; some record systems send the reference."""
+    return patient_id if patient_id.startswith("Patient/") else f"Patient/{patient_id}"
 
 
 def _asked_for(body: cds.Invocation) -> tuple[dict[str, str], dict[str, str]]:
