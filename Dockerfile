@@ -37,15 +37,17 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && python -m pip uninstall --yes --root-user-action ignore wheel setuptools pip \
     && useradd --uid 10001 --user-group --create-home --home-dir /home/simdx --shell /usr/sbin/nologin simdx \
-    && install -d -o simdx -g simdx /var/lib/simdx
+    && install -d -o simdx -g simdx /var/lib/simdx /var/lib/simdx/service /var/cache/simdx
 ENV PATH=/opt/simdx/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
-    SIMDX_HOME=/var/lib/simdx \
+    SIMDX_DATA=/var/lib/simdx/service \
+    SIMDX_HOME=/var/cache/simdx \
     RAY_USAGE_STATS_ENABLED=0 \
     HF_HUB_DISABLE_TELEMETRY=1 \
     DO_NOT_TRACK=1
-VOLUME /var/lib/simdx
+# What must not be lost, and what can be fetched again.
+VOLUME ["/var/lib/simdx", "/var/cache/simdx"]
 WORKDIR /home/simdx
 EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --retries=4 \

@@ -26,8 +26,8 @@ from paper.asked import Asked, asked_directly, read_asked
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.disk import load_arrays, make_folder, save_arrays
-from simdx.embedders import Embedder, JointEmbedder, get_embedder
 from simdx.egress import is_remote
+from simdx.embedders import Embedder, JointEmbedder, get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels.load import PACKAGED

@@ -14,7 +14,6 @@ from simdx.embedders import Embedder, JointEmbedder, embed_texts, get_embedder
 from simdx.embedders.hashing import HashingEmbedder
 from simdx.embedders.openai import OpenAIEmbedder
 from simdx.errors import BadInput, NotAllowed, RunFailed
-from simdx.experiments.paper.remembered import RememberingEmbedder
 from simdx.simulators import Simulator, get_simulator
 from simdx.simulators.base import Request, ask
 from simdx.simulators.openai import OpenAISimulator
@@ -48,7 +47,7 @@ class Unsaid:
 @pytest.mark.parametrize("part", [Silent(), Unsaid()])
 def test_unknown_means_remote(part: Any, toy_panel: Panel, toy_bank: Bank) -> None:
     assert is_remote(part)
-    for embedder in (part, JointEmbedder([HashingEmbedder(), part]), RememberingEmbedder(part)):
+    for embedder in (part, JointEmbedder([HashingEmbedder(), part])):
         with pytest.raises(NotAllowed, match="--allow-remote"):
             Classifier(toy_panel, toy_bank, embedder=embedder)
         allowed = Classifier(toy_panel, toy_bank, method="centroid", embedder=embedder, allow_remote=True)

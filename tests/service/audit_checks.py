@@ -12,6 +12,8 @@ import pytest
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit import AuditKey, AuditStore, Entry, KeyRing, open_store, verify
+from simdx.service.audit.migrate import migrate
+from simdx.service.audit.record import COLUMNS, GENESIS, content_bytes
 
 Open = Callable[..., AuditStore]
 KEY = AuditKey(bytes(range(32)))
@@ -141,6 +143,38 @@ def check_texts(open_log: Open, raw: Callable[[str], list[tuple[Any, ...]]]) -> 
     assert keeping.purge() == 1
     assert [r[0] for r in raw("SELECT id FROM texts")] == [entry(3).id]
     assert keeping.verify().ok
+
+
+def check_an_old_log(open_log: Open, database: Any) -> None:
+    """A log with records and texts from before keys were rotated and heads noted: it holds, and goes on."""
+    connection = database.connect()
+    assert migrate(database, connection, upto=2) == 2
+    with database.writing(connection):
+        database.execute(connection, "INSERT INTO settings (name, value) VALUES ('key_id', ?)", [KEY.id])
+        columns = [c for c in COLUMNS if c != "context"]
+        previous = GENESIS
+        for i in (1, 2):
+            row = {"seq": i, "id": entry(i).id, "at": "2026-01-01T00:00:00.000Z", "kind": "answer",
+                   "caller": "me", "panel": "p", "about": None, "text_hash": KEY.text_hash(f"case {i}"),
+                   "prior": None, "answer": '{"label":"a"}', "versions": None}  # fmt: skip
+            row |= {"previous": previous, "hash": KEY.chain_hash(previous, content_bytes(row))}
+            previous = row["hash"]
+            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+            values = [row[c] for c in columns]
+            database.execute(connection, f"INSERT INTO records ({names}) VALUES ({marks})", values)
+            database.execute(
+                connection, "INSERT INTO texts (id, sealed, expires_at) VALUES (?, ?, '2999-01-01')",
+                [row["id"], KEY.seal(f"case {i}", row["id"])],
+            )  # fmt: skip
+        database.execute(connection, "UPDATE chain_head SET seq = 2, hash = ?", [previous])
+    connection.close()
+    store = open_log(keep_text=True)
+    store.append([entry(3, context={"sent": "x"})])
+    verdict = store.verify()
+    assert (verdict.ok, verdict.records, verdict.problem) == (True, 3, None)
+    assert [store.text_of(entry(i).id) for i in (1, 2)] == ["case 1", "case 2"]
+    with pytest.raises(BadInput, match="another key"):
+        open_log(KeyRing(AuditKey(bytes(32))))
 
 
 def check_other_key(open_log: Open) -> None:

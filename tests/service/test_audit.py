@@ -86,6 +86,10 @@ def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
     connection.close()
 
 
+def test_an_old_log_holds_and_goes_on(open_log: Callable[..., AuditStore], path: Path) -> None:
+    audit_checks.check_an_old_log(open_log, SqliteDatabase(str(path)))
+
+
 def test_both_dialects_have_the_same_migrations() -> None:
     assert [n for n, _ in migrations("sqlite")] == [n for n, _ in migrations("postgresql")]
 

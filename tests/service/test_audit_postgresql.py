@@ -16,7 +16,8 @@ import pytest
 
 from simdx.errors import RunFailed
 from simdx.service.audit import AuditStore
-from tests.service import audit_checks
+from simdx.service.audit.postgresql import PostgresDatabase
+from tests.service import anchor_checks, audit_checks
 from tests.service.audit_checks import entry
 
 pytestmark = pytest.mark.slow
@@ -102,12 +103,73 @@ def test_texts(open_log: Callable[..., AuditStore], raw: Callable[[str], Any]) -
     audit_checks.check_texts(open_log, raw)
 
 
+def test_an_old_log_holds_and_goes_on(open_log: Callable[..., AuditStore], url: str) -> None:
+    audit_checks.check_an_old_log(open_log, PostgresDatabase(url))
+
+
 def test_other_key(open_log: Callable[..., AuditStore]) -> None:
     audit_checks.check_other_key(open_log)
 
 
 def test_many_writers(open_log: Callable[..., AuditStore]) -> None:
     audit_checks.check_many_writers(open_log)
+
+
+def test_meddling_with_the_file_shows(open_log: Callable[..., AuditStore], tmp_path: Path) -> None:
+    anchor_checks.check_meddling_with_the_file_shows(open_log, tmp_path)
+
+
+def test_a_cut_shows(open_log: Callable[..., AuditStore], raw: Callable[[str], Any], tmp_path: Path) -> None:
+    anchor_checks.check_a_cut_shows(open_log, raw, tmp_path)
+
+
+def test_a_rewritten_end_shows(
+    open_log: Callable[..., AuditStore], raw: Callable[[str], Any], tmp_path: Path
+) -> None:
+    anchor_checks.check_a_rewritten_end_shows(open_log, raw, tmp_path)
+
+
+def test_an_older_copy_shows(
+    server: str, url: str, open_log: Callable[..., AuditStore], raw: Callable[[str], Any], tmp_path: Path
+) -> None:
+    """A database restored from a dump of an hour ago."""
+    import psycopg
+
+    anchor_checks.filled(open_log, tmp_path / "noted").close()
+    name = url.split("/")[3].split("?")[0]
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}_old TEMPLATE {name}")  # type: ignore[arg-type]
+    anchor_checks.filled(open_log, tmp_path / "noted").close()
+    (old,) = (
+        store(checkpoints=tmp_path / "noted")
+        for store in audit_checks.opener(url.replace(name, f"{name}_old"))
+    )
+    anchor_checks.refused(old, "an older copy was put back")
+    old.close()
+
+
+def test_a_cut_file_stops_its_writer(open_log: Callable[..., AuditStore], tmp_path: Path) -> None:
+    anchor_checks.check_a_cut_file_stops_its_writer(open_log, tmp_path)
+
+
+def test_several_writers(open_log: Callable[..., AuditStore], tmp_path: Path) -> None:
+    anchor_checks.check_several_writers(open_log, tmp_path)
+
+
+def test_rotation(open_log: Callable[..., AuditStore], raw: Callable[[str], Any], tmp_path: Path) -> None:
+    anchor_checks.check_rotation(open_log, raw, tmp_path)
+
+
+def test_a_rotation_for_several_machines(open_log: Callable[..., AuditStore], tmp_path: Path) -> None:
+    anchor_checks.check_a_rotation_for_several_machines(open_log, tmp_path)
+
+
+def test_an_interrupted_rotation(open_log: Callable[..., AuditStore], tmp_path: Path) -> None:
+    anchor_checks.check_an_interrupted_rotation(open_log, tmp_path)
+
+
+def test_refusals(open_log: Callable[..., AuditStore]) -> None:
+    anchor_checks.check_refusals(open_log)
 
 
 def test_a_lost_connection_is_opened_again(

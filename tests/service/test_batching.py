@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service import batching
 from simdx.service.audit.record import Entry
-from simdx.service.batching import BUSY, Ask, Batcher
+from simdx.service.batching import BUSY, Ask, Batcher, Told
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
 
@@ -117,6 +118,26 @@ def test_one_bad_text_does_not_take_the_others_with_it() -> None:
     results, _, written = run(scenario)
     assert [getattr(r, "kind", "ok") for r in results] == ["ok", "ok", "bad-input", "ok"]
     assert len(written) == 3
+
+
+def test_one_response_that_cannot_be_written_does_not_take_the_others_with_it() -> None:
+    def write(told: Told) -> bytes:
+        if told.answers[0]["label"] == "unwritable":
+            raise Problem("bad-input", "no")
+        return b"sent " + told.answers[0]["label"].encode()
+
+    async def scenario(batcher: Batcher, scripted: Scripted) -> list[object]:
+        scripted.open.clear()
+        asked = [replace(ask(t), write=write) for t in ("first", "good", "unwritable", "fine")]
+        tasks = [asyncio.create_task(batcher.ask(a)) for a in asked]
+        await asyncio.sleep(0.05)
+        scripted.open.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    results, _, written = run(scenario)
+    assert [getattr(r, "sent", b"") for r in results] == [b"sent first", b"sent good", b"", b"sent fine"]
+    hashes = [hashlib.sha256(r.sent).hexdigest() for r in results if isinstance(r, Told)]
+    assert [entry.context["sent"] for entry in written] == hashes
 
 
 def test_a_full_queue_refuses_and_a_slow_engine_times_out() -> None:

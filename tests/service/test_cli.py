@@ -23,14 +23,14 @@ from simdx.service.audit import KeyRing, open_store
 from tests.service.audit_checks import entry
 
 
-def simdx(*args: str, home: Path) -> subprocess.CompletedProcess[str]:
+def simdx(*args: str, home: Path | None) -> subprocess.CompletedProcess[str]:
     """One command in this process: what it printed, and how it ended."""
     out, err = io.StringIO(), io.StringIO()
     threads = dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
     )
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        for name, value in {**threads, "SIMDX_HOME": str(home)}.items():
+        for name, value in {**threads, **({"SIMDX_HOME": str(home)} if home else {})}.items():
             patch.setenv(name, value)
         with pytest.raises(SystemExit) as ended:
             run(list(args))

@@ -84,5 +84,5 @@ def now() -> str:
 
 
 def patient_reference(patient: str) -> str:
-    """One spelling of a patient's id: record systems send the bare id or the reference."""
-    return patient if patient.startswith("Patient/") else f"Patient/{patient}"
+    """One spelling of a patient's id: record systems send the bare id, a reference, or its whole address."""
+    return "/".join(patient.rsplit("/", 2)[-2:]) if "/" in patient else f"Patient/{patient}"

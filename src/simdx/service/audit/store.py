@@ -186,7 +186,7 @@ class AuditStore(AuditReader):
             raise AuditUnavailable(str(error)) from None
         if last is not None:
             found = self._read("SELECT hash FROM records WHERE seq = ?", [last.records])
-            if not found or found[0][0] != last.head:
+            if last.records and (not found or found[0][0] != last.head):
                 raise AuditUnavailable(
                     f"the audit log {self._db.place} does not have the record {last.records} that its "
                     f"checkpoint of {last.at} in {file.path} saw: records were cut off, an older copy was "
@@ -198,9 +198,8 @@ class AuditStore(AuditReader):
                 )
         with self._writing() as connection, self._db.writing(connection):
             seq, head, key = self._locked_head(connection)
-        if seq:
-            self._anchor.wait(seq, head, key)
-            self.checkpoint()
+        self._anchor.wait(seq, head, key)
+        self.checkpoint()
 
     def ready(self) -> None:
         super().ready()

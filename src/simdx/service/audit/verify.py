@@ -30,6 +30,8 @@ class Verdict:
 @dataclass(slots=True)
 class _Walk:
     ring: KeyRing
+    checkpoints: Iterator[Checkpoint]  # in the order of the records they saw
+    following: Checkpoint | None = None
     key: AuditKey | None = None
     count: int = 0
     head: str = GENESIS
@@ -54,18 +56,26 @@ class _Walk:
         following = self.ring.after(self.key) if record.kind == "key" else None
         return (following,) if following else (self.key,)
 
-    def meet(self, found: Checkpoint) -> str | None:
-        """Compare a checkpoint of this place with the chain."""
-        assert self.key is not None
-        if (found.head, found.key) != (self.head, self.key.id):
-            return (
-                f"checkpoint {found.number} does not match record {found.records}: the log was rewritten, or "
-                "the checkpoints are another log's"
-            )
-        self.seen[found.file] = found.number
+    def meet(self) -> str | None:
+        """Compare the checkpoints of this place with the chain; the empty log may have one, under any key."""
+        while self.following is not None and self.following.records <= self.count:
+            found = self.following
+            if found.head != self.head or (self.key is not None and found.key != self.key.id):
+                return (
+                    f"checkpoint {found.number} does not match record {found.records}: the log was "
+                    "rewritten, or the checkpoints are another log's"
+                )
+            self.seen[found.file] = found.number
+            self.following = next(self.checkpoints, None)
         return None
 
     def end(self, head: tuple[int, str] | None) -> str | None:
+        if self.following is not None:
+            return (
+                f"the log ends at record {self.count}, checkpoint {self.following.number} of "
+                f"{self.following.at} saw record {self.following.records}: the newest records were cut "
+                "off, or an older copy was put back"
+            )
         if head is not None and head != (self.count, self.head):
             return f"the log ends at record {self.count}, its head was record {head[0]}"
         if self.key is not None and self.key.id in self.ring.retired:
@@ -87,9 +97,9 @@ def verify(
     `head` is (count, hash) as the log has it. `checkpoints` are those of each of its files, `known` how many
     each should hold. `noted` is a head somebody wrote down, which must still be in the chain.
     """
-    walk = _Walk(ring)
+    walk = _Walk(ring, merge(*checkpoints, key=lambda found: found.records))
     try:
-        problem = _walk(walk, records, merge(*checkpoints, key=lambda found: found.records), head, noted)
+        problem = _walk(walk, records, head, noted)
     except CheckpointProblem as error:
         problem = str(error)
     known = known or {}
@@ -100,32 +110,20 @@ def verify(
 
 
 def _walk(
-    walk: _Walk,
-    records: Iterable[Record],
-    checkpoints: Iterator[Checkpoint],
-    head: tuple[int, str] | None,
-    noted: str | None,
+    walk: _Walk, records: Iterable[Record], head: tuple[int, str] | None, noted: str | None
 ) -> str | None:
-    following = next(checkpoints, None)
+    walk.following = next(walk.checkpoints, None)
+    problem = walk.meet()
     for record in records:
-        if problem := walk.step(record):
+        problem = problem or walk.step(record) or walk.meet()
+        if problem is not None:
             return problem
-        while following is not None and following.records <= walk.count:
-            if problem := walk.meet(following):
-                return problem
-            following = next(checkpoints, None)
         if record.hash == noted:
             noted = None
-    if following is not None:
-        return (
-            f"the log ends at record {walk.count}, checkpoint {following.number} of {following.at} saw "
-            f"record {following.records}: the newest records were cut off, or an older copy was put back"
-        )
-    if problem := walk.end(head):
-        return problem
-    if noted is not None:
+    problem = problem or walk.end(head)
+    if problem is None and noted is not None:
         return "the head noted earlier is not in the chain: records were cut off or rewritten"
-    return None
+    return problem
 
 
 def _cut(seen: dict[str, int], known: dict[str, int]) -> str | None:

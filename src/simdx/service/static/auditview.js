@@ -35,13 +35,19 @@ function showOne(record) {
 function line(record) {
   const answer = record.answer ?? {};
   const p = answer.posterior?.[answer.label];
-  const said = record.kind === "cds-feedback" ? answer.outcome : (answer.label ?? "none of these") + (p === undefined ? "" : `, ${percent(p, 0)}`);
+  const said = !record.answer ? beside(record) : record.kind === "cds-feedback" ? answer.outcome
+    : (answer.label ?? "none of these") + (p === undefined ? "" : `, ${percent(p, 0)}`);
   const action = answer.decision?.action;
   return el("tr", { class: record.id === state.chosen ? "chosen" : null },
     el("td", { class: "num" }, String(record.seq)), el("td", { class: "num" }, record.at.replace("T", " ").replace("Z", "")),
     el("td", {}, record.kind), el("td", {}, record.caller), el("td", {}, record.panel), el("td", {}, said),
     el("td", {}, action ? el("span", { class: "pill", "data-action": action }, action) : answer.agrees === undefined ? "" : answer.agrees ? "agrees" : "differs"),
     el("td", { class: "mono", title: record.hash }, record.hash.slice(0, 12)));
+}
+
+function beside({ kind, context }) {  // a record that is no answer
+  if (kind === "refused") return `${context.count} × ${context.reason} from ${context.address}`;
+  return { read: context?.read, key: "another key", cds: "no card" }[kind] ?? "";
 }
 
 export async function verify() {

@@ -1,0 +1,253 @@
+"""What the audit log promises of a running service, seen from outside: over HTTP, on disk, by the command."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from simdx.service import app as application
+from simdx.service.audit import store as audit_store
+from simdx.service.auth import TokenFile
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from tests.service.test_cds import VIEW, invocation
+from tests.service.test_cli import simdx
+
+ASK = {"panel": PANEL, "text": TEXT}
+
+
+def answered(home: Path, times: int, **changes: Any) -> Path:
+    """A service in this folder that starts, answers, and ends in order; its log."""
+    (home / "service").mkdir(exist_ok=True)
+    with TestClient(create_app(make_config(home / "service", **changes)), base_url=URL) as client:
+        for _ in range(times):
+            assert client.post("/v1/classify", json=ASK).status_code == 200
+    return home / "service" / "audit.sqlite3"
+
+
+def meddle(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        for sql in statements:
+            connection.execute(sql)
+    connection.close()
+
+
+def verified(home: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    done = simdx("audit", "verify", "--json", *options, home=home)
+    return done.returncode, json.loads(done.stdout)
+
+
+def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)
+
+
+CUT = (
+    "DELETE FROM records WHERE seq > 2",
+    "UPDATE chain_head SET seq = 2, hash = (SELECT hash FROM records WHERE seq = 2)",
+)
+
+
+def test_the_newest_records_cannot_be_cut_off_unseen(tmp_path: Path) -> None:
+    log = answered(tmp_path, 5)
+    code, verdict = verified(tmp_path)
+    assert (code, verdict["ok"], verdict["records"]) == (0, True, 5)
+    assert verdict["checkpoints"] > 0
+    meddle(log, *CUT)
+    code, verdict = verified(tmp_path)
+    assert (code, verdict["ok"]) == (1, False)
+    assert "the newest records were cut off" in verdict["problem"]
+    with pytest.raises(Exception, match="records were cut off"):
+        create_app(make_config(tmp_path / "service"))
+
+
+def test_an_older_copy_of_the_database_cannot_be_put_back_unseen(tmp_path: Path) -> None:
+    log = answered(tmp_path, 2)
+    shutil.copy(log, tmp_path / "copy")
+    answered(tmp_path, 3)
+    for left in log.parent.glob("audit.sqlite3-*"):
+        left.unlink()
+    shutil.copy(tmp_path / "copy", log)
+    assert verified(tmp_path)[0] == 1
+
+
+def test_checkpoints_cannot_go_unseen(tmp_path: Path) -> None:
+    log = answered(tmp_path, 2)
+    file = log.with_name("audit.sqlite3.checkpoints")
+    kept = file.read_text()
+    file.unlink()
+    code, verdict = verified(tmp_path)
+    assert (code, "missing" in verdict["problem"]) == (1, True)
+    file.write_text(kept.replace('"records": 2', '"records": 1'))
+    assert verified(tmp_path)[0] == 1
+    file.write_text(kept)
+    assert verified(tmp_path)[0] == 0
+    # A service that starts without them begins another file; the lost one is asked for until it is given up.
+    file.unlink()
+    answered(tmp_path, 1)
+    code, verdict = verified(tmp_path)
+    assert (code, len(verdict["unseen"])) == (1, 1)
+    assert verified(tmp_path, "--without", verdict["unseen"][0])[0] == 0
+
+
+def test_a_record_has_its_checkpoint_within_seconds_though_nothing_follows(tmp_path: Path) -> None:
+    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+        client.post("/v1/classify", json=ASK)
+        until(lambda: '"records": 1,' in (tmp_path / "audit.sqlite3.checkpoints").read_text(), 5)
+
+
+def test_who_was_refused_is_recorded_and_a_flood_does_not_fill_the_log(
+    guarded: tuple[TestClient, str, str, TokenFile],
+) -> None:
+    client, plain, admin, _ = guarded
+    guess = "sdx_00000000_a-guess-at-a-token"
+    for _ in range(150):
+        assert (
+            client.post("/v1/classify", json=ASK, headers={"authorization": f"Bearer {guess}"}).status_code
+            == 401
+        )
+    client.post("/v1/classify", json=ASK)
+    assert client.get("/v1/audit", headers={"authorization": f"Bearer {plain}"}).status_code == 403
+    until(lambda: client.app.state.house.audit.head()[0] > 0, 5)  # type: ignore[attr-defined]
+    client.app.state.house.audit._flush(everything=True)  # type: ignore[attr-defined]
+    reply = client.get("/v1/audit", params={"kind": "refused"}, headers={"authorization": f"Bearer {admin}"})
+    told = [record["context"] for record in reply.json()["records"]]
+    counts = {reason: sum(t["count"] for t in told if t["reason"] == reason) for reason in
+              ("bad-token", "no-token", "wrong-scope")}  # fmt: skip
+    assert counts == {"bad-token": 150, "no-token": 1, "wrong-scope": 1}
+    assert len(told) <= 6
+    assert {t["address"] for t in told} == {"testclient"}
+    assert "guess" not in reply.text
+
+
+def test_who_reads_the_log_is_recorded(guarded: tuple[TestClient, str, str, TokenFile]) -> None:
+    client, _, admin, _ = guarded
+    head = {"authorization": f"Bearer {admin}"}
+    assert client.get("/v1/audit", params={"limit": 3, "note": "x"}, headers=head).json()["count"] == 0
+    client.get("/v1/audit/verify", headers=head)
+    records = client.get("/v1/audit", params={"kind": "read"}, headers=head).json()["records"]
+    assert [(r["kind"], r["caller"]) for r in records] == [("read", "operator")] * 2
+    assert [r["context"] for r in records] == [
+        {"read": "/v1/audit/verify"},
+        {"read": "/v1/audit", "limit": 3},
+    ]
+
+
+def test_a_hooks_call_is_recorded_with_who_asked_about_whom_and_what_was_sent(tmp_path: Path) -> None:
+    (tmp_path / "service").mkdir()
+    config = make_config(tmp_path / "service")
+    call = invocation()
+    call["context"] |= {"patientId": "Quatermass-42", "encounterId": "Enc-Quatermass"}
+    empty = invocation(prefetch={"documents": {"resourceType": "Bundle", "type": "searchset", "entry": []}})
+    with TestClient(create_app(config), base_url=URL) as client:
+        reply = client.post(VIEW, json=call)
+        other = client.post(VIEW, json=invocation())
+        assert client.post(VIEW, json=empty).json() == {"cards": []}
+        nothing, _, record = client.get("/v1/audit", params={"kind": "cds"}).json()["records"]
+    assert reply.json()["cards"]
+    context = record["context"]
+    assert (context["hook"], context["hook_instance"]) == ("patient-view", call["hookInstance"])
+    assert context["user"] == "Practitioner/1"
+    assert context["sent"] == hashlib.sha256(reply.content).hexdigest()
+    assert len(context["patient_hash"]) == len(context["encounter_hash"]) == 64
+    assert nothing["answer"] is None
+    assert nothing["context"]["hook_instance"] == empty["hookInstance"]
+    # The ids of patient and encounter are in no file; who has the key and asks for one finds the records.
+    assert not any(b"Quatermass" in f.read_bytes() for f in tmp_path.rglob("*") if f.is_file())
+    for asked in ("Quatermass-42", "Patient/Quatermass-42", "https://ehr.example/r4/Patient/Quatermass-42"):
+        found = simdx("audit", "export", "--patient", asked, home=tmp_path).stdout.splitlines()
+        assert [json.loads(line)["id"] for line in found] == [record["id"]]
+    of_user = simdx("audit", "export", "--user", "Practitioner/1", home=tmp_path).stdout.splitlines()
+    assert len(of_user) == 3
+    assert simdx("audit", "export", "--patient", "nobody", home=tmp_path).stdout == ""
+    assert other.status_code == 200
+
+
+def test_every_answer_is_recorded_with_a_hash_of_the_bytes_that_left(client: TestClient) -> None:
+    first = client.post("/v1/explore", json=ASK)
+    asked = [
+        client.post("/v1/classify", json=ASK),
+        client.post("/v1/classify", json={"panel": PANEL, "texts": [TEXT, "A red tongue."]}),
+        first,
+        client.post(f"/v1/explore/{first.json()['observation']}", json={"prior": {"oral mucocele": 0.5}}),
+        client.post("/v1/fhir/RiskAssessment", json={**ASK, "subject": {"reference": "Patient/42"}}),
+    ]
+    for reply in asked:
+        params = {"id": f"{reply.headers['simdx-answer']}.0"}
+        (record,) = client.get("/v1/audit", params=params).json()["records"]
+        assert record["context"]["sent"] == hashlib.sha256(reply.content).hexdigest()
+    assert "patient_hash" in record["context"]
+
+
+def test_kept_texts_go_when_their_time_is_over_though_nobody_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "TEND_SECONDS", 0.05, raising=False)
+    monkeypatch.setattr(audit_store, "PURGE_SECONDS", 0.1, raising=False)
+    config = make_config(tmp_path, keep_text=True, keep_text_days=1.5 / 86_400)
+
+    def kept() -> int:
+        connection = sqlite3.connect(tmp_path / "audit.sqlite3")
+        try:
+            return int(connection.execute("SELECT count(*) FROM texts").fetchone()[0])
+        finally:
+            connection.close()
+
+    with TestClient(create_app(config), base_url=URL) as client:
+        client.post("/v1/classify", json=ASK)
+        assert kept() == 1
+        until(lambda: kept() == 0)
+        assert client.get("/v1/audit/verify").json()["ok"] is True
+
+
+def test_texts_are_purged_by_command_too(tmp_path: Path) -> None:
+    log = answered(tmp_path, 2, keep_text=True)
+    assert json.loads(simdx("audit", "purge", "--json", home=tmp_path).stdout) == {"purged": 0}
+    meddle(log, "UPDATE texts SET expires_at = '2020-01-01T00:00:00+00:00'")
+    assert json.loads(simdx("audit", "purge", "--json", home=tmp_path).stdout) == {"purged": 2}
+    assert verified(tmp_path)[0] == 0
+
+
+def test_a_key_is_rotated_under_a_running_service(tmp_path: Path) -> None:
+    (tmp_path / "service").mkdir()
+    with TestClient(create_app(make_config(tmp_path / "service", keep_text=True)), base_url=URL) as client:
+        client.post("/v1/classify", json=ASK)
+        done = simdx("audit", "rotate-key", "--json", home=tmp_path)
+        told = json.loads(done.stdout)
+        assert (done.returncode, told["texts"], told["unopened"]) == (0, 1, 0)
+        client.post("/v1/classify", json=ASK)
+        assert client.get("/v1/audit/verify").json()["ok"] is True
+    code, verdict = verified(tmp_path)
+    assert (code, verdict["records"]) == (0, 4)
+    out = simdx("audit", "export", "--with-text", home=tmp_path).stdout
+    assert [json.loads(line)["text"] for line in out.splitlines()] == [TEXT, None, TEXT, None]
+    key_file = tmp_path / "service" / "audit.key"
+    lines = key_file.read_text().splitlines()
+    assert [line.endswith(" retired") for line in lines] == [True, False]
+    assert key_file.stat().st_mode & 0o777 == 0o600
+    prepared = json.loads(simdx("audit", "rotate-key", "--prepare", "--json", home=tmp_path).stdout)
+    assert prepared["key"] == told["key"] != prepared["next"]
+    assert verified(tmp_path)[0] == 0
+
+
+def test_an_export_is_checked_against_named_checkpoints(tmp_path: Path) -> None:
+    log = answered(tmp_path, 3)
+    out, file = tmp_path / "log.jsonl", str(log) + ".checkpoints"
+    simdx("audit", "export", "--out", str(out), home=tmp_path)
+    assert simdx("audit", "verify", "--from", str(out), "--checkpoints", file, home=tmp_path).returncode == 0
+    out.write_text("".join(out.read_text().splitlines(keepends=True)[:2]))
+    assert simdx("audit", "verify", "--from", str(out), home=tmp_path).returncode == 0
+    assert simdx("audit", "verify", "--from", str(out), "--checkpoints", file, home=tmp_path).returncode == 1
+    absent = simdx("audit", "verify", "--from", str(out), "--checkpoints", "absent", home=tmp_path)
+    assert (absent.returncode, absent.stderr.count("\n")) == (2, 1)
