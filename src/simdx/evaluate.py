@@ -20,9 +20,9 @@ from simdx import __version__
 from simdx.chunks import PARTS, Arrays, Progress, forget_other_runs, in_chunks
 from simdx.datasets.dataset import Dataset
 from simdx.decide.alarm import alarm_performance
-from simdx.decide.audit import audit, combined
 from simdx.disk import make_folder, replacing
 from simdx.errors import BadInput, MissingExtra
+from simdx.methods.fitted import RECIPE_VERSION
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -38,6 +38,7 @@ from simdx.metrics import (
     spread,
     uncertainty,
 )
+from simdx.metrics.gaps import combined, subgroup_gaps
 from simdx.types import Float, Int, content_hash, entropy_bits, plain
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def write(
     show_texts: bool = False,
 ) -> None:
     """cases.parquet, ood.parquet, report.html and, last because it means "complete", metrics.json."""
-    from simdx.bank.files import write_atomically
+    from simdx.disk import write_atomically
     from simdx.report.evaluation import render_evaluation
 
     _write_parquet(folder / "cases.parquet", result.rows())
@@ -194,16 +195,17 @@ def write(
 
 def _arrays(classifier: Classifier, texts: Sequence[str], prior: PriorLike) -> Arrays:
     """A batch answer as plain arrays; what a method does not have is left out."""
-    batch = classifier.infer_batch(texts, prior, alarm=True)
+    observations = classifier.observe(list(texts))
+    batch = classifier.infer_batch_observed(observations, prior)
+    alarms = classifier.alarms(observations, batch)
     arrays: Arrays = {
         "posterior": np.asarray(batch.posterior, dtype=np.float64),
         "posterior_in_class": np.asarray(batch.posterior_in_class, dtype=np.float64),
         "typicality": np.asarray(batch.typicality, dtype=np.float64),
         "effective_simulations": np.asarray(batch.effective_simulations, dtype=np.float64),
+        "alarm_score": np.asarray(alarms.score, dtype=np.float64),
+        "alarm_flag": np.asarray(alarms.flag, dtype=np.float64),
     }
-    if batch.alarm is not None:
-        arrays["alarm_score"] = np.asarray(batch.alarm.score, dtype=np.float64)
-        arrays["alarm_flag"] = np.asarray(batch.alarm.flag, dtype=np.float64)
     if batch.out_of_class is not None:
         arrays["out_of_class"] = np.asarray(batch.out_of_class, dtype=np.float64)
     if batch.second_order is not None:
@@ -233,7 +235,7 @@ def _record(
         }
         for name, values in fields.items()
     }
-    gaps = audit(p, y, fields, resamples=group_resamples, rng=rng)
+    gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
     inside = headline_values(arrays["posterior_in_class"], y)
     return {
         "n": found.pop("n"),
@@ -373,7 +375,7 @@ def _run_hash(classifier: Classifier, data: Dataset, prior: PriorLike) -> str:
     settings = json.dumps(asdict(classifier.settings), sort_keys=True)
     weights = json.dumps([*chosen.probabilities.tolist(), chosen.alpha0])
     parts = (classifier.panel.hash, classifier.bank.identity, classifier.embedder.id, settings, weights)
-    return content_hash("evaluation", __version__, *parts, data.hash)[:24]
+    return content_hash("evaluation", str(RECIPE_VERSION), *parts, data.hash)[:24]
 
 
 def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:

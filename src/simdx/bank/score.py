@@ -27,8 +27,8 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
-from simdx.methods.base import Material, Observations
 from simdx.methods.comparison import BANDWIDTH, Comparison
+from simdx.methods.material import Material, Observations
 from simdx.methods.recipe import pool
 from simdx.report.axes import Axes
 from simdx.types import EmbeddedBank, Float, entropy_bits

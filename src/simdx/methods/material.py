@@ -1,56 +1,21 @@
-"""The one shape of a method.
+"""What a method may learn from, and what it is asked about.
 
-    fit(material, settings) -> infer(observations, prior) -> (Posterior, Trace | None)
-
-`Material` is everything a method may learn from: the panel and simulated text. Labelled cases are in it only
-where the user gives some, apart from the bank, because nothing may quote or keep them.
-M-SMC, D-SMC, the shipped recipe, the amortised network and every baseline have this shape, so nothing
-that runs a method needs to know which one it is.
+`Material` is the panel and its simulated texts, embedded. Real cases are in it only where the user gives
+some, apart from the bank, because nothing may quote or keep them. `Observations` are the cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
 
 import numpy as np
 
-from simdx.abc.prior import Prior
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.methods.lexical import Lexicon
-from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, Posterior, Trace, case_key
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the user may choose. None means the method's own default."""
-
-    method: str = "auto"
-    engine: str = "exact"
-    kernel: Literal["soft", "hard"] | None = None
-    populations: int = 5
-    tolerance: float | None = None
-    particles: int | None = None
-    bandwidth: float | None = None
-    stop_acceptance: float | None = 0.2  # the paper's rule for particles; None never stops early
-    budget: int | None = None
-    simulator: str | None = None
-    network: str | None = None
-    real: str | None = None  # identity of the real cases given: thresholds and resumed runs depend on them
-    archive: str | None = None  # and of the unlabelled ones
-    allow_remote: bool = False  # whether case text may leave this machine
-    replies: str | None = None  # folder in which an asking baseline keeps what was answered
-    device: str = "cpu"  # cuda, cuda:1, …: the exact engines of m-smc and d-smc through torch
-    seed: int = 0
-
-    @classmethod
-    def named_alike(cls, description: object, **more: Any) -> Settings:
-        """Every setting that a longer description of a run has under the same name; `more` wins."""
-        alike = (f.name for f in fields(cls) if hasattr(description, f.name))
-        return cls(**({name: getattr(description, name) for name in alike} | more))
+from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +150,45 @@ class Observations:
         )
 
 
-Infer = Callable[[Observations, Prior], tuple[Posterior, Trace | None]]
-Fit = Callable[[Material, Settings], Infer]
+@dataclass(frozen=True, slots=True, eq=False)
+class RealRows:
+    """Which rows of a bank are real texts, which of those have inferred labels, and their own centre."""
 
-__all__ = ["Bank", "Centre", "Fit", "Infer", "Int", "Material", "Observations", "RealCases", "Settings"]
+    rows: Mask  # (n,)
+    inferred: Mask  # (n,)
+    centre: Centre | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """Rows to compare with, and what is known of each besides its label."""
+
+    texts: list[str]
+    bank: EmbeddedBank
+    weight: Float | None  # (n,) how many simulations each counts as; None: there are simulations alone
+    real: RealRows | None
+
+
+def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
+    """These rows of the bank, then the background as one more label where wanted, then all real cases."""
+    bank, real = material.embedded, material.real
+    texts = [material.bank.texts[i] for i in rows]
+    vectors, label_index = [bank.vectors[rows]], [bank.label_index[rows]]
+    if background and bank.background is not None:
+        texts += material.bank.background
+        vectors.append(bank.background)
+        label_index.append(np.full(len(bank.background), bank.n_labels))
+    n_simulated = len(texts)
+    weight, rows_of = None, None
+    if real is not None:
+        real = real if background else real.only(real.label_index < bank.n_labels)
+        texts += real.texts
+        vectors.append(real.vectors)
+        label_index.append(real.label_index)
+        weight = np.concatenate([np.ones(n_simulated), real.weight])
+        inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), real.inferred])
+        rows_of = RealRows(np.arange(len(texts)) >= n_simulated, inferred, real.centre)
+    gathered = EmbeddedBank(
+        np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
+    )
+    return Gathered(texts, gathered, weight, rows_of)

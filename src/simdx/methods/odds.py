@@ -26,9 +26,9 @@ from scipy.stats import rankdata
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods.background import Opposition, standing_against
-from simdx.methods.base import Material, Observations
+from simdx.methods.material import Material, Observations
 from simdx.methods.outside import SHIPPED_ODDS
-from simdx.methods.recipe import Recipe
+from simdx.methods.recipe import AmongLabels
 from simdx.types import BackgroundOdds, Bank, Float, Int, case_key, content_hash, entropy_bits
 
 PRIORS = (0.1, 0.05, 0.02, 0.01)
@@ -232,5 +232,5 @@ def _ask(writer: str, material: Material, inside: Observations, outside: Observa
     if opposition is None:
         raise BadInput(f"the bank of panel '{material.panel.name}' has no background to calibrate")
     every = np.ones(len(material.panel.names), dtype=bool)
-    answers = Recipe(material)(inside, Prior.uniform(len(every)))[0].probabilities
+    answers = AmongLabels(material)(inside, Prior.uniform(len(every))).probabilities
     return Rehearsed(writer, opposition.ahead(inside, every), opposition.ahead(outside, every), answers)

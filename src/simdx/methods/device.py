@@ -8,7 +8,7 @@ which is how they are tried without a GPU.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from simdx.abc.second_order import concentration_cap, dirichlet_differential_ent
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput, MissingExtra
-from simdx.methods.base import Infer, Material, Observations, Settings
-from simdx.types import Float, Posterior, SecondOrder, Trace
+from simdx.methods.fitted import Carried, Fitted, Inferred, Settings
+from simdx.methods.material import Material, Observations
+from simdx.methods.smc import BANDWIDTH, SIMPLEX_DRAWS, kernel_shares
+from simdx.types import Float, Posterior, SecondOrder
 
 METHODS = ("m-smc", "d-smc", "abi")
-BANDWIDTH = 0.05
-DRAWS = 500
 
 
 def check_device(settings: Settings) -> None:
@@ -67,67 +67,72 @@ class DeviceTypicality:
         return p_value(self.fitted, observations, device=self.device)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OnDevice:
-    """An inference function that brings the typicality of its device."""
+class OnDevice(Fitted):
+    """A method that answers on a device, and brings the typicality of it."""
 
-    infer: Infer
-    device: str
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        self.settings = settings
+        self.kernel = settings.kernel or "hard"
+        self.device = torch_device(settings.device)
+        self.raw = Space.fit(material.embedded, centre=False)
 
-    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        return self.infer(observations, prior)
-
-    def typicality(self, space: Space) -> DeviceTypicality:
-        return DeviceTypicality(Typicality.fit(space.bank), torch_device(self.device))
-
-
-def fit_multinomial(material: Material, settings: Settings) -> Infer:
-    from simdx.gpu.multinomial import DeviceBank, multinomial
-
-    space = Space.fit(material.embedded, centre=False)
-    bank = DeviceBank.place(
-        space.bank, space.label_index, space.n_labels, device=torch_device(settings.device)
-    )
-
-    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        posterior = multinomial(
-            bank, space.transform(observations.vectors), prior, kernel=settings.kernel or "hard",
-            bandwidth=settings.bandwidth or BANDWIDTH, populations=settings.populations,
-        )  # fmt: skip
-        return posterior, None
-
-    return OnDevice(infer, settings.device)
+    @cached_property
+    def typicality(self) -> DeviceTypicality:
+        return DeviceTypicality(Typicality.fit(self.space.bank), self.device)
 
 
-def fit_dirichlet(material: Material, settings: Settings) -> Infer:
-    from simdx.gpu.dirichlet import dirichlet
+class DeviceMultinomial(OnDevice):
+    def __init__(self, material: Material, settings: Settings) -> None:
+        from simdx.gpu.multinomial import DeviceBank
 
-    space = Space.fit(material.embedded, centre=False)
-    means, device = space.class_means, torch_device(settings.device)
-    kernel, draws = settings.kernel or "hard", settings.particles or DRAWS
+        super().__init__(material, settings)
+        self.proportional = settings.kernel == "soft"
+        raw = self.raw
+        self._bank = DeviceBank.place(raw.bank, raw.label_index, raw.n_labels, device=self.device)
 
-    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        from simdx.gpu.multinomial import multinomial
+
+        s = self.settings
+        return Inferred(
+            multinomial(
+                self._bank,
+                self.raw.transform(observations.vectors),
+                prior,
+                kernel=self.kernel or "hard",
+                bandwidth=s.bandwidth or BANDWIDTH,
+                populations=s.populations,
+            )
+        )
+
+    def carried(self, observations: Observations, prior: Prior) -> Carried:
+        return kernel_shares(self.raw, self.settings, observations, prior)
+
+
+class DeviceDirichlet(OnDevice):
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        from simdx.gpu.dirichlet import dirichlet
+
+        s = self.settings
+        kernel, draws = self.kernel or "hard", s.particles or SIMPLEX_DRAWS
         answer = dirichlet(
-            means, space.transform(observations.vectors), prior, seed=settings.seed, kernel=kernel,
-            draws=draws, populations=settings.populations, bandwidth=settings.bandwidth or BANDWIDTH,
-            device=device,
+            self.raw.class_means, self.raw.transform(observations.vectors), prior, seed=s.seed, kernel=kernel,
+            draws=draws, populations=s.populations, bandwidth=s.bandwidth or BANDWIDTH, device=self.device,
         )  # fmt: skip
         n = len(answer.mean)
         hard = kernel == "hard"
         # The fused kernels return neither the distance reached nor the soft weights' effective number.
         effective = np.full(n, float(draws) if hard else np.nan)
-        reached = np.full(n, np.nan if hard else settings.bandwidth or BANDWIDTH)
+        reached = np.full(n, np.nan if hard else s.bandwidth or BANDWIDTH)
         second = SecondOrder(
-            **_arrays(answer),
+            mean=answer.mean,
+            total_bits=answer.total_bits,
+            aleatoric_bits=answer.aleatoric_bits,
+            epistemic_bits=answer.epistemic_bits,
+            alpha0=answer.alpha0,
             differential_entropy=dirichlet_differential_entropy(answer.mean * answer.alpha0[:, None]),
             effective_draws=effective,
-            cap=concentration_cap(prior.alpha, settings.populations) if hard else None,
+            cap=concentration_cap(prior.alpha, s.populations) if hard else None,
         )
-        return Posterior(answer.mean, effective, reached, second), None
-
-    return OnDevice(infer, settings.device)
-
-
-def _arrays(answer: Any) -> dict[str, Any]:
-    names = ("mean", "total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
-    return {name: getattr(answer, name) for name in names}
+        return Inferred(Posterior(answer.mean, effective, reached, second))

@@ -1,8 +1,8 @@
-"""The subgroup audit: is the answer as well calibrated, and as aware of its errors, for everyone?
+"""Gaps between subgroups: is the answer as well calibrated, and as aware of its errors, for everyone?
 
 For any field, or combination of fields, each group is compared with all other cases: accuracy, calibration
 error and error detection, the gap with a bootstrap interval and a p-value. Many groups mean many chances of
-a false finding, so p-values are corrected over the whole audit (Holm by default, Benjamini–Hochberg on
+a false finding, so p-values are corrected over all of them (Holm by default, Benjamini–Hochberg on
 request). A group under `SMALL` cases keeps its figures and is marked: nothing should be concluded from it.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,13 +53,13 @@ def combined(fields: Mapping[str, Sequence[object]], by: Sequence[str]) -> dict[
         parts = [p.strip() for p in entry.split("*")]
         for part in parts:
             if part not in fields:
-                raise BadInput(f"there is no field '{part}' to audit by: choose {', '.join(sorted(fields))}")
+                raise BadInput(f"there is no field '{part}' to group by: choose {', '.join(sorted(fields))}")
         columns = [[NOT_STATED if v is None or v == "" else str(v) for v in fields[p]] for p in parts]
         out[entry] = [" × ".join(values) for values in zip(*columns, strict=True)]
     return out
 
 
-def audit(
+def subgroup_gaps(
     probabilities: ArrayLike,
     label_index: ArrayLike,
     groups: Mapping[str, Sequence[str]],
@@ -106,30 +105,6 @@ def adjust(p_values: Sequence[float], correction: str = "holm") -> list[float]:
     return [float(v) for v in out]
 
 
-def audit_html(gaps: Sequence[Gap], correction: str = "holm") -> str:
-    """The audit as a section of a report page."""
-    if not gaps:
-        return ""
-    named = {"holm": "Holm", "bh": "Benjamini–Hochberg"}[correction]
-    head = ("field", "group", "n", "metric", "group", "others", "gap", "95 % interval", "corrected p")
-    rows = []
-    for g in gaps:
-        interval = "–" if g.low is None else f"{g.low:+.3f} to {g.high:+.3f}"
-        cells = (
-            g.field, g.value, f"{g.n}{' (too few)' if g.too_small else ''}", g.metric.replace("_", " "),
-            _number(g.inside), _number(g.outside), _number(g.gap, "+.3f"), interval, _number(g.p_corrected),
-        )  # fmt: skip
-        mark = " class='found'" if g.p_corrected is not None and g.p_corrected < 0.05 else ""
-        rows.append(f"<tr{mark}>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
-    titles = "".join(f"<th>{escape(h)}</th>" for h in head)
-    return (
-        "<section><h2>Subgroups</h2><p>Each group against all other cases. Intervals by bootstrap; p-values "
-        f"corrected over the whole table ({named}). Groups marked “too few” have under {SMALL} cases: "
-        "conclude nothing from them.</p>"
-        f"<table><thead><tr>{titles}</tr></thead><tbody>{''.join(rows)}</tbody></table></section>"
-    )
-
-
 def _gaps(
     p: Float, y: Int, inside: NDArray[np.bool_], field: str, value: str, metrics: Sequence[str],
     resamples: int, level: float, rng: np.random.Generator,
@@ -164,7 +139,3 @@ def _gaps(
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _number(value: float | None, form: str = ".3f") -> str:
-    return "–" if value is None else format(value, form)

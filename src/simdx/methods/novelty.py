@@ -1,7 +1,7 @@
 """Is a text of the kind that was simulated at all? A line of code, a complaint about a train are not.
 
 The comparisons take the common direction of all simulated texts out, since every label shares it; what is
-left hardly tells a case from a cooking recipe that mentions a tongue. Strangeness looks at what was
+left hardly tells a case from a cooking recipe that mentions a tongue. Novelty looks at what was
 taken out: the typicality distance in the *uncentred* space, from all simulations, the background's too.
 It is scaled by itself: 0 is as far as half of the simulations lie from the others, 1 as far as half of
 the packaged everyday texts do. So it means the same with every panel and embedder.
@@ -20,7 +20,7 @@ from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
-from simdx.methods.base import Material, Observations
+from simdx.methods.material import Material, Observations
 from simdx.types import EmbeddedBank, Float
 
 # Simulations must lie this much nearer to each other than everyday texts do, or there is nothing to tell.
@@ -35,7 +35,7 @@ def everyday_texts() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Strangeness:
+class Novelty:
     """Typicality distances on a scale from the simulations' own (0) to everyday texts' (1)."""
 
     embedder: Embedder
@@ -45,8 +45,8 @@ class Strangeness:
     span: float
 
     @classmethod
-    def fit(cls, material: Material) -> Strangeness | None:
-        """None for a panel whose own texts are everyday ones: there nothing is strange in this sense."""
+    def fit(cls, material: Material) -> Novelty | None:
+        """None for a panel whose own texts are everyday ones: there nothing is novel in this sense."""
         bank, real = material.embedded, material.real
         parts = [bank.vectors]
         parts += [] if bank.background is None else [bank.background]
@@ -63,9 +63,9 @@ class Strangeness:
         return None if span < LEAST_SPAN else cls(material.embedder, space, typicality, own, span)
 
     def of(self, observations: Observations) -> Float:
-        """(N,) how strange the cases are.
+        """(N,) how far the cases are from every simulation.
 
-        A text all in capitals is taken as written or in small letters, whichever is less strange: a note
+        A text all in capitals is taken as written or in small letters, whichever is less novel: a note
         typed with the shift key down is no other kind of text.
         """
         found = self._scaled(observations.vectors)

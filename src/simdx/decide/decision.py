@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simdx.decide.opinions import alarm_words
 from simdx.decide.policy import NONE_OF_THESE, Policy
-from simdx.decide.rules import matching
+from simdx.panels.rules import matching
 from simdx.types import Decision, Float, Panel
+from simdx.words import alarm_words
 
 ROUND_FIGURES = Policy()
 
@@ -90,7 +90,7 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
             yield f"'{names[i]}' must not be missed and keeps probability {p[i]:.2f}"
     if limit.confident is not None and p[top] < limit.confident:
         yield f"'{names[top]}' leads with only {p[top]:.2f}, against {p[second]:.2f} for '{names[second]}'"
-    if policy.refuted:  # a limit of no entropy at all is how it is kept, and says nothing to a reader
+    if policy.origin.refuted:
         yield (
             f"nothing is simply accepted: too many confident answers to the bank's own {policy.origin.n} "
             "descriptions were wrong"
