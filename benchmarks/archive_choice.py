@@ -27,9 +27,10 @@ from simdx.bank.files import packaged_bank
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.experiments.records import current_commit
-from simdx.methods import Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Settings
 from simdx.methods.archive import PULL, with_archive
-from simdx.methods.base import Material
+from simdx.methods.material import Material
 from simdx.methods.outside import fit_outside
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source

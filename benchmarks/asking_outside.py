@@ -17,12 +17,13 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank
 from simdx.baselines.asking import ASKING
-from simdx.baselines.interview import AskingMethod
+from simdx.baselines.interview import Asking
 from simdx.embedders import get_embedder
 from simdx.experiments.cells import subset
 from simdx.experiments.paper.world import read_panel
 from simdx.experiments.records import FORMAT, read_record, versions, write_record
-from simdx.methods import Material, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Material, Settings
 from simdx.panels.load import PACKAGED
 
 
@@ -41,7 +42,7 @@ def ask_panel(panel: str, simulator: str, most: int, out: Path) -> None:
         infer = fit_method(
             material, Settings(method=method, simulator=simulator, replies=str(out / "replies"))
         )
-        assert isinstance(infer, AskingMethod)
+        assert isinstance(infer, Asking)
         asked = infer.ask(material.observe(chosen.texts), None)
         posterior = infer.answer(asked, Prior.uniform(len(cases.names)))
         p = np.asarray(posterior.probabilities, dtype=float)

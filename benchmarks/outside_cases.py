@@ -21,7 +21,7 @@ from archive import DRAWS, FILES, NAMES, figures
 from archive_choice import Remembered
 
 from simdx import Classifier
-from simdx.classifier import BatchAnswer
+from simdx.methods import AnswerTable
 from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.experiments.records import current_commit
@@ -32,7 +32,7 @@ SETUPS = ((0, 0), (5, 0), (5, 10), (5, 30), (10, 60), (20, 100))  # cases per la
 SHOWN = (*NAMES, "best_threshold")
 
 
-def best_threshold(inside: BatchAnswer, outside: BatchAnswer, most: float) -> float:
+def best_threshold(inside: AnswerTable, outside: AnswerTable, most: float) -> float:
     """Share of the most entropy outside for a tenth of a bit inside; above the bar, answer the prior."""
     assert inside.out_of_class is not None
     assert outside.out_of_class is not None

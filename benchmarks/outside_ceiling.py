@@ -39,11 +39,12 @@ from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.experiments.records import current_commit
-from simdx.methods import fit_method
+from simdx.fitting import fit_method
 from simdx.methods.background import Opposition
-from simdx.methods.base import Material, Observations, Settings
+from simdx.methods.fitted import Settings
+from simdx.methods.material import Material, Observations
 from simdx.methods.outside import SHIPPED_ODDS
-from simdx.methods.outside_odds import Rehearsed, fit_odds
+from simdx.methods.odds import Rehearsed, fit_odds
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import BackgroundOdds, entropy_bits

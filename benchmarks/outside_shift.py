@@ -13,7 +13,7 @@ background  do these texts, put into the background (and the label texts into th
             nothing), raise the AUROC on the packaged texts: a label left out of one bank and met in the
             other, or background conditions held out?
 strange     how far do texts of the register, by three writers, lie from everyday texts on the scale of
-            `simdx.methods.strangeness`? Slope and offset of the shipped probability come from here
+            `simdx.methods.novelty`? Slope and offset of the shipped probability come from here
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from simdx.bank.files import jsonl_rows, packaged_bank, read_bank
 from simdx.embedders import embed_cached, get_embedder
 from simdx.experiments.records import current_commit
 from simdx.methods.background import Opposition
-from simdx.methods.base import Material, Observations
+from simdx.methods.material import Material, Observations
 from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.lexical import Lexicon
-from simdx.methods.outside import STRANGE_MASS, STRANGE_OFFSET, STRANGE_SLOPE
+from simdx.methods.outside import NOVELTY_MASS, NOVELTY_OFFSET, NOVELTY_SLOPE
 from simdx.methods.recipe import pool
-from simdx.methods.strangeness import Strangeness
+from simdx.methods.novelty import Novelty
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import EmbeddedBank, entropy_bits
@@ -270,9 +270,9 @@ def strangeness_of(panel: str, embedder: Everything) -> dict[str, np.ndarray]:
     source = load_source(panel)
     whole = packaged_bank(source)
     first, second = (read_bank(source.folder / f, source.panel) for f in ("bank.jsonl", "bank_b.jsonl"))
-    fitted = Strangeness.fit(Material.prepare(source.panel, whole, embedder.embedder))
+    fitted = Novelty.fit(Material.prepare(source.panel, whole, embedder.embedder))
     half = replace(first, background=whole.background)
-    from_first = Strangeness.fit(Material.prepare(source.panel, half, embedder.embedder))
+    from_first = Novelty.fit(Material.prepare(source.panel, half, embedder.embedder))
     if fitted is None or from_first is None:
         raise SystemExit(f"{panel}: everyday texts lie no farther than the simulations")
     groups = {
@@ -310,7 +310,7 @@ def strange(embedders: dict[str, Everything]) -> dict[str, Any]:
         others = [g for (_, p), g in found.items() if p != panel]
         a, b = fit_strangeness(others)
         for who, values in groups.items():
-            q = expit(a * values + b + logit(STRANGE_MASS))
+            q = expit(a * values + b + logit(NOVELTY_MASS))
             rows.append(
                 {
                     "embedder": name,
@@ -326,7 +326,7 @@ def strange(embedders: dict[str, Everything]) -> dict[str, Any]:
             )
     return {
         "fitted": {"slope": slope, "offset": offset},
-        "shipped": {"slope": STRANGE_SLOPE, "offset": STRANGE_OFFSET, "prior_mass": STRANGE_MASS},
+        "shipped": {"slope": NOVELTY_SLOPE, "offset": NOVELTY_OFFSET, "prior_mass": NOVELTY_MASS},
         "judged_with_the_other_panels_constants": rows,
     }
 

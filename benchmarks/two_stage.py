@@ -30,7 +30,7 @@ from simdx.abc.two_stage import ByClassMeans, LargeBank, two_stage
 from simdx.bank.files import packaged_bank
 from simdx.embedders import get_embedder
 from simdx.methods import Material
-from simdx.methods.neighbours import BySimulations, FaissNeighbours
+from simdx.methods.two_stage import BySimulations, FaissNeighbours
 from simdx.panels import load_source
 from simdx.types import Float, Int
 

@@ -158,7 +158,8 @@ class Classifier:
     def notes(self) -> tuple[str, ...]:
         """What this classifier was given beside panel and bank, in the provenance's words."""
         real, mass = self.material.real, self._none_prior
-        stated = () if mass is None else (f"another condition than the labels has a prior of {mass:g}",)
+        said = mass is not None and self.fitted.none_of_these
+        stated = () if not said else (f"another condition than the labels has a prior of {mass:g}",)
         return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
 
     @cached_property
@@ -330,7 +331,7 @@ class Classifier:
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
                 notes=(*considered.notes, *self.notes),
-                live=None if table.usage is None else dict(table.usage),
+                live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
             ),
         )
 

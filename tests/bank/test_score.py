@@ -17,7 +17,6 @@ from simdx.cli.main import app
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
-from simdx.methods.recipe import Recipe
 from simdx.types import Bank, EmbeddedBank, Panel
 
 WORDS = {
@@ -112,7 +111,7 @@ def test_the_posterior_is_the_recipe_s(toy_panel: Panel, toy_bank: Bank) -> None
     material = Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
     seen = material.observe(cases(13))
     found = score_bank(material, seen, permutations=20)
-    recipe = Recipe(material)(seen, Prior.uniform(3))[0].probabilities
+    recipe = AmongLabels(material)(seen, Prior.uniform(3)).probabilities
     assert np.allclose(found.posterior, recipe)
     assert found.confidence == pytest.approx(recipe.max(axis=1).mean())
     one_sided = score_bank(material, material.observe(cases(13)[:10]), permutations=20)

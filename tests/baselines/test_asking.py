@@ -11,12 +11,12 @@ import pytest
 
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
-from simdx.baselines.estimate import Speed, measure
-from simdx.baselines.interview import AskingMethod, Plan
-from simdx.baselines.logits import rotations
+from simdx.baselines.asking import rotations
+from simdx.baselines.interview import Asking, Plan, Speed, measure
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
-from simdx.methods import Material, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Material, Settings
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
 from tests.baselines.conftest import Oracle
@@ -38,10 +38,10 @@ def guesses(request: Request) -> str:
 
 def fitted(
     toy: Material, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
-) -> AskingMethod:
+) -> Asking:
     monkeypatch.setattr(machine, "_opened", lambda name: simulator)
     found = fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))  # type: ignore[arg-type]
-    assert isinstance(found, AskingMethod)
+    assert isinstance(found, Asking)
     return found
 
 
@@ -63,7 +63,7 @@ class TestContract:
     def test_prior(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         infer = fitted(toy, method, oracle_for(method), monkeypatch)
         seen = toy.observe(CASES)
-        zero = infer(seen, Prior(np.array([0.0, 0.5, 0.5]), 3.0))[0].probabilities
+        zero = infer.answer(seen, Prior(np.array([0.0, 0.5, 0.5]), 3.0)).posterior_in_class
         assert (zero[:, 0] == 0).all()
         np.testing.assert_allclose(zero.sum(axis=1), 1)
 
@@ -72,11 +72,11 @@ class TestContract:
     ) -> None:
         first = oracle_for(method)
         infer = fitted(toy, method, first, monkeypatch, replies=str(tmp_path / "replies"))
-        p = infer(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        p = infer.answer(toy.observe(CASES), Prior.uniform(3)).posterior_in_class
         second = oracle_for(method)
         again = fitted(toy, method, second, monkeypatch, replies=str(tmp_path / "replies"))
         assert again.plan(toy.observe(CASES)).calls == 0
-        q = again(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        q = again.answer(toy.observe(CASES), Prior.uniform(3)).posterior_in_class
         assert not second.asked
         np.testing.assert_array_equal(p, q)
         written = "".join(path.read_text() for path in (tmp_path / "replies").iterdir())
@@ -96,7 +96,7 @@ class TestContract:
         path.write_text(path.read_text() + '{"key": "half')
         well = oracle_for(method)
         whole = fitted(toy, method, well, monkeypatch, replies=str(tmp_path / "replies"))
-        p = whole(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        p = whole.answer(toy.observe(CASES), Prior.uniform(3)).posterior_in_class
         asked = {"logits": 12, "elicited": 4, "ensemble": 32, "fidelity": 40}[method]
         assert len(well.asked) == asked - 2
         assert p.argmax(axis=1).tolist() == TRUTH
@@ -169,12 +169,12 @@ def test_unreadable_replies_are_counted_and_never_replaced(
 def test_fidelity_counts_samples_with_their_own_seeds(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = Oracle(answer=lambda request: "AB"[(request.seed or 0) % 2])
     infer = fitted(toy, "fidelity", sampler, monkeypatch, budget=16, seed=3)
-    p = infer(toy.observe(CASES[:2]), Prior.uniform(3))[0].probabilities
+    p = infer.answer(toy.observe(CASES[:2]), Prior.uniform(3)).posterior_in_class
     assert len({request.seed for request in sampler.asked}) == 32
     np.testing.assert_allclose(p[:, 0] * 16, np.round(p[:, 0] * 16))  # shares of sixteen
     assert (p[:, 2] == 0).all()
     assert (p[:, :2] > 0).all()  # one of 2^16 that sixteen fair seeds agree
-    alone = infer(toy.observe(CASES[1:2]), Prior.uniform(3))[0].probabilities
+    alone = infer.answer(toy.observe(CASES[1:2]), Prior.uniform(3)).posterior_in_class
     np.testing.assert_array_equal(alone[0], p[1])
 
 

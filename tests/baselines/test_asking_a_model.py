@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.baselines.interview import AskingMethod
+from simdx.baselines.interview import Asking
 from simdx.classifier import Classifier
 from simdx.errors import SimdxError
 from simdx.models import locate
@@ -30,7 +30,7 @@ def test_smollm2_is_asked_and_read(method: str, calls: int) -> None:
     budget = 4 if method == "fidelity" else None
     door = Classifier("oral-lesions", method=method, simulator="smollm2", budget=budget)
     infer = door._infer
-    assert isinstance(infer, AskingMethod)
+    assert isinstance(infer, Asking)
     seen = door.observe(CASES)
     interview = infer.ask(seen)
     report = interview.report()

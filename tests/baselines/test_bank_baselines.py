@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from simdx.baselines.tfidf import TfIdf
 
 from simdx.abc.prior import Prior
-from simdx.baselines.posthoc import temperature_scaled
-from simdx.baselines.scores import similarity_scores
-from simdx.baselines.supervised import supervised_ceiling
-from simdx.baselines.tfidf import TfIdf
+from simdx.baselines.by_bank import similarity_scores
+from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
 from simdx.classifier import Classifier
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Material, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.types import Bank, Case, Label, Panel
 
@@ -50,21 +50,21 @@ class TestContract:
     def test_the_prior_multiplies_the_odds(self, material: Material, name: str, kernel: str | None) -> None:
         infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
         seen = material.observe(CASES)
-        flat = infer(seen, Prior.uniform(3))[0].probabilities
-        skewed = infer(seen, Prior(np.array([0.5, 0.3, 0.2]), 3.0))[0].probabilities
+        flat = infer.answer(seen, Prior.uniform(3)).posterior_in_class
+        skewed = infer.answer(seen, Prior(np.array([0.5, 0.3, 0.2]), 3.0)).posterior_in_class
         expected = flat * [0.5, 0.3, 0.2]
         np.testing.assert_allclose(skewed, expected / expected.sum(axis=1, keepdims=True))
 
     def test_prior_zero_gives_zero(self, material: Material, name: str, kernel: str | None) -> None:
         infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        p = infer(material.observe(CASES), Prior(np.array([0.0, 0.5, 0.5]), 3.0))[0].probabilities
+        p = infer.answer(material.observe(CASES), Prior(np.array([0.0, 0.5, 0.5]), 3.0)).posterior_in_class
         assert (p[:, 0] == 0).all()
         np.testing.assert_allclose(p.sum(axis=1), 1)
 
     def test_batches_do_not_matter(self, material: Material, name: str, kernel: str | None) -> None:
         infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        together = infer(material.observe(CASES), Prior.uniform(3))[0].probabilities
-        alone = [infer(material.observe([c]), Prior.uniform(3))[0].probabilities[0] for c in CASES]
+        together = infer.answer(material.observe(CASES), Prior.uniform(3)).posterior_in_class
+        alone = [infer.answer(material.observe([c]), Prior.uniform(3)).posterior_in_class[0] for c in CASES]
         np.testing.assert_allclose(together, alone, atol=1e-6)
 
 

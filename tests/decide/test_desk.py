@@ -10,7 +10,6 @@ import pytest
 
 from simdx.classifier import Classifier
 from simdx.decide.policy import policy_text, read_policy
-from simdx.decide.rehearsal import fold_of
 from simdx.errors import BadInput
 from simdx.panels import load_source
 from simdx.types import Bank, Panel, ReviewRule
@@ -42,7 +41,7 @@ def test_alone_or_together_the_alarm_is_the_same(oral: Classifier) -> None:
         "A hard ulcer of the tongue with rolled edges and a fixed node.",
         "A smooth red burning tongue.",
     ]
-    together = oral.infer_batch(texts, alarm=True).alarm
+    together = oral.infer_batch(texts).alarm
     assert together is not None
     for i, text in enumerate(texts):
         alone = oral.infer(text, explain=False).alarm
@@ -97,7 +96,7 @@ def test_rehearsal_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank: Ba
     assert answers is not None
     assert (answers.posterior.argmax(axis=1) == truth).mean() < 0.7  # chance is a third
     assert policy.origin.n == 30
-    folds = fold_of(np.array([0, 0, 0, 1]), 2)
+    folds = folds_by_label(np.array([0, 0, 0, 1]), 2)
     assert folds.tolist() == [0, 1, 0, -1]
 
 

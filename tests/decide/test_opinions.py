@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from simdx.decide.opinions import alarm_words, preferences
+from simdx.words import alarm_words, preferences
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from simdx.decide.rehearsal import Answers
 
+from simdx.decide.decision import Facts, decide
 from simdx.decide.policy import (
     ConformalFile,
     Origin,
@@ -18,14 +20,13 @@ from simdx.decide.policy import (
     Thresholds,
     check_policy,
     policy_text,
+    policy_words,
     read_policy,
+    too_few,
 )
-from simdx.decide.rehearsal import Answers
-from simdx.decide.rule import Facts, decide
-from simdx.decide.rules import matching, pattern_problem
 from simdx.decide.tune import largest_entropy, tune_on_simulated
-from simdx.decide.words import policy_words, too_few
 from simdx.errors import BadInput
+from simdx.panels.rules import matching, pattern_problem
 from simdx.types import Panel, ReviewRule
 
 

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.decide.flip import find_flip
-from simdx.decide.missing import Sayings, missing_finding, topics_of
-from simdx.decide.sentences import MOST_PARTS, parts_of, sentence_effects, split_sentences, without_each
+from simdx.decide.explain import (
+    MOST_PARTS,
+    Sayings,
+    find_flip,
+    missing_finding,
+    parts_of,
+    sentence_effects,
+    split_sentences,
+    topics_of,
+    without_each,
+)
 from simdx.types import Bank, Float, Panel
 
 CASE = "red sweet fruit and some water under the bridge"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simdx.classifier import Classifier
-from simdx.decide.simplex_words import simplex_words
+from simdx.words import simplex_words
 
 SURE = {"apple": 0.999, "river": 0.001}
 BLUNT = {"apple": 0.7, "river": 0.3}

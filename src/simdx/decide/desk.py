@@ -335,7 +335,7 @@ class Desk:
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest = np.zeros((0, len(prior)))
+        rest: Float = np.zeros((0, len(prior)))
         if flat:
             rest = self._posterior(self._material.observe(flat, whole), prior)
         ends = np.cumsum([len(v) for v in variants])

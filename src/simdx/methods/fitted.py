@@ -149,6 +149,8 @@ class Fitted(ABC):
     refits: bool = True  # it can be fitted again to part of a bank in milliseconds
     cheap: bool = True  # it can be asked hundreds of times for one explanation
     proportional: bool = False  # the in-class posterior is prior times likelihood
+    none_of_these: bool = False  # it gives a probability of belonging to no label
+    simulates: bool = False  # it makes simulations of its own while it answers
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
 
     def __init__(self, material: Material) -> None:

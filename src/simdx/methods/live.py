@@ -36,6 +36,7 @@ class Live(Fitted):
 
     refits = False
     cheap = False
+    simulates = True
 
     def __init__(self, material: Material, settings: Settings) -> None:
         if settings.kernel == "soft" and settings.engine == "live":

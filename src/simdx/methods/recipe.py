@@ -79,6 +79,7 @@ class Recipe(Fitted):
         super().__init__(material)
         self.labels = CrossFitted(material, lambda part: AmongLabels(part, settings.bandwidth))
         self.outside = fit_outside(material)
+        self.none_of_these = self.outside is not None
         self.simplex = SimplexPosterior(material, replace(settings, kernel=None, tolerance=None))
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:

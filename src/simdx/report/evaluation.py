@@ -289,7 +289,7 @@ def gaps_html(gaps: Sequence[Gap], correction: str = "holm") -> str:
         interval = "–" if g.low is None else f"{g.low:+.3f} to {g.high:+.3f}"
         cells = (
             g.field, g.value, f"{g.n}{' (too few)' if g.too_small else ''}", g.metric.replace("_", " "),
-            _number(g.inside), _number(g.outside), _number(g.gap, "+.3f"), interval, _number(g.p_corrected),
+            _cell(g.inside), _cell(g.outside), _cell(g.gap, "+.3f"), interval, _cell(g.p_corrected),
         )  # fmt: skip
         mark = " class='found'" if g.p_corrected is not None and g.p_corrected < 0.05 else ""
         rows.append(f"<tr{mark}>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
@@ -302,5 +302,5 @@ def gaps_html(gaps: Sequence[Gap], correction: str = "holm") -> str:
     )
 
 
-def _number(value: float | None, form: str = ".3f") -> str:
+def _cell(value: float | None, form: str = ".3f") -> str:
     return "–" if value is None else format(value, form)

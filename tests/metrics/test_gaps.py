@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simdx.decide.audit import adjust, audit, audit_html, combined
 from simdx.errors import BadInput
+from simdx.metrics.gaps import adjust, combined, subgroup_gaps
+from simdx.report.evaluation import gaps_html
 from simdx.types import Float, Int
 
 
@@ -36,7 +37,7 @@ def cases(n: int, rng: np.random.Generator, gap: float) -> tuple[Float, Int, lis
 def test_a_real_gap_is_found_and_a_false_one_rarely() -> None:
     rng = np.random.default_rng(5)
     p, y, group = cases(600, rng, 0.3)
-    found = {(g.value, g.metric): g for g in audit(p, y, {"age": group}, resamples=500, rng=rng)}
+    found = {(g.value, g.metric): g for g in subgroup_gaps(p, y, {"age": group}, resamples=500, rng=rng)}
     gap = found["old", "accuracy"]
     assert gap.gap is not None
     assert gap.low is not None
@@ -48,7 +49,7 @@ def test_a_real_gap_is_found_and_a_false_one_rarely() -> None:
     hits = 0
     for _ in range(40):
         p, y, group = cases(200, rng, 0.0)
-        gaps = audit(p, y, {"age": group}, resamples=200, rng=rng)
+        gaps = subgroup_gaps(p, y, {"age": group}, resamples=200, rng=rng)
         hits += any(g.p_corrected is not None and g.p_corrected < 0.05 for g in gaps)
     assert hits <= 7  # family-wise 5 % of 40 is 2; a binomial exceeds 7 once in 1000
 
@@ -58,15 +59,15 @@ def test_small_groups_are_marked_and_undefined_gaps_have_no_p() -> None:
     p, y, _ = cases(100, rng, 0.0)
     group = ["rare"] * 5 + ["common"] * 95
     y[:5] = 0  # no error among the rare: no error detection to measure
-    found = {(g.value, g.metric): g for g in audit(p, y, {"g": group}, resamples=200, rng=rng)}
+    found = {(g.value, g.metric): g for g in subgroup_gaps(p, y, {"g": group}, resamples=200, rng=rng)}
     assert found["rare", "accuracy"].too_small
     assert found["rare", "error_auroc"].inside is None
     assert found["rare", "error_auroc"].p_corrected is None
     assert not found["common", "accuracy"].too_small
-    page = audit_html(list(found.values()))
+    page = gaps_html(list(found.values()))
     assert "too few" in page
     assert "Holm" in page
-    one = audit(p, y, {"g": ["all"] * 100}, resamples=200, rng=rng)
+    one = subgroup_gaps(p, y, {"g": ["all"] * 100}, resamples=200, rng=rng)
     assert all(g.gap is None for g in one)
 
 
@@ -78,6 +79,6 @@ def test_fields_can_be_crossed() -> None:
     with pytest.raises(BadInput, match="no field 'age'"):
         combined(fields, ["sex*age"])
     with pytest.raises(BadInput, match="correction"):
-        audit(np.eye(2), np.array([0, 1]), {}, correction="none", rng=np.random.default_rng(0))
+        subgroup_gaps(np.eye(2), np.array([0, 1]), {}, correction="none", rng=np.random.default_rng(0))
     with pytest.raises(BadInput, match="values"):
-        audit(np.eye(2), np.array([0, 1]), {"g": ["a"]}, rng=np.random.default_rng(0))
+        subgroup_gaps(np.eye(2), np.array([0, 1]), {"g": ["a"]}, rng=np.random.default_rng(0))

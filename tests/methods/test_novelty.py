@@ -1,4 +1,4 @@
-"""Strangeness: what is no description at all goes to none of these, and nothing else moves."""
+"""Novelty: what is no description at all goes to none of these, and nothing else moves."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from simdx.bank.files import packaged_bank, read_bank
 from simdx.classifier import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import outside as outside_module
-from simdx.methods.base import Material
-from simdx.methods.outside import Outside, fit_outside
+from simdx.methods.material import Material
+from simdx.methods.novelty import Novelty, everyday_texts
+from simdx.methods.outside import Outside
 from simdx.methods.real import with_real
-from simdx.methods.strangeness import Strangeness, everyday_texts
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Case
 
@@ -36,16 +36,16 @@ def material(request: pytest.FixtureRequest) -> Material:
 
 def with_and_without(material: Material, monkeypatch: pytest.MonkeyPatch) -> tuple[Outside, Outside]:
     """The out-of-class probability as shipped, and by the background alone."""
-    both = fit_outside(material)
-    monkeypatch.setattr(outside_module.Strangeness, "fit", classmethod(lambda _cls, _material: None))
-    background_alone = fit_outside(material)
+    both = Outside.fit(material)
+    monkeypatch.setattr(outside_module.Novelty, "fit", classmethod(lambda _cls, _material: None))
+    background_alone = Outside.fit(material)
     assert both is not None
     assert background_alone is not None
     return both, background_alone
 
 
 def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Material) -> None:
-    fitted = Strangeness.fit(material)
+    fitted = Novelty.fit(material)
     assert fitted is not None
     everyday = fitted.of(material.observe(everyday_texts()))
     assert np.median(everyday) == pytest.approx(1, abs=1e-6)
@@ -80,7 +80,7 @@ def test_another_writer_of_the_register_is_not_strange(
 
 
 def test_capitals_are_not_another_kind_of_text(material: Material) -> None:
-    fitted = Strangeness.fit(material)
+    fitted = Novelty.fit(material)
     assert fitted is not None
     source = load_source(material.panel.name)
     texts = read_bank(source.folder / "bank_b.jsonl", source.panel).texts[::20]
@@ -95,7 +95,7 @@ def test_capitals_are_not_another_kind_of_text(material: Material) -> None:
 def test_real_cases_say_what_is_not_strange(material: Material) -> None:
     german = "Seit drei Tagen brennt die Zunge und sie ist ganz glatt und rot geworden."
     cases = [Case(german, str(i), name) for i, name in enumerate(material.panel.names)]
-    plain, told = Strangeness.fit(material), Strangeness.fit(with_real(material, cases))
+    plain, told = Novelty.fit(material), Novelty.fit(with_real(material, cases))
     assert plain is not None
     assert told is not None
     asked = material.observe((german,))
@@ -112,8 +112,8 @@ def test_an_everyday_panel_has_nothing_strange_in_this_sense(material: Material)
         against=None,
     )
     everyday = Material.prepare(material.panel, bank, material.embedder)
-    assert Strangeness.fit(everyday) is None
-    assert fit_outside(everyday) is not None
+    assert Novelty.fit(everyday) is None
+    assert Outside.fit(everyday) is not None
 
 
 def test_the_answer_says_so() -> None:

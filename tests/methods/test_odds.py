@@ -13,10 +13,11 @@ from simdx.abc.prior import Prior
 from simdx.bank import packaged_bank
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material, Observations, outside_odds
+from simdx.methods import Material, Observations
+from simdx.methods import odds as odds_module
 from simdx.methods.background import Opposition
-from simdx.methods.outside import SHIPPED_ODDS, fit_outside
-from simdx.methods.outside_odds import (
+from simdx.methods.novelty import Novelty
+from simdx.methods.odds import (
     FOLDS,
     MOST_BITS,
     PRIORS,
@@ -27,7 +28,7 @@ from simdx.methods.outside_odds import (
     rehearse_own,
     rise_of,
 )
-from simdx.methods.strangeness import Strangeness
+from simdx.methods.outside import SHIPPED_ODDS, Outside
 from simdx.panels import PACKAGED, load_source
 from simdx.types import BackgroundOdds, Bank, Float, Panel
 
@@ -127,7 +128,7 @@ def test_nothing_is_asked_of_a_fit_that_holds_it(
         against = np.arange(len(texts)) % 2 == 0
         material = replace(material, bank=replace(material.bank, against=against))
     asked: list[tuple[Bank, Observations, Observations]] = []
-    ask = outside_odds._ask
+    ask = odds_module._ask
 
     def noted(writer: str, part: Material, inside: Observations, outside: Observations) -> Rehearsed:
         asked.append((part.bank, inside, outside))
@@ -135,7 +136,7 @@ def test_nothing_is_asked_of_a_fit_that_holds_it(
         assert len(part.embedded.background) == len(part.bank.background)
         return ask(writer, part, inside, outside)
 
-    monkeypatch.setattr(outside_odds, "_ask", noted)
+    monkeypatch.setattr(odds_module, "_ask", noted)
     rehearsed = rehearse_own(material, CONDITIONS)
     condition_of = dict(zip(BACKGROUND, CONDITIONS, strict=True))
     label_of = dict(zip(material.bank.texts, material.bank.label_index.tolist(), strict=True))
@@ -168,8 +169,8 @@ def test_how_texts_are_dealt_does_not_hang_on_their_order(material: Material) ->
     order = rng.permutation(40)
     keys = [f"key {i}" for i in range(40)]
     group = np.arange(40) % 3
-    dealt = outside_odds._dealt(keys, group)
-    again = outside_odds._dealt([keys[i] for i in order], group[order])
+    dealt = odds_module._dealt(keys, group)
+    again = odds_module._dealt([keys[i] for i in order], group[order])
     assert np.array_equal(dealt[order], again)
     assert set(dealt.tolist()) == set(range(FOLDS))
 
@@ -230,14 +231,14 @@ def test_too_little_to_rehearse(material: Material) -> None:
 
 
 def test_a_bank_brings_its_odds(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Strangeness, "fit", classmethod(lambda _cls, _material: None))
+    monkeypatch.setattr(Novelty, "fit", classmethod(lambda _cls, _material: None))
     own = BackgroundOdds(slope=0.3, offset=-1.0, prior=0.2)
     seen, uniform = material.observe(("a red fruit", "a paper book")), Prior.uniform(3)
     opposition = Opposition.fit(material)
     assert opposition is not None
     ahead = opposition.ahead(seen, np.ones(3, dtype=bool))
     for bank, odds in ((material.bank, SHIPPED_ODDS), (replace(material.bank, odds=own), own)):
-        outside = fit_outside(replace(material, bank=bank))
+        outside = Outside.fit(replace(material, bank=bank))
         assert outside is not None
         expected = odds.slope * ahead + odds.offset + logit(odds.prior)
         assert np.allclose(logit(outside(seen, uniform)), expected)
@@ -264,7 +265,7 @@ def test_odds_that_are_none(slope: float, offset: float, prior: float) -> None:
 def test_the_prior_of_none_of_these_at_the_moment_of_asking(
     toy_panel: Panel, material: Material, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Strangeness, "fit", classmethod(lambda _cls, _material: None))
+    monkeypatch.setattr(Novelty, "fit", classmethod(lambda _cls, _material: None))
     texts = ["a red fruit", "a paper book", "a boat in a library"]
 
     def asked(none_prior: float | None) -> Classifier:
