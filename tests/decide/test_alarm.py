@@ -14,6 +14,7 @@ from simdx.decide.alarm import (
     Null,
     Seen,
     View,
+    WordSpace,
     alarm_performance,
     banded_nulls,
     build_views,

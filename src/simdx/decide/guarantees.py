@@ -2,9 +2,9 @@
 
 Conformal sets hold the labels that cannot be ruled out. The score of a label is one minus its posterior
 probability; a set holds every label whose score the calibration cases make plausible at the chosen level,
-over all cases (*split*) or among the cases of that label (*class-conditional*, which guards rare labels too). The
-p-values come from crepes; what is kept is, per label, the largest calibration score still inside, so that an
-answer needs neither the library nor the calibration cases.
+over all cases (*split*) or among the cases of that label (*class-conditional*, which guards rare labels too).
+The p-values come from crepes; what is kept is, per label, the largest calibration score still inside, so that
+an answer needs neither the library nor the calibration cases.
 
 Risk control finds the largest entropy up to which answers may be accepted with at most the target rate of
 errors, at a stated confidence, whatever the distribution. The test of many thresholds at once is MAPIE's
