@@ -17,6 +17,7 @@ from simdx.cli.main import app
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
+from simdx.methods.recipe import AmongLabels
 from simdx.types import Bank, EmbeddedBank, Panel
 
 WORDS = {

@@ -53,12 +53,14 @@ def oracle_for(method: str, **options: object) -> Oracle:
 class TestContract:
     def test_answers(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         infer = fitted(toy, method, oracle_for(method), monkeypatch)
-        posterior, trace = infer(toy.observe(CASES), Prior.uniform(3))
-        assert trace is None
-        assert posterior.probabilities.argmax(axis=1).tolist() == TRUTH
-        np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)
+        table = infer.answer(toy.observe(CASES), Prior.uniform(3))
+        assert table.trace is None
+        assert table.posterior_in_class.argmax(axis=1).tolist() == TRUTH
+        np.testing.assert_allclose(table.posterior_in_class.sum(axis=1), 1)
         calls = {"logits": 3, "elicited": 1, "ensemble": 8, "fidelity": 10}[method]
-        assert posterior.effective_simulations.tolist() == [calls] * 4
+        assert table.effective_simulations.tolist() == [calls] * 4
+        assert table.usage is not None
+        assert (table.usage["simulator"], table.usage["readable"]) == ("oracle", 4 * calls)
 
     def test_prior(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         infer = fitted(toy, method, oracle_for(method), monkeypatch)
@@ -91,7 +93,7 @@ class TestContract:
         dying = oracle_for(method, fail=lambda n: n > 2, concurrency=1)
         infer = fitted(toy, method, dying, monkeypatch, replies=str(tmp_path / "replies"))
         with pytest.raises(RunFailed, match="2 requests in a row"):
-            infer(toy.observe(CASES), Prior.uniform(3))
+            infer.answer(toy.observe(CASES), Prior.uniform(3))
         (path,) = (tmp_path / "replies").iterdir()
         path.write_text(path.read_text() + '{"key": "half')
         well = oracle_for(method)
@@ -112,12 +114,15 @@ class TestContract:
         with pytest.raises(BadInput, match="--allow-remote"):
             fitted(toy, method, far, monkeypatch)
         assert not far.asked
-        assert fitted(toy, method, far, monkeypatch, allow_remote=True).simulator is far
+        allowed = fitted(toy, method, far, monkeypatch, allow_remote=True)
+        assert allowed.simulator is far
+        assert allowed.remote
+        assert not fitted(toy, method, oracle_for(method), monkeypatch).remote
 
 
 def test_questions_of_a_case_are_asked_in_turn(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     one = Oracle(concurrency=1)
-    fitted(toy, "ensemble", one, monkeypatch)(toy.observe(CASES), Prior.uniform(3))
+    fitted(toy, "ensemble", one, monkeypatch).ask(toy.observe(CASES))
     first_lines = [request.prompt.splitlines()[1] for request in one.asked]
     assert first_lines == [case for case in CASES for _ in range(8)]
 
@@ -125,14 +130,17 @@ def test_questions_of_a_case_are_asked_in_turn(toy: Material, monkeypatch: pytes
 def test_rotations_cancel_a_preference_for_places(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     biased = Oracle(bias=30.0)  # always says the first option, whatever it is
     infer = fitted(toy, "logits", biased, monkeypatch)
-    interview = infer.ask(toy.observe(CASES))
-    assert infer.answer(interview, Prior.uniform(3)).probabilities.argmax(axis=1).tolist() == TRUTH
-    extras = infer.extras(interview)
+    table = infer.answer(toy.observe(CASES), Prior.uniform(3))
+    assert table.posterior_in_class.argmax(axis=1).tolist() == TRUTH
+    extras = table.usage
+    assert extras is not None
     assert extras["position_mass"][0] > 0.6
     assert sum(extras["position_mass"]) == pytest.approx(1, abs=1e-3)
     assert extras["order_changes_answer"] == 1.0
     fair = fitted(toy, "logits", Oracle(), monkeypatch)
-    assert fair.extras(fair.ask(toy.observe(CASES)))["order_changes_answer"] == 0.0
+    usage = fair.infer(toy.observe(CASES), Prior.uniform(3)).usage
+    assert usage is not None
+    assert usage["order_changes_answer"] == 0.0
 
 
 def test_rotations_are_spread_and_begin_with_the_list_itself() -> None:
@@ -154,16 +162,16 @@ def test_unreadable_replies_are_counted_and_never_replaced(
         return "It could be several things" if "river" in case else "A"
 
     infer = fitted(toy, "ensemble", Oracle(answer=mumble), monkeypatch)
-    interview = infer.ask(toy.observe(CASES))
-    report = interview.report()
+    prior = Prior(np.array([0.2, 0.3, 0.5]), 3.0)
+    table = infer.answer(toy.observe(CASES), prior)
+    report = table.usage
+    assert report is not None
     assert report["replies"] == 32
     assert report["readable"] == 24
     assert report["failures"] == {"no letter": 8}
     assert report["unanswered_cases"] == 1
-    prior = Prior(np.array([0.2, 0.3, 0.5]), 3.0)
-    posterior = infer.answer(interview, prior)
-    np.testing.assert_allclose(posterior.probabilities[1], prior.probabilities)
-    assert posterior.effective_simulations.tolist() == [8, 0, 8, 8]
+    np.testing.assert_allclose(table.posterior_in_class[1], prior.probabilities)
+    assert table.effective_simulations.tolist() == [8, 0, 8, 8]
 
 
 def test_fidelity_counts_samples_with_their_own_seeds(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +190,7 @@ def test_grammars_are_used_where_they_are_obeyed(toy: Material, monkeypatch: pyt
     for method in ("elicited", "ensemble", "fidelity"):
         for able in (True, False):
             asked = oracle_for(method, grammars=able)
-            fitted(toy, method, asked, monkeypatch)(toy.observe(CASES[:1]), Prior.uniform(3))
+            fitted(toy, method, asked, monkeypatch).ask(toy.observe(CASES[:1]))
             assert all((request.grammar is not None) == able for request in asked.asked)
 
 
@@ -211,3 +219,5 @@ def test_the_front_door_asks_the_scripted_simulator(
     answer = door.infer("an apple", prior={"apple": 0.5})
     assert answer.posterior_in_class["apple"] == pytest.approx(0.5)
     assert answer.effective_simulations == 0
+    assert answer.provenance.kernel is None
+    assert answer.provenance.live is None

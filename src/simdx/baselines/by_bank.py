@@ -22,6 +22,7 @@ from scipy.special import softmax
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.embedders.cache import embed_cached
+from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.methods.material import Material, Observations
@@ -98,7 +99,11 @@ class TfIdf(Similarity):
         bank = material.bank
         self._model = TfidfVectorizer(token_pattern=r"(?u)\w\w+")
         one_hot = np.eye(len(bank.labels))[bank.label_index]
-        self._means = unit_rows((self._model.fit_transform(bank.texts).T @ one_hot).T)
+        try:
+            rows = self._model.fit_transform(bank.texts)
+        except ValueError:  # an empty vocabulary, the one thing it refuses in texts
+            raise BadInput("--method tfidf compares words: the bank holds no word of two letters") from None
+        self._means = unit_rows((rows.T @ one_hot).T)
 
     def similarity(self, observations: Observations) -> Float:
         return self._model.transform(observations.texts) @ self._means.T

@@ -22,7 +22,7 @@ from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell
 from simdx.experiments.records import FORMAT, Record, versions
 from simdx.fitting import fit_method
-from simdx.methods import Material, Settings
+from simdx.methods import RECIPE_VERSION, Material, Settings
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
@@ -65,9 +65,7 @@ def load(cell: Cell, setting: Setting) -> Loaded:
     bank = _bank(cell, setting, source)
     parts = (json.dumps(cell.spec(), sort_keys=True), dataset.hash, bank.identity, source.panel.hash)
     settings = f"{setting.config.resamples} {setting.config.subset_seed}"
-    # The commit too: within one version the same cell may come to mean something else.
-    made_by = f"{versions()['simdx']} {versions()['commit']}"
-    identity = content_hash("cell", made_by, settings, *parts)
+    identity = content_hash("cell", f"recipe {RECIPE_VERSION}", settings, *parts)
     return Loaded(source, bank, dataset, len(whole.cases), identity)
 
 
