@@ -14,7 +14,8 @@ from simdx.words import alarm_words, simplex_words
 
 
 class Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Every field is always there, null where there is nothing to say: the schema must promise it.
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
 
 class Evidence(Part):
@@ -103,7 +104,11 @@ class Provenance(Part):
 
 
 class Answer(Part):
-    """A posterior over the panel's labels with everything that goes with it."""
+    """A posterior over the panel's labels with its uncertainty, its reasons and its origin.
+
+    `posterior` is what the decision uses: the in-class posterior, drawn towards the prior by the probability
+    that the case is none of the labels. Exactly this is what `simdx classify --json` prints.
+    """
 
     panel: str
     method: str

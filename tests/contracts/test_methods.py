@@ -160,6 +160,7 @@ def test_what_refits_answers_its_own_bank_held_out(
     if not fitted.refits:
         pytest.skip("it does not say so")
     rows, answers = cross_fitted(material, settings_of(name, network))
+    assert answers is not None
     assert sorted(rows.tolist()) == list(range(len(material.bank.texts)))
     right = answers.posterior.argmax(axis=1) == material.bank.label_index[rows]
     assert right.mean() > 0.6  # chance is a third; zero-shot knows three names alone

@@ -110,6 +110,7 @@ def test_cross_fitting_keeps_what_was_named(
     monkeypatch.setattr(tune, "fit_method", watched)
     rows, answers = cross_fitted(named, Settings(method="centroid"))
     assert sorted(rows.tolist()) == list(range(len(named.bank.texts)))
+    assert answers is not None
     assert len(answers.posterior) == len(rows)
     assert len(fitted) == tune.FOLDS
     of_text = dict(zip(named.bank.texts, named.bank.against.tolist(), strict=True))  # type: ignore[union-attr]

@@ -128,6 +128,9 @@ def test_auto_is_soft_and_exact(toy_panel: Panel, toy_bank: Bank) -> None:
 
 def test_a_bank_of_one_text_per_label(toy_panel: Panel) -> None:
     tiny = Bank("toy", toy_panel.names, ("red fruit", "wet water", "hot oil"), np.arange(3), name="tiny")
-    p = Classifier(toy_panel, tiny).predict_proba(["red fruit", "oil"])
+    classifier = Classifier(toy_panel, tiny)
+    p = classifier.predict_proba(["red fruit", "oil"])
     assert np.allclose(p.sum(axis=1), 1)
     assert np.isfinite(p).all()
+    answer = classifier.infer("red fruit")  # no text can be held out, so there is nothing to tune on
+    assert any("3 descriptions are too few" in note for note in answer.provenance.notes)

@@ -62,8 +62,8 @@ def tune_on_simulated(
     """The default policy. Without enough rehearsed answers only the alarm is tuned and round figures stay."""
     origin = Origin("simulated text", len(truth), risk, dict(made_for))
     thresholds = Thresholds()
-    if answers is not None and len(truth) < LEAST_REHEARSED:
-        refuted = _refuted(thresholds, answers, truth, risk)
+    if len(truth) < LEAST_REHEARSED:
+        refuted = answers is not None and _refuted(thresholds, answers, truth, risk)
         origin = Origin("round figures", len(truth), None, dict(made_for), refuted=refuted)
     elif answers is not None:
         thresholds, separation = _thresholds(answers, truth, risk)
@@ -166,11 +166,11 @@ def _rounded(value: float | None) -> float | None:
 # --------------------------------------------------------------------------- cross-fitting
 
 
-def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTable]:
+def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTable | None]:
     """Rows of the bank and their answers, each by a fit on the other folds.
 
-    A label's only text stays in every fit and is not answered. Simulated text is cleaner than real text;
-    figures from here are a starting point.
+    A label's only text stays in every fit and is not answered; where no label has two, all rows come back
+    without answers. Simulated text is cleaner than real text; figures from here are a starting point.
     """
     bank, embedded = material.bank, material.embedded
     fold = folds_by_label(bank.label_index, FOLDS)
@@ -191,6 +191,8 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
         seen = observed([bank.texts[i] for i in held], embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)
+    if not parts:
+        return np.arange(len(bank.texts)), None
     return np.concatenate(order), joined(parts)
 
 
