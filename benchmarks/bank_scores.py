@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import rankdata, spearmanr
 
 from simdx.bank.files import background_texts, read_bank
-from simdx.bank.score import score_bank
+from simdx.bank_score import score_bank
 from simdx.datasets import read_cases
 from simdx.embedders import embed_cached, embed_texts, get_embedder
 from simdx.experiments.records import current_commit

@@ -38,10 +38,10 @@ from simdx.embedders import embed_cached, get_embedder
 from simdx.embedders.base import Embedder
 from simdx.experiments.records import current_commit
 from simdx.methods.background import BANDWIDTH, KINDS, Opposition
-from simdx.methods.material import Material, Observations
 from simdx.methods.comparison import BANDWIDTH as ANSWER_BANDWIDTH
-from simdx.methods.outside import SHIPPED_ODDS
+from simdx.methods.material import Material, Observations
 from simdx.methods.odds import Rehearsed, fit_odds, rehearse_other, rehearse_own
+from simdx.methods.outside import SHIPPED_ODDS
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Bank

@@ -21,10 +21,10 @@ from archive import DRAWS, FILES, NAMES, figures
 from archive_choice import Remembered
 
 from simdx import Classifier
-from simdx.methods import AnswerTable
 from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.experiments.records import current_commit
+from simdx.methods import AnswerTable
 from simdx.methods.real import NONE_OF_THESE
 from simdx.types import Case, entropy_bits
 

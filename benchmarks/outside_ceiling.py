@@ -43,8 +43,8 @@ from simdx.fitting import fit_method
 from simdx.methods.background import Opposition
 from simdx.methods.fitted import Settings
 from simdx.methods.material import Material, Observations
-from simdx.methods.outside import SHIPPED_ODDS
 from simdx.methods.odds import Rehearsed, fit_odds
+from simdx.methods.outside import SHIPPED_ODDS
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import BackgroundOdds, entropy_bits

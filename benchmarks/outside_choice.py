@@ -36,10 +36,10 @@ from simdx.abc.typicality import Typicality
 from simdx.bank.files import jsonl_rows, read_bank
 from simdx.embedders import embed_cached, get_embedder
 from simdx.experiments.records import current_commit
-from simdx.methods.material import Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.lexical import Lexicon
 from simdx.methods.logistic import folds_by_label
+from simdx.methods.material import Observations
 from simdx.methods.outside import SHIPPED_ODDS
 from simdx.methods.recipe import BANDWIDTH, pool
 from simdx.metrics import auroc

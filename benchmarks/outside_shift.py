@@ -42,12 +42,12 @@ from simdx.bank.files import jsonl_rows, packaged_bank, read_bank
 from simdx.embedders import embed_cached, get_embedder
 from simdx.experiments.records import current_commit
 from simdx.methods.background import Opposition
-from simdx.methods.material import Material, Observations
 from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.lexical import Lexicon
+from simdx.methods.material import Material, Observations
+from simdx.methods.novelty import Novelty
 from simdx.methods.outside import NOVELTY_MASS, NOVELTY_OFFSET, NOVELTY_SLOPE
 from simdx.methods.recipe import pool
-from simdx.methods.novelty import Novelty
 from simdx.metrics import auroc
 from simdx.panels import PACKAGED, load_source
 from simdx.types import EmbeddedBank, entropy_bits

@@ -31,9 +31,9 @@ from simdx.datasets import read_cases
 from simdx.embedders import embed_cached, embed_texts, get_embedder
 from simdx.experiments.records import current_commit
 from simdx.methods import Material, Observations
-from simdx.methods.material import RealCases
 from simdx.methods.lexical import Lexicon
 from simdx.methods.logistic import fit_logistic
+from simdx.methods.material import RealCases
 from simdx.methods.real import WEIGHT, RealRecipe
 from simdx.methods.recipe import Recipe
 from simdx.metrics.resampling import WeightedMetrics

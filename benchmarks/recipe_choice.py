@@ -23,9 +23,9 @@ from scipy.special import log_softmax
 from simdx.bank.files import jsonl_rows, read_bank
 from simdx.embedders import embed_cached, get_embedder
 from simdx.experiments.records import current_commit
-from simdx.methods.material import Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.lexical import Lexicon
+from simdx.methods.material import Observations
 from simdx.methods.recipe import BANDWIDTH, SHARPNESS
 from simdx.panels import PACKAGED, load_source
 from simdx.types import EmbeddedBank

@@ -31,6 +31,10 @@ _PLACES = {
     "ensemble": ("simdx.baselines.asking", "fit_asking"),
     "fidelity": ("simdx.baselines.asking", "fit_asking"),
 }
+_ON_DEVICE = {
+    "m-smc": ("simdx.methods.device", "DeviceMultinomial"),
+    "d-smc": ("simdx.methods.device", "DeviceDirichlet"),
+}
 METHODS = tuple(_PLACES)
 
 
@@ -45,13 +49,20 @@ def fit_method(material: Material, settings: Settings) -> Fitted:
         from simdx.methods.real import check_settings
 
         check_settings(settings)
-    if settings.engine in ("live", "hybrid"):
-        from simdx.methods.live import Live
-
-        return Live(material, settings)
-    module, name = _PLACES[settings.method]
+    module, name = _place(settings)
     fit: Callable[[Material, Settings], Fitted] = getattr(import_module(module), name)
     return fit(material, settings)
+
+
+def _place(settings: Settings) -> tuple[str, str]:
+    """Module and name of what fits these settings: an engine or a device of its own, else the method's."""
+    if settings.engine in ("live", "hybrid"):
+        return "simdx.methods.live", "Live"
+    if settings.engine == "two-stage":
+        return "simdx.methods.two_stage", "TwoStage"
+    if settings.device != "cpu":
+        return _ON_DEVICE.get(settings.method) or _PLACES[settings.method]
+    return _PLACES[settings.method]
 
 
 def _check(settings: Settings) -> None:

@@ -196,14 +196,6 @@ class DirichletParticles(Fitted):
 
 
 def fit_multinomial(material: Material, settings: Settings) -> Fitted:
-    if settings.device != "cpu":
-        from simdx.methods.device import DeviceMultinomial
-
-        return DeviceMultinomial(material, settings)
-    if settings.engine == "two-stage":
-        from simdx.methods.two_stage import TwoStage
-
-        return TwoStage(material, settings)
     if settings.engine == "particles":
         _hard_only(settings)
         return MultinomialParticles(material, settings)
@@ -211,10 +203,6 @@ def fit_multinomial(material: Material, settings: Settings) -> Fitted:
 
 
 def fit_dirichlet(material: Material, settings: Settings) -> Fitted:
-    if settings.device != "cpu":
-        from simdx.methods.device import DeviceDirichlet
-
-        return DeviceDirichlet(material, settings)
     if settings.engine == "particles":
         _hard_only(settings)
         return DirichletParticles(material, settings)

@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simdx.answer import Answer
+from simdx.evaluation import Evaluation
 from simdx.metrics.gaps import Gap
 from simdx.metrics.subgroups import SMALL
 from simdx.report.axes import Axes
 from simdx.report.page import render, table
 from simdx.types import Float, Int, Panel, entropy_bits
-
-if TYPE_CHECKING:
-    from simdx.evaluate import Evaluation
 
 _NAMES = {
     "accuracy": "Accuracy",

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import write_bank
-from simdx.bank.score import BankScore, covered, draw_score, in_words, mmd_test, score_bank
+from simdx.bank_score import BankScore, covered, draw_score, in_words, mmd_test, score_bank
 from simdx.cli.main import app
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
