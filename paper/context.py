@@ -33,8 +33,8 @@ from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels.load import PACKAGED
 from simdx.types import Bank, Float, Int, content_hash
 
-# The rooms of the package whose code decides what a method answers.
-_DECIDING = ("abc", "amortised", "bank", "baselines", "embedders", "methods", "chunks.py", "types.py")
+# Which answers the package gives: another number means other answers.
+RECIPE = f"recipe {engine.RECIPE_VERSION}"
 
 
 class _Remembering:
@@ -70,11 +70,6 @@ def code_hash(*places: Path) -> str:
         (f.relative_to(root).as_posix() if root in f.parents else f.name, f.read_text("utf-8")) for f in files
     )
     return content_hash(*(part for pair in named for part in pair))
-
-
-def deciding_code() -> str:
-    root = Path(simdx.__file__).parent
-    return code_hash(*(root / place for place in _DECIDING))
 
 
 class Context:
@@ -194,7 +189,12 @@ class Context:
             "populations": spec.populations, "count": self.size.network_observations,
             "epochs": self.size.network_epochs,
         }  # fmt: skip
-        identity = (deciding_code(), material.bank.hash, material.embedder.id, repr(settings))
+        identity = (
+            RECIPE,
+            material.bank.hash,
+            material.embedder.id,
+            repr(settings),
+        )
         folder = self.out / "networks" / content_hash("network", *identity)[:24]
         engine.train_network(material, self.prior(spec), folder, settings)
         return folder
@@ -295,7 +295,7 @@ class Context:
         embedder = get_embedder(self.embedder_name(spec)).id
         parts = (spec.key, embedder, self.bank(spec).hash, cases.source.panel.hash)
         trained = repr(self.size) if spec.method == "abi" else ""
-        return content_hash("answers", deciding_code(), cases.dataset.hash, outside, trained, *parts)
+        return content_hash("answers", RECIPE, cases.dataset.hash, outside, trained, *parts)
 
     # ----------------------------------------------------------------------- inside
 

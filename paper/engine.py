@@ -5,24 +5,23 @@ is called in this file and in no other, so a change of their interface is a chan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.baselines.posthoc import SHARE as CALIBRATION_SHARE
-from simdx.baselines.posthoc import temperature_scaled
-from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling
-from simdx.baselines.tfidf import words
-from simdx.methods import Infer, Material, Observations, Settings, fit_method
+from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
+from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
+from simdx.fitting import fit_method
+from simdx.methods import RECIPE_VERSION, Material, Observations, Settings
 from simdx.methods.logistic import choose_penalty
-from simdx.types import Bank, Float, Int, Panel, SecondOrder
+from simdx.types import Bank, Float, Int, Panel, Posterior, SecondOrder, Trace
 
 __all__ = [
     "CALIBRATION_SHARE",
+    "RECIPE_VERSION",
     "Infer",
     "Material",
     "Observations",
@@ -31,13 +30,20 @@ __all__ = [
     "words",
 ]
 
+Infer = Callable[[Observations, Prior], tuple[Posterior, Trace | None]]
 # observations, prior -> probabilities, posterior on the simplex, whether a sampler left a trace
 Ask = Callable[[Observations, Prior], tuple[Float, SecondOrder | None, bool]]
 
 
 def fit(material: Material, spec: object, **more: Any) -> Infer:
     """The method a spec names, fitted; settings are the spec's fields of the same names."""
-    return fit_method(material, Settings.named_alike(spec, **more))
+    fitted = fit_method(material, Settings.named_alike(spec, **more))
+    return lambda observations, prior: fitted.infer(observations, prior)[:2]
+
+
+def words(text: str) -> list[str]:
+    """Words of two letters or more, in small letters."""
+    return re.findall(r"\w\w+", text.lower())
 
 
 def asker(infer: Infer) -> Ask:
@@ -67,7 +73,7 @@ def none_of_these(material: Material) -> Callable[[Observations, Prior], Float]:
 
     share = fit_outside(material)
     assert share is not None, "the packaged banks have a background"
-    return share
+    return lambda observations, prior: share.join(observations, lambda outside, part: outside(part, prior))
 
 
 def space_of(material: Material) -> Space:
@@ -78,9 +84,9 @@ def simplex_draws(
     material: Material, spec: object, prior: Prior, count: int
 ) -> tuple[Float, Callable[[Observations], Float]]:
     """Draws from D-SMC's prior, and a function that gives the accepted draws of one case."""
-    from simdx.methods.simplex_view import SimplexView
+    from simdx.methods.smc import SimplexPosterior
 
-    view = SimplexView(material, Settings.named_alike(spec))
+    view = SimplexPosterior(material, Settings.named_alike(spec))
     before = view.shared(prior).features[:count, : prior.probabilities.size].astype(float)
     return before, lambda seen: view.draws(seen, prior, count)
 
@@ -105,9 +111,6 @@ def ask_model(
     material: Material, way: str, simulator: str, texts: list[str], prior: Prior, seed: int, replies: Path
 ) -> tuple[Float, Float]:
     """A model asked about texts: its answers, and how many readable replies are behind each."""
-    from simdx.baselines.interview import AskingMethod
-
-    infer = fit_method(material, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
-    assert isinstance(infer, AskingMethod)
-    asked = infer.ask(material.observe(texts))
-    return np.asarray(infer.answer(asked, prior).probabilities), asked.readable
+    fitted = fit_method(material, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
+    table = fitted.answer(material.observe(texts), prior)
+    return table.posterior_in_class, table.effective_simulations

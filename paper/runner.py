@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from paper import artefacts as _artefacts
-from paper.context import Context, code_hash, deciding_code
+from paper.context import RECIPE, Context, code_hash
 from paper.spec import Artefact, NotRun
 from paper.world import REFERENCE
 from simdx.disk import make_folder, seal_holds, sealed, write_atomically
@@ -154,7 +154,13 @@ def _identity(artefact: Artefact, context: Context) -> str:
     places = [*shared, HERE / "measures", *([own] if own.is_file() else [])]
     config, hashes = (json.dumps(part, sort_keys=True) for part in (_config(context), context.hashes))
     return content_hash(
-        "artefact", artefact.name, deciding_code(), code_hash(*places), config, hashes, context.asking_hash
+        "artefact",
+        artefact.name,
+        RECIPE,
+        code_hash(*places),
+        config,
+        hashes,
+        context.asking_hash,
     )
 
 

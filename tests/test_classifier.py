@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,27 @@ def test_remote_embedders_need_permission(toy_panel: Panel, toy_bank: Bank) -> N
         Classifier(toy_panel, toy_bank, embedder=Remote())
     allowed = Classifier(toy_panel, toy_bank, embedder=Remote(), allow_remote=True)
     assert allowed.infer("red").provenance.remote is True
+
+
+def test_the_provenance_names_a_kernel_only_where_there_is_one(toy_panel: Panel, toy_bank: Bank) -> None:
+    found = {
+        method: Classifier(toy_panel, toy_bank, method=method).infer(CASES[0]).provenance.kernel
+        for method in ("auto", "m-smc", "bank-logistic", "centroid")
+    }
+    assert found == {"auto": "soft", "m-smc": "hard", "bank-logistic": None, "centroid": None}
+
+
+def test_another_method_on_the_same_bank(toy_panel: Panel, toy_bank: Bank) -> None:
+    bank = replace(toy_bank, background=("a stone wall", "a grey cloud"))
+    first = Classifier(toy_panel, bank, none_prior=0.2)
+    other = first.with_method("m-smc")
+    assert other.material is first.material
+    assert other.settings == replace(first.settings, method="m-smc")
+    alone = Classifier(toy_panel, bank, method="m-smc")
+    assert other.infer(CASES[0]).posterior == pytest.approx(alone.infer(CASES[0]).posterior)
+    # a prior of none of these is said only of a method that has one
+    said = [any("another condition" in note for note in c.notes) for c in (first, other)]
+    assert said == [True, False]
 
 
 def test_the_public_names() -> None:

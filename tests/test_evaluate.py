@@ -110,7 +110,7 @@ def test_files_report_and_resumption(classifier, bench, tmp_path, monkeypatch):
     def refuse(*_args, **_kwargs):
         raise AssertionError("a finished chunk was computed again")
 
-    monkeypatch.setattr(classifier, "infer_batch", refuse)
+    monkeypatch.setattr(classifier, "infer_batch_observed", refuse)
     again = evaluate(classifier, bench.cases, ood=bench.ood, out=out, by=["sex"], resamples=200)
     assert again.record["brier"] == first.record["brier"]
     with pytest.raises(AssertionError):

@@ -19,14 +19,14 @@ from simdx.datasets import read_cases
 from simdx.evaluate import evaluate
 
 classifier = Classifier("oral-lesions", embedder="hashing")
-answer, pause, calls = classifier.infer_batch, float(sys.argv[3]), []
+answer, pause, calls = classifier.infer_batch_observed, float(sys.argv[3]), []
 
-def slowly(texts, prior=None, **options):
+def slowly(observations, prior=None):
     time.sleep(pause)
-    calls.append(len(texts))
-    return answer(texts, prior, **options)
+    calls.append(len(observations.texts))
+    return answer(observations, prior)
 
-classifier.infer_batch = slowly
+classifier.infer_batch_observed = slowly
 evaluate(classifier, read_cases(sys.argv[1]), out=sys.argv[2], resamples=100)
 print(len(calls))
 """

@@ -1,20 +1,24 @@
-"""One answer, whole: what `classify --json` prints and what the Python front door returns."""
+"""One answer, whole: what `classify --json` prints, what the service documents, what Python returns.
+
+One typed model; JSON, OpenAPI, the page and the terminal are all read from it. A capability that is not there
+is null, never missing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
-from simdx.decide.missing import MissingFinding
-from simdx.decide.opinions import alarm_words
-from simdx.decide.sentences import SentenceEffect
-from simdx.decide.simplex_words import simplex_words
-from simdx.types import Decision
+from pydantic import BaseModel, ConfigDict
+
+from simdx.words import alarm_words, simplex_words
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Part(BaseModel):
+    # Every field is always there, null where there is nothing to say: the schema must promise it.
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
+
+
+class Evidence(Part):
     """A simulated description that carried the answer, and its share of it where the method is a kernel."""
 
     label: str
@@ -23,8 +27,7 @@ class Evidence:
     share: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ViewAnswer:
+class ViewAnswer(Part):
     """What an independent view prefers, and the probability it gives the answer's own label."""
 
     view: str
@@ -32,8 +35,7 @@ class ViewAnswer:
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmAnswer:
+class AlarmAnswer(Part):
     """Do independent views of the case contradict the answer? `score` is log odds against its label."""
 
     score: float
@@ -42,71 +44,91 @@ class AlarmAnswer:
     views: tuple[ViewAnswer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FlipAnswer:
+class FlipAnswer(Part):
     """If the prior of the present label were `prior` (others in proportion), the answer would be `label`."""
 
     label: str
     prior: float
 
 
-@dataclass(frozen=True, slots=True)
-class SecondOrderAnswer:
+class SentenceEffect(Part):
+    """A part of the case and what the leading label's probability owes to it."""
+
+    text: str
+    effect: float
+
+
+class MissingFinding(Part):
+    """A topic to ask about, the entropy now, and the entropy to expect once it is known."""
+
+    facet: str
+    finding: str
+    entropy_bits: float
+    expected_bits: float
+
+
+class SecondOrderAnswer(Part):
     """The simplex posterior's own summary. Entropies in bits."""
 
-    mean: Mapping[str, float]
+    mean: dict[str, float]
     total_bits: float
     aleatoric_bits: float
     epistemic_bits: float
-    alpha0: float
+    alpha0: float | None
     cap: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class DecisionAnswer(Part):
+    """What to do with the answer, and why, in plain words; `reason` is all `reasons` in one line."""
+
+    action: Literal["accept", "test", "review"]
+    reason: str
+    reasons: tuple[str, ...] = ()
+
+
+class Provenance(Part):
     """Everything needed to say where an answer came from, and to get it again."""
 
     bank: str
     embedder: str
-    prior: Mapping[str, float]
+    prior: dict[str, float]
     alpha0: float
-    kernel: str
+    kernel: Literal["soft", "hard"] | None  # null for a method that has none
     tolerance: float | None
     seed: int
     version: str
     remote: bool = False
     policy: str = ""
     notes: tuple[str, ...] = ()
-    live: Mapping[str, Any] | None = None  # what fresh simulations cost, for the live and hybrid engines
+    live: dict[str, Any] | None = None  # what fresh simulations cost, for the live and hybrid engines
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Part):
     """A posterior over the panel's labels with its uncertainty, its reasons and its origin.
 
-    `posterior` is what the decision uses: the in-class posterior, drawn towards the prior by the
-    probability that the case is none of the labels.
+    `posterior` is what the decision uses: the in-class posterior, drawn towards the prior by the probability
+    that the case is none of the labels. Exactly this is what `simdx classify --json` prints.
     """
 
     panel: str
     method: str
     engine: str
     label: str
-    posterior: Mapping[str, float]
-    posterior_in_class: Mapping[str, float]
+    posterior: dict[str, float]
+    posterior_in_class: dict[str, float]
     entropy_bits: float
     second_order: SecondOrderAnswer | None
     typicality: float | None
     out_of_class: float | None
-    effective_simulations: float
-    decision: Decision
-    evidence: tuple[Evidence, ...]
-    provenance: Provenance
     alarm: AlarmAnswer | None = None
     conformal_set: tuple[str, ...] | None = None
+    effective_simulations: float | None
+    decision: DecisionAnswer
+    evidence: tuple[Evidence, ...]
     sentences: tuple[SentenceEffect, ...] | None = None
     flip: FlipAnswer | None = None
     missing_finding: MissingFinding | None = None
+    provenance: Provenance
 
     @property
     def uncertainty_words(self) -> str | None:
@@ -133,52 +155,12 @@ class Answer:
         return alarm_words(self.label, preferred, alarm.p_value, alarm.flag)
 
     def to_json(self) -> dict[str, Any]:
-        """The contract's object; a capability that is not there is null, never missing."""
-        second = self.second_order
-        return {
-            "panel": self.panel,
-            "method": self.method,
-            "engine": self.engine,
-            "label": self.label,
-            "posterior": dict(self.posterior),
-            "posterior_in_class": dict(self.posterior_in_class),
-            "entropy_bits": self.entropy_bits,
-            "second_order": None
-            if second is None
-            else {
-                "mean": dict(second.mean),
-                "total_bits": second.total_bits,
-                "aleatoric_bits": second.aleatoric_bits,
-                "epistemic_bits": second.epistemic_bits,
-                "alpha0": second.alpha0,
-                "cap": second.cap,
-            },
-            "typicality": self.typicality,
-            "out_of_class": self.out_of_class,
-            "alarm": None if self.alarm is None else asdict(self.alarm),
-            "conformal_set": None if self.conformal_set is None else list(self.conformal_set),
-            "effective_simulations": self.effective_simulations,
-            "decision": {
-                "action": self.decision.action,
-                "reason": self.decision.reason,
-                "reasons": list(self.decision.reasons),
-            },
-            "evidence": [asdict(e) for e in self.evidence],
-            "sentences": None if self.sentences is None else [asdict(e) for e in self.sentences],
-            "flip": None if self.flip is None else asdict(self.flip),
-            "missing_finding": None if self.missing_finding is None else asdict(self.missing_finding),
-            "provenance": {
-                "bank": self.provenance.bank,
-                "embedder": self.provenance.embedder,
-                "prior": dict(self.provenance.prior),
-                "alpha0": self.provenance.alpha0,
-                "kernel": self.provenance.kernel,
-                "tolerance": self.provenance.tolerance,
-                "seed": self.provenance.seed,
-                "version": self.provenance.version,
-                "remote": self.provenance.remote,
-                "policy": self.provenance.policy,
-                "notes": list(self.provenance.notes),
-                "live": None if self.provenance.live is None else dict(self.provenance.live),
-            },
-        }
+        """The contract's object, of plain JSON types."""
+        return _lists(self.model_dump())
+
+
+def _lists(value: Any) -> Any:
+    """Tuples as lists: what a reader of the printed JSON would hold."""
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in value.items()}
+    return [_lists(item) for item in value] if isinstance(value, tuple | list) else value

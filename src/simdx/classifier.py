@@ -7,9 +7,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -18,32 +17,28 @@ import numpy as np
 
 from simdx import __version__
 from simdx.abc.prior import Prior
-from simdx.abc.space import Space
-from simdx.abc.typicality import Typicality
-from simdx.answer import AlarmAnswer, Answer, Evidence, FlipAnswer, Provenance, SecondOrderAnswer, ViewAnswer
+from simdx.answer import Answer, DecisionAnswer, Evidence, Provenance, SecondOrderAnswer
 from simdx.bank.files import packaged_bank, read_bank
 from simdx.decide.alarm import Alarms
-from simdx.decide.conformal import Kind
-from simdx.decide.desk import Considered, Desk
-from simdx.decide.evidence import carried_shares, choose_rows
+from simdx.decide.desk import Beside, Considered, Desk
+from simdx.decide.explain import choose_rows
+from simdx.decide.guarantees import Kind
 from simdx.decide.policy import Policy
-from simdx.decide.rehearsal import Answers
 from simdx.decide.tune import tune_on_labelled
-from simdx.egress import admit, is_remote
+from simdx.egress import admit
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
-from simdx.methods import METHODS, Material, Observations, Settings, fit_method
+from simdx.fitting import METHODS, fit_method
 from simdx.methods.archive import with_archive
-from simdx.methods.outside import fit_outside
-from simdx.methods.outside_odds import at_prior
+from simdx.methods.fitted import AnswerTable, Settings
+from simdx.methods.material import Material, Observations
+from simdx.methods.odds import at_prior
 from simdx.methods.real import archive_identity, check_settings, real_identity, with_real
-from simdx.methods.recipe import Recipe
-from simdx.methods.simplex_view import SimplexView
-from simdx.methods.smc import BANDWIDTH
+from simdx.methods.smc import SimplexPosterior
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Case, Float, Int, Panel, SecondOrder, Trace, entropy_bits, is_writable, plain
+from simdx.types import Bank, Case, Float, Int, Panel, is_writable, plain
 
 if TYPE_CHECKING:
     from simdx.bank.live import Usage
@@ -51,22 +46,6 @@ if TYPE_CHECKING:
 MAX_TEXT_BYTES = 2_000_000
 
 PriorLike = Prior | Mapping[str, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class BatchAnswer:
-    """What evaluation needs of N answers, as arrays."""
-
-    posterior: Float  # (N, K): what the decision uses
-    posterior_in_class: Float  # (N, K)
-    entropy_bits: Float
-    out_of_class: Float | None
-    typicality: Float
-    effective_simulations: Float
-    tolerance: Float
-    second_order: SecondOrder | None
-    trace: Trace | None
-    alarm: Alarms | None = None
 
 
 class Classifier:
@@ -103,7 +82,7 @@ class Classifier:
             unlabelled_weight: How many simulations each counts as; 0 centres cases on them and no more.
             none_prior: Prior probability that a case is another condition than the labels; the panel's own
                 when left out.
-            settings: The other fields of `simdx.methods.base.Settings`, such as `engine` or `kernel`.
+            settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
         """
         unlabelled = _checked(unlabelled, unlabelled_weight)
         if real_cases:
@@ -134,34 +113,25 @@ class Classifier:
             material = with_archive(
                 material, unlabelled, unlabelled_weight, bandwidth=self.settings.bandwidth
             )
-        self._fit(material)
+        self._take(material)
         if policy is not None:
-            _ = self._desk  # a policy that cannot be read is refused now, not at the first answer
+            _ = self.desk  # a policy that cannot be read is refused now, not at the first answer
 
-    def _fit(self, material: Material) -> None:
+    def _take(self, material: Material, beside: Beside | None = None) -> None:
+        """Fit the method; everything else follows when it is asked for."""
         self.material, self.bank = material, material.bank
-        self._infer = fit_method(self.material, self.settings)
-        self._second_order = self._simplex.infer if self.settings.method == "auto" else None
-        # The background is a hypothesis of the shipped recipe; other methods have none.
-        self._outside = fit_outside(self.material) if self.settings.method == "auto" else None
-        # A method made for very large banks brings the typicality that such a bank can afford.
-        affordable = getattr(self._infer, "typicality", None)
-        self._typicality = affordable(self._space) if affordable else Typicality.fit(self._space.bank)
-
-    @property
-    def remote(self) -> bool:
-        """Does anything about a case leave this machine: to the embedder, or to a model that is asked?"""
-        asked = getattr(self._infer, "simulator", None)
-        return is_remote(self.embedder) or (asked is not None and is_remote(asked))
+        self.fitted = fit_method(material, self.settings)
+        self.remote = self.fitted.remote
+        self._known_beside = beside
 
     def with_method(self, method: str) -> Classifier:
         """This panel, bank and embedder under another method; nothing is read from disk again."""
-        other = copy.copy(self)
-        for name in ("_space", "_simplex", "_bank_name", "_desk"):
-            other.__dict__.pop(name, None)
+        other = object.__new__(Classifier)
         other.settings = replace(self.settings, method=method)
-        other._fit(self.material)
-        self.desk.read_beside(into=other.desk)
+        other.panel, other.embedder, other._source = self.panel, self.embedder, self._source
+        other._own_bank, other._none_prior = self._own_bank, self._none_prior
+        other._given_policy = self._given_policy
+        other._take(self.material, self.beside)
         return other
 
     @property
@@ -170,12 +140,13 @@ class Classifier:
         return np.array(self.panel.names, dtype=object)
 
     @cached_property
-    def _space(self) -> Space:
-        return Space.fit(self.material.embedded, centre=True)
+    def beside(self) -> Beside:
+        """What lies beside the panel file."""
+        return self._known_beside or Beside.read(self._source)
 
     @cached_property
-    def _simplex(self) -> SimplexView:
-        return SimplexView(self.material, replace(self.settings, kernel=None, engine="exact", tolerance=None))
+    def _simplex(self) -> SimplexPosterior:
+        return SimplexPosterior(self.material, replace(self.settings, kernel=None, tolerance=None))
 
     @cached_property
     def _bank_name(self) -> str:
@@ -186,21 +157,21 @@ class Classifier:
     def notes(self) -> tuple[str, ...]:
         """What this classifier was given beside panel and bank, in the provenance's words."""
         real, mass = self.material.real, self._none_prior
-        said = mass is not None and self._outside is not None
+        said = mass is not None and self.fitted.none_of_these
         stated = () if not said else (f"another condition than the labels has a prior of {mass:g}",)
         return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
 
     @cached_property
-    def _desk(self) -> Desk:
+    def desk(self) -> Desk:
+        """Alarm, policy and reasons of this classifier."""
         return Desk(
-            self.material, self.settings, self._source, self._answer_with, self._posterior,
-            policy=self._given_policy, own_bank=self._own_bank, remote=self.remote,
-        )  # fmt: skip
+            self.fitted, self.settings, self.beside, policy=self._given_policy, own_bank=self._own_bank
+        )
 
     @property
     def policy(self) -> Policy:
         """The decision policy in force; tuned on simulated text when none was given or packaged."""
-        return self._desk.policy
+        return self.desk.policy
 
     def tune_policy(
         self,
@@ -217,21 +188,14 @@ class Classifier:
         held = frozenset() if real is None or real.centre is None else real.centre.texts
         if shared := sum(plain(text) in held for text in texts):
             raise BadInput(f"{shared} of these cases are also in the archive: a guarantee needs other cases")
-        batch = self.infer_batch(texts)
         return tune_on_labelled(
-            self.panel, _answers(batch), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
+            self.panel, self.infer_batch(texts), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
             risk=risk, confidence=confidence, coverage=coverage, kind=kind,
         )  # fmt: skip
 
     def watch_simulations(self, told: Callable[[Usage], None]) -> None:
         """Let `told` hear of every call to a language model that answering makes; most methods make none."""
-        if watch := getattr(self._infer, "watch", None):
-            watch(told)
-
-    @property
-    def desk(self) -> Desk:
-        """Alarm, policy and reasons of this classifier."""
-        return self._desk
+        self.fitted.watch(told)
 
     # ----------------------------------------------------------------- answers
 
@@ -277,43 +241,22 @@ class Classifier:
         """Answers for texts observed before, under this prior."""
         if not observations.texts:
             return []
-        chosen = self.prior(prior)
-        batch = self._batch(observations, chosen)
-        considered = self._desk.consider(
-            observations,
-            _answers(batch),
-            batch.posterior_in_class,
-            chosen.probabilities,
-            explain=explain,
-            ask=ask,
-        )
-        evidence = self._evidence(observations, batch, chosen)
-        return [self._answer(i, batch, considered[i], evidence[i], chosen) for i in range(len(considered))]
+        table = self.fitted.answer(observations, self.prior(prior))
+        considered = self.desk.consider(observations, table, explain=explain, ask=ask)
+        evidence = self._evidence(observations, table)
+        return [self._answer(i, table, considered[i], evidence[i]) for i in range(len(considered))]
 
-    def infer_batch(
-        self, texts: Sequence[str], prior: PriorLike = None, *, alarm: bool = False
-    ) -> BatchAnswer:
-        """The same numbers as arrays, without evidence or decisions; with the alarm where it is asked for."""
-        return self.infer_batch_observed(self.observe(list(texts)), prior, alarm=alarm)
+    def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> AnswerTable:
+        """The same numbers as columns, without evidence or decisions."""
+        return self.infer_batch_observed(self.observe(list(texts)), prior)
 
-    def infer_batch_observed(
-        self,
-        observations: Observations,
-        prior: PriorLike = None,
-        *,
-        alarm: bool = False,
-        second_order: bool = True,
-    ) -> BatchAnswer:
-        """As `infer_batch`, for texts observed before, here or by another worker.
+    def infer_batch_observed(self, observations: Observations, prior: PriorLike = None) -> AnswerTable:
+        """As `infer_batch`, for texts observed before, here or by another worker."""
+        return self.fitted.answer(observations, self.prior(prior))
 
-        Without `second_order` the recipe's simplex posterior is left out: a new prior has to make its draws.
-        """
-        chosen = self.prior(prior)
-        batch = self._batch(observations, chosen, second_order)
-        if not alarm or not observations.texts:
-            return batch
-        raised, _ = self._desk.alarms(observations, batch.posterior, chosen.probabilities)
-        return replace(batch, alarm=raised)
+    def alarms(self, observations: Observations, table: AnswerTable) -> Alarms:
+        """The alarm on each answer."""
+        return self.desk.alarms(observations, table)[0]
 
     def predict_proba(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
         """(N, K) posterior probabilities, columns in the order of `classes_`."""
@@ -346,120 +289,66 @@ class Classifier:
 
     # ----------------------------------------------------------------- inside
 
-    def _batch(self, observations: Observations, prior: Prior, second_order: bool = True) -> BatchAnswer:
-        result, trace = self._infer(observations, prior)
-        second = result.second_order
-        if second_order and self._second_order is not None:
-            second = self._second_order(observations, prior)[0].second_order
-        inside = np.clip(result.probabilities, 0.0, 1.0)  # a sum of shares may pass one by a rounding error
-        outside = self._outside(observations, prior) if self._outside else None
-        share = np.zeros(len(inside)) if outside is None else outside
-        posterior = (1 - share)[:, None] * inside + share[:, None] * prior.probabilities
-        return BatchAnswer(
-            posterior=posterior,
-            posterior_in_class=inside,
-            entropy_bits=entropy_bits(posterior),
-            out_of_class=outside,
-            typicality=self._typicality.p_value(self._space.transform(observations.vectors)),
-            effective_simulations=result.effective_simulations,
-            tolerance=result.tolerance,
-            second_order=second,
-            trace=trace,
-        )
-
-    def _posterior(self, observations: Observations, prior: Float) -> Float:
-        """(N, K) what the decision uses, and nothing else: for the many answers an explanation needs."""
-        chosen = Prior(prior, float(len(prior)))
-        inside = self._infer(observations, chosen)[0].probabilities
-        if self._outside is None:
-            return inside
-        share = self._outside(observations, chosen)[:, None]
-        return (1 - share) * inside + share * prior
-
-    def _answer_with(self, material: Material) -> Callable[[Observations], Answers]:
-        """This method fitted to other material: how answers to held-out simulations are had."""
-        other = copy.copy(self)
-        for name in ("_space", "_simplex", "_bank_name", "_desk"):
-            other.__dict__.pop(name, None)
-        other._fit(material)
-        uniform = self.prior(None)
-        return lambda observations: _answers(other._batch(observations, uniform))
-
     def _answer(
-        self, i: int, batch: BatchAnswer, considered: Considered, evidence: tuple[Evidence, ...], prior: Prior
+        self, i: int, table: AnswerTable, considered: Considered, evidence: tuple[Evidence, ...]
     ) -> Answer:
         names = self.panel.names
-        tolerance = float(batch.tolerance[i])
-        flip = considered.flip
+        tolerance = float(table.tolerance[i])
+        decision = considered.decision
         return Answer(
             panel=self.panel.name,
             method=self.settings.method,
             engine=self.settings.engine,
-            label=names[int(batch.posterior[i].argmax())],
-            posterior=_named(names, batch.posterior[i]),
-            posterior_in_class=_named(names, batch.posterior_in_class[i]),
-            entropy_bits=float(batch.entropy_bits[i]),
-            second_order=_second_order(names, batch.second_order, i),
-            typicality=float(batch.typicality[i]),
-            out_of_class=None if batch.out_of_class is None else float(batch.out_of_class[i]),
-            alarm=AlarmAnswer(
-                considered.alarm_score,
-                considered.alarm_flag,
-                considered.alarm_p,
-                tuple(ViewAnswer(view, names[label], p) for view, label, p in considered.views),
-            ),
+            label=names[int(table.posterior[i].argmax())],
+            posterior=_named(names, table.posterior[i]),
+            posterior_in_class=_named(names, table.posterior_in_class[i]),
+            entropy_bits=float(table.entropy_bits[i]),
+            second_order=_second_order(names, table, i),
+            typicality=float(table.typicality[i]),
+            out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
+            alarm=considered.alarm,
             conformal_set=considered.conformal_set,
-            effective_simulations=float(batch.effective_simulations[i]),
-            decision=considered.decision,
+            effective_simulations=float(table.effective_simulations[i]),
+            decision=DecisionAnswer(
+                action=decision.action,  # type: ignore[arg-type]
+                reason=decision.reason,
+                reasons=decision.reasons,
+            ),
             evidence=evidence,
             sentences=considered.sentences,
-            flip=None if flip is None else FlipAnswer(names[flip.label], flip.prior),
+            flip=considered.flip,
             missing_finding=considered.missing,
             provenance=Provenance(
                 bank=self._bank_name,
                 embedder=self.embedder.id,
-                prior=_named(names, prior.probabilities),
-                alpha0=prior.alpha0,
-                kernel=self.settings.kernel or ("soft" if self.settings.method == "auto" else "hard"),
+                prior=_named(names, table.prior.probabilities),
+                alpha0=table.prior.alpha0,
+                kernel=self.fitted.kernel,
                 tolerance=tolerance if np.isfinite(tolerance) else None,
                 seed=self.settings.seed,
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
                 notes=(*considered.notes, *self.notes),
-                live=getattr(self._infer, "usage", None),
+                live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
             ),
         )
 
-    def _evidence(
-        self, observations: Observations, batch: BatchAnswer, prior: Prior
-    ) -> list[tuple[Evidence, ...]]:
+    def _evidence(self, observations: Observations, table: AnswerTable) -> list[tuple[Evidence, ...]]:
         """For each answer the simulations that carried it; the nearest ones where the method is no kernel."""
-        settings, names = self.settings, self.panel.names
-        space = self._space if settings.method != "m-smc" else Space.fit(self.material.embedded, centre=False)
-        places = space.transform(observations.vectors)
-        distance: Float = 1 - places @ space.bank.T
-        shares = None
-        if isinstance(self._infer, Recipe):
-            shares = self._infer.weights(observations, prior)
-            distance = self._infer.distances(observations)
-        elif settings.method == "m-smc" and settings.engine == "exact":
-            shares = carried_shares(
-                space, places, prior.probabilities, settings.kernel or "hard",
-                settings.bandwidth or BANDWIDTH, settings.populations, settings.tolerance,
-            )  # fmt: skip
+        carried, names = self.fitted.carried(observations, table.prior), self.panel.names
         out = []
-        for i, near in enumerate(distance):
+        for i, near in enumerate(carried.distance):
             # equal shares (all nothing, or a hard tolerance) are told apart by distance
-            rank = -near if shares is None else shares[i] - 1e-9 * near
-            rows = choose_rows(space.label_index, batch.posterior_in_class[i], rank)
+            rank = -near if carried.share is None else carried.share[i] - 1e-9 * near
+            rows = choose_rows(carried.label_index, table.posterior_in_class[i], rank)
             out.append(
                 tuple(
                     Evidence(
-                        names[int(space.label_index[row])],
-                        self.bank.texts[int(space.rows[row])],
-                        float(near[row]),
-                        None if shares is None else float(shares[i, row]),
+                        label=names[int(carried.label_index[row])],
+                        text=self.bank.texts[int(carried.rows[row])],
+                        distance=float(near[row]),
+                        share=None if carried.share is None else float(carried.share[i, row]),
                     )
                     for row in rows
                 )
@@ -510,23 +399,12 @@ def _resolve(
     return chosen, packaged_bank(source), source
 
 
-def _answers(batch: BatchAnswer) -> Answers:
-    second = batch.second_order
-    return Answers(
-        posterior=batch.posterior,
-        entropy_bits=batch.entropy_bits,
-        typicality=batch.typicality,
-        out_of_class=batch.out_of_class,
-        aleatoric_bits=None if second is None else second.aleatoric_bits,
-        epistemic_bits=None if second is None else second.epistemic_bits,
-    )
-
-
 def _named(names: Sequence[str], values: Float) -> dict[str, float]:
     return {name: float(value) for name, value in zip(names, values, strict=True)}
 
 
-def _second_order(names: Sequence[str], second: SecondOrder | None, i: int) -> SecondOrderAnswer | None:
+def _second_order(names: Sequence[str], table: AnswerTable, i: int) -> SecondOrderAnswer | None:
+    second = table.second_order
     if second is None:
         return None
     return SecondOrderAnswer(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +20,10 @@ from simdx import __version__
 from simdx.chunks import PARTS, Arrays, Progress, forget_other_runs, in_chunks
 from simdx.datasets.dataset import Dataset
 from simdx.decide.alarm import alarm_performance
-from simdx.decide.audit import audit, combined
 from simdx.disk import make_folder, replacing
 from simdx.errors import BadInput, MissingExtra
+from simdx.evaluation import BITS, Evaluation
+from simdx.methods.fitted import RECIPE_VERSION
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -38,50 +39,14 @@ from simdx.metrics import (
     spread,
     uncertainty,
 )
+from simdx.metrics.gaps import combined, subgroup_gaps
 from simdx.types import Float, Int, content_hash, entropy_bits, plain
 
 if TYPE_CHECKING:
     from simdx.classifier import Classifier, PriorLike
 
-_BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
 _CURVE_POINTS = 200
 _MANY_VALUES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Everything an evaluation found."""
-
-    record: dict[str, Any]  # the contract's object, with further keys
-    curves: dict[str, Any]  # what the plots draw: reliability, risk–coverage, confusion, strata
-    labels: tuple[str, ...]
-    dataset: Dataset
-    ood: Dataset | None
-    label_index: Int
-    arrays: Arrays
-    ood_arrays: Arrays | None
-    fields: dict[str, list[str]]
-
-    def to_json(self) -> dict[str, Any]:
-        return self.record
-
-    def rows(self) -> dict[str, list[Any]]:
-        """Per-case columns: ids, labels, probabilities, uncertainty and the fields of `by`."""
-        table = _columns(self.dataset, self.arrays, self.labels)
-        predicted = self.arrays["posterior"].argmax(axis=1)
-        table["label"] = [case.label for case in self.dataset.cases]
-        table["predicted"] = [self.labels[i] for i in predicted]
-        table["correct"] = (predicted == self.label_index).tolist()
-        return table | dict(self.fields)
-
-    def ood_rows(self) -> dict[str, list[Any]] | None:
-        return None if self.ood is None else _columns(self.ood, self.ood_arrays or {}, self.labels)
-
-    def worst(self, count: int = 10) -> list[int]:
-        """Wrong answers, the most confident first (ties in the order of the cases)."""
-        p = self.arrays["posterior"]
-        wrong = np.flatnonzero(p.argmax(axis=1) != self.label_index)
-        return [int(i) for i in wrong[np.argsort(-p[wrong].max(axis=1), kind="stable")][:count]]
 
 
 def evaluate(
@@ -165,7 +130,7 @@ def write(
     show_texts: bool = False,
 ) -> None:
     """cases.parquet, ood.parquet, report.html and, last because it means "complete", metrics.json."""
-    from simdx.bank.files import write_atomically
+    from simdx.disk import write_atomically
     from simdx.report.evaluation import render_evaluation
 
     _write_parquet(folder / "cases.parquet", result.rows())
@@ -194,20 +159,21 @@ def write(
 
 def _arrays(classifier: Classifier, texts: Sequence[str], prior: PriorLike) -> Arrays:
     """A batch answer as plain arrays; what a method does not have is left out."""
-    batch = classifier.infer_batch(texts, prior, alarm=True)
+    observations = classifier.observe(list(texts))
+    batch = classifier.infer_batch_observed(observations, prior)
+    alarms = classifier.alarms(observations, batch)
     arrays: Arrays = {
         "posterior": np.asarray(batch.posterior, dtype=np.float64),
         "posterior_in_class": np.asarray(batch.posterior_in_class, dtype=np.float64),
         "typicality": np.asarray(batch.typicality, dtype=np.float64),
         "effective_simulations": np.asarray(batch.effective_simulations, dtype=np.float64),
+        "alarm_score": np.asarray(alarms.score, dtype=np.float64),
+        "alarm_flag": np.asarray(alarms.flag, dtype=np.float64),
     }
-    if batch.alarm is not None:
-        arrays["alarm_score"] = np.asarray(batch.alarm.score, dtype=np.float64)
-        arrays["alarm_flag"] = np.asarray(batch.alarm.flag, dtype=np.float64)
     if batch.out_of_class is not None:
         arrays["out_of_class"] = np.asarray(batch.out_of_class, dtype=np.float64)
     if batch.second_order is not None:
-        for name in (*_BITS, "alpha0"):
+        for name in (*BITS, "alpha0"):
             arrays[name] = np.asarray(getattr(batch.second_order, name), dtype=np.float64)
     return arrays
 
@@ -233,7 +199,7 @@ def _record(
         }
         for name, values in fields.items()
     }
-    gaps = audit(p, y, fields, resamples=group_resamples, rng=rng)
+    gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
     inside = headline_values(arrays["posterior_in_class"], y)
     return {
         "n": found.pop("n"),
@@ -303,7 +269,7 @@ def _second_order(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
         return None
     sides = {"all": np.ones(len(wrong), bool), "correct": wrong == 0, "wrong": wrong == 1}
     return {
-        side: {name: spread(arrays[name][chosen]).as_dict() for name in _BITS}
+        side: {name: spread(arrays[name][chosen]).as_dict() for name in BITS}
         for side, chosen in sides.items()
     }
 
@@ -374,7 +340,7 @@ def _run_hash(classifier: Classifier, data: Dataset, prior: PriorLike) -> str:
     settings = json.dumps(asdict(classifier.settings), sort_keys=True)
     weights = json.dumps([*chosen.probabilities.tolist(), chosen.alpha0])
     parts = (classifier.panel.hash, classifier.bank.identity, classifier.embedder.id, settings, weights)
-    return content_hash("evaluation", __version__, *parts, data.hash)[:24]
+    return content_hash("evaluation", str(RECIPE_VERSION), *parts, data.hash)[:24]
 
 
 def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:
@@ -393,20 +359,6 @@ def _check_unseen(classifier: Classifier, dataset: Dataset) -> None:
     shared = sum(plain(t) in known for t in dataset.texts)
     if shared:
         raise BadInput(f"{shared} evaluated cases are also among the real cases given: separate them")
-
-
-def _columns(data: Dataset, arrays: Arrays, labels: Sequence[str]) -> dict[str, list[Any]]:
-    p = arrays["posterior"]
-    table: dict[str, list[Any]] = {"id": [case.id for case in data.cases]}
-    for k, label in enumerate(labels):
-        table[f"posterior.{label}"] = p[:, k].tolist()
-    for k, label in enumerate(labels):
-        table[f"posterior_in_class.{label}"] = arrays["posterior_in_class"][:, k].tolist()
-    table["entropy_bits"] = entropy_bits(p).tolist()
-    for name in ("out_of_class", "typicality", "effective_simulations", *_BITS, "alpha0"):
-        if name in arrays:
-            table[name] = arrays[name].tolist()
-    return table
 
 
 def _write_parquet(path: Path, table: dict[str, list[Any]]) -> None:

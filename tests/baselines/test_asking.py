@@ -11,12 +11,12 @@ import pytest
 
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
-from simdx.baselines.estimate import Speed, measure
-from simdx.baselines.interview import AskingMethod, Plan
-from simdx.baselines.logits import rotations
+from simdx.baselines.asking import rotations
+from simdx.baselines.interview import Asking, Plan, Speed, measure
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
-from simdx.methods import Material, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Material, Settings
 from simdx.simulators.base import Request, Simulator
 from simdx.types import Bank, Panel
 from tests.baselines.conftest import Oracle
@@ -38,10 +38,10 @@ def guesses(request: Request) -> str:
 
 def fitted(
     toy: Material, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
-) -> AskingMethod:
+) -> Asking:
     monkeypatch.setattr(machine, "_opened", lambda name: simulator)
     found = fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))  # type: ignore[arg-type]
-    assert isinstance(found, AskingMethod)
+    assert isinstance(found, Asking)
     return found
 
 
@@ -53,17 +53,19 @@ def oracle_for(method: str, **options: object) -> Oracle:
 class TestContract:
     def test_answers(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         infer = fitted(toy, method, oracle_for(method), monkeypatch)
-        posterior, trace = infer(toy.observe(CASES), Prior.uniform(3))
-        assert trace is None
-        assert posterior.probabilities.argmax(axis=1).tolist() == TRUTH
-        np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)
+        table = infer.answer(toy.observe(CASES), Prior.uniform(3))
+        assert table.trace is None
+        assert table.posterior_in_class.argmax(axis=1).tolist() == TRUTH
+        np.testing.assert_allclose(table.posterior_in_class.sum(axis=1), 1)
         calls = {"logits": 3, "elicited": 1, "ensemble": 8, "fidelity": 10}[method]
-        assert posterior.effective_simulations.tolist() == [calls] * 4
+        assert table.effective_simulations.tolist() == [calls] * 4
+        assert table.usage is not None
+        assert (table.usage["simulator"], table.usage["readable"]) == ("oracle", 4 * calls)
 
     def test_prior(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
         infer = fitted(toy, method, oracle_for(method), monkeypatch)
         seen = toy.observe(CASES)
-        zero = infer(seen, Prior(np.array([0.0, 0.5, 0.5]), 3.0))[0].probabilities
+        zero = infer.answer(seen, Prior(np.array([0.0, 0.5, 0.5]), 3.0)).posterior_in_class
         assert (zero[:, 0] == 0).all()
         np.testing.assert_allclose(zero.sum(axis=1), 1)
 
@@ -72,11 +74,11 @@ class TestContract:
     ) -> None:
         first = oracle_for(method)
         infer = fitted(toy, method, first, monkeypatch, replies=str(tmp_path / "replies"))
-        p = infer(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        p = infer.answer(toy.observe(CASES), Prior.uniform(3)).posterior_in_class
         second = oracle_for(method)
         again = fitted(toy, method, second, monkeypatch, replies=str(tmp_path / "replies"))
         assert again.plan(toy.observe(CASES)).calls == 0
-        q = again(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        q = again.answer(toy.observe(CASES), Prior.uniform(3)).posterior_in_class
         assert not second.asked
         np.testing.assert_array_equal(p, q)
         written = "".join(path.read_text() for path in (tmp_path / "replies").iterdir())
@@ -91,12 +93,12 @@ class TestContract:
         dying = oracle_for(method, fail=lambda n: n > 2, concurrency=1)
         infer = fitted(toy, method, dying, monkeypatch, replies=str(tmp_path / "replies"))
         with pytest.raises(RunFailed, match="2 requests in a row"):
-            infer(toy.observe(CASES), Prior.uniform(3))
+            infer.answer(toy.observe(CASES), Prior.uniform(3))
         (path,) = (tmp_path / "replies").iterdir()
         path.write_text(path.read_text() + '{"key": "half')
         well = oracle_for(method)
         whole = fitted(toy, method, well, monkeypatch, replies=str(tmp_path / "replies"))
-        p = whole(toy.observe(CASES), Prior.uniform(3))[0].probabilities
+        p = whole.answer(toy.observe(CASES), Prior.uniform(3)).posterior_in_class
         asked = {"logits": 12, "elicited": 4, "ensemble": 32, "fidelity": 40}[method]
         assert len(well.asked) == asked - 2
         assert p.argmax(axis=1).tolist() == TRUTH
@@ -112,12 +114,15 @@ class TestContract:
         with pytest.raises(BadInput, match="--allow-remote"):
             fitted(toy, method, far, monkeypatch)
         assert not far.asked
-        assert fitted(toy, method, far, monkeypatch, allow_remote=True).simulator is far
+        allowed = fitted(toy, method, far, monkeypatch, allow_remote=True)
+        assert allowed.simulator is far
+        assert allowed.remote
+        assert not fitted(toy, method, oracle_for(method), monkeypatch).remote
 
 
 def test_questions_of_a_case_are_asked_in_turn(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     one = Oracle(concurrency=1)
-    fitted(toy, "ensemble", one, monkeypatch)(toy.observe(CASES), Prior.uniform(3))
+    fitted(toy, "ensemble", one, monkeypatch).ask(toy.observe(CASES))
     first_lines = [request.prompt.splitlines()[1] for request in one.asked]
     assert first_lines == [case for case in CASES for _ in range(8)]
 
@@ -125,14 +130,17 @@ def test_questions_of_a_case_are_asked_in_turn(toy: Material, monkeypatch: pytes
 def test_rotations_cancel_a_preference_for_places(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     biased = Oracle(bias=30.0)  # always says the first option, whatever it is
     infer = fitted(toy, "logits", biased, monkeypatch)
-    interview = infer.ask(toy.observe(CASES))
-    assert infer.answer(interview, Prior.uniform(3)).probabilities.argmax(axis=1).tolist() == TRUTH
-    extras = infer.extras(interview)
+    table = infer.answer(toy.observe(CASES), Prior.uniform(3))
+    assert table.posterior_in_class.argmax(axis=1).tolist() == TRUTH
+    extras = table.usage
+    assert extras is not None
     assert extras["position_mass"][0] > 0.6
     assert sum(extras["position_mass"]) == pytest.approx(1, abs=1e-3)
     assert extras["order_changes_answer"] == 1.0
     fair = fitted(toy, "logits", Oracle(), monkeypatch)
-    assert fair.extras(fair.ask(toy.observe(CASES)))["order_changes_answer"] == 0.0
+    usage = fair.infer(toy.observe(CASES), Prior.uniform(3)).usage
+    assert usage is not None
+    assert usage["order_changes_answer"] == 0.0
 
 
 def test_rotations_are_spread_and_begin_with_the_list_itself() -> None:
@@ -154,27 +162,27 @@ def test_unreadable_replies_are_counted_and_never_replaced(
         return "It could be several things" if "river" in case else "A"
 
     infer = fitted(toy, "ensemble", Oracle(answer=mumble), monkeypatch)
-    interview = infer.ask(toy.observe(CASES))
-    report = interview.report()
+    prior = Prior(np.array([0.2, 0.3, 0.5]), 3.0)
+    table = infer.answer(toy.observe(CASES), prior)
+    report = table.usage
+    assert report is not None
     assert report["replies"] == 32
     assert report["readable"] == 24
     assert report["failures"] == {"no letter": 8}
     assert report["unanswered_cases"] == 1
-    prior = Prior(np.array([0.2, 0.3, 0.5]), 3.0)
-    posterior = infer.answer(interview, prior)
-    np.testing.assert_allclose(posterior.probabilities[1], prior.probabilities)
-    assert posterior.effective_simulations.tolist() == [8, 0, 8, 8]
+    np.testing.assert_allclose(table.posterior_in_class[1], prior.probabilities)
+    assert table.effective_simulations.tolist() == [8, 0, 8, 8]
 
 
 def test_fidelity_counts_samples_with_their_own_seeds(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = Oracle(answer=lambda request: "AB"[(request.seed or 0) % 2])
     infer = fitted(toy, "fidelity", sampler, monkeypatch, budget=16, seed=3)
-    p = infer(toy.observe(CASES[:2]), Prior.uniform(3))[0].probabilities
+    p = infer.answer(toy.observe(CASES[:2]), Prior.uniform(3)).posterior_in_class
     assert len({request.seed for request in sampler.asked}) == 32
     np.testing.assert_allclose(p[:, 0] * 16, np.round(p[:, 0] * 16))  # shares of sixteen
     assert (p[:, 2] == 0).all()
     assert (p[:, :2] > 0).all()  # one of 2^16 that sixteen fair seeds agree
-    alone = infer(toy.observe(CASES[1:2]), Prior.uniform(3))[0].probabilities
+    alone = infer.answer(toy.observe(CASES[1:2]), Prior.uniform(3)).posterior_in_class
     np.testing.assert_array_equal(alone[0], p[1])
 
 
@@ -182,7 +190,7 @@ def test_grammars_are_used_where_they_are_obeyed(toy: Material, monkeypatch: pyt
     for method in ("elicited", "ensemble", "fidelity"):
         for able in (True, False):
             asked = oracle_for(method, grammars=able)
-            fitted(toy, method, asked, monkeypatch)(toy.observe(CASES[:1]), Prior.uniform(3))
+            fitted(toy, method, asked, monkeypatch).ask(toy.observe(CASES[:1]))
             assert all((request.grammar is not None) == able for request in asked.asked)
 
 
@@ -211,3 +219,5 @@ def test_the_front_door_asks_the_scripted_simulator(
     answer = door.infer("an apple", prior={"apple": 0.5})
     assert answer.posterior_in_class["apple"] == pytest.approx(0.5)
     assert answer.effective_simulations == 0
+    assert answer.provenance.kernel is None
+    assert answer.provenance.live is None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.baselines.interview import AskingMethod
+from simdx.baselines.interview import Asking
 from simdx.classifier import Classifier
 from simdx.errors import SimdxError
 from simdx.models import locate
@@ -29,14 +29,13 @@ def test_smollm2_is_asked_and_read(method: str, calls: int) -> None:
         pytest.skip("the weights of smollm2 are not here and cannot be fetched")
     budget = 4 if method == "fidelity" else None
     door = Classifier("oral-lesions", method=method, simulator="smollm2", budget=budget)
-    infer = door._infer
-    assert isinstance(infer, AskingMethod)
+    infer = door.fitted
+    assert isinstance(infer, Asking)
     seen = door.observe(CASES)
-    interview = infer.ask(seen)
-    report = interview.report()
+    posterior, _, report = infer.infer(seen, Prior.uniform(3))
+    assert report is not None
     assert report["replies"] == calls * len(CASES)
     assert report["prompt_tokens"] > 0
     # Grammars hold every reply to the form asked for, and letters are among its likeliest tokens.
     assert report["readable"] == report["replies"], report["failures"]
-    p = infer.answer(interview, Prior.uniform(3)).probabilities
-    np.testing.assert_allclose(p.sum(axis=1), 1)
+    np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.baselines.posthoc import temperature_scaled
-from simdx.baselines.scores import similarity_scores
-from simdx.baselines.supervised import supervised_ceiling
-from simdx.baselines.tfidf import TfIdf
+from simdx.baselines.by_bank import similarity_scores
+from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
 from simdx.classifier import Classifier
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Material, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.types import Bank, Case, Label, Panel
 
@@ -42,29 +41,29 @@ def material(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material
 class TestContract:
     def test_finds_the_label_and_sums_to_one(self, material: Material, name: str, kernel: str | None) -> None:
         infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        posterior, trace = infer(material.observe(CASES), Prior.uniform(3))
-        assert trace is None
-        assert posterior.probabilities.argmax(axis=1).tolist() == [0, 1, 2]
-        np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)
+        table = infer.answer(material.observe(CASES), Prior.uniform(3))
+        assert table.trace is None
+        assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
+        np.testing.assert_allclose(table.posterior_in_class.sum(axis=1), 1)
 
     def test_the_prior_multiplies_the_odds(self, material: Material, name: str, kernel: str | None) -> None:
         infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
         seen = material.observe(CASES)
-        flat = infer(seen, Prior.uniform(3))[0].probabilities
-        skewed = infer(seen, Prior(np.array([0.5, 0.3, 0.2]), 3.0))[0].probabilities
+        flat = infer.answer(seen, Prior.uniform(3)).posterior_in_class
+        skewed = infer.answer(seen, Prior(np.array([0.5, 0.3, 0.2]), 3.0)).posterior_in_class
         expected = flat * [0.5, 0.3, 0.2]
         np.testing.assert_allclose(skewed, expected / expected.sum(axis=1, keepdims=True))
 
     def test_prior_zero_gives_zero(self, material: Material, name: str, kernel: str | None) -> None:
         infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        p = infer(material.observe(CASES), Prior(np.array([0.0, 0.5, 0.5]), 3.0))[0].probabilities
+        p = infer.answer(material.observe(CASES), Prior(np.array([0.0, 0.5, 0.5]), 3.0)).posterior_in_class
         assert (p[:, 0] == 0).all()
         np.testing.assert_allclose(p.sum(axis=1), 1)
 
     def test_batches_do_not_matter(self, material: Material, name: str, kernel: str | None) -> None:
         infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        together = infer(material.observe(CASES), Prior.uniform(3))[0].probabilities
-        alone = [infer(material.observe([c]), Prior.uniform(3))[0].probabilities[0] for c in CASES]
+        together = infer.answer(material.observe(CASES), Prior.uniform(3)).posterior_in_class
+        alone = [infer.answer(material.observe([c]), Prior.uniform(3)).posterior_in_class[0] for c in CASES]
         np.testing.assert_allclose(together, alone, atol=1e-6)
 
 
@@ -86,17 +85,29 @@ def test_a_case_without_a_known_word_is_answered_by_the_prior(material: Material
     prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
     for kernel in ("hard", "soft"):
         infer = fit_method(material, Settings(method="tfidf", kernel=kernel))  # type: ignore[arg-type]
-        posterior = infer(material.observe(["zzzz yyyy"]), prior)[0]
-        np.testing.assert_allclose(posterior.probabilities[0], prior.probabilities)
-        assert posterior.effective_simulations[0] == 0
+        table = infer.answer(material.observe(["zzzz yyyy"]), prior)
+        np.testing.assert_allclose(table.posterior_in_class[0], prior.probabilities)
+        assert table.effective_simulations[0] == 0
 
 
-def test_tfidf_rows_agree_with_scikit_learn() -> None:
-    text = pytest.importorskip("sklearn.feature_extraction.text")
-    corpus = ["red fruit and a red tree", "a boat on water", "water under the bridge and the boat"]
-    asked = ["the red boat", "nothing known here", "water water tree"]
-    theirs = text.TfidfVectorizer(token_pattern=r"\w\w+").fit(corpus)
-    np.testing.assert_allclose(TfIdf(corpus).transform(asked).toarray(), theirs.transform(asked).toarray())
+def test_tfidf_by_hand(toy_panel: Panel, private_home: object) -> None:
+    """Counts times log inverse frequencies, rows of unit length, and the cosine to each label's mean row."""
+    bank = Bank("toy", toy_panel.names, ("Red fruit", "a red boat", "water water"), np.arange(3), name="toy")
+    material = Material.prepare(toy_panel, bank, get_embedder("hashing"))
+    table = fit_method(material, Settings(method="tfidf")).answer(
+        material.observe(["RED fruit unknown"]), Prior.uniform(3)
+    )
+    once, twice = np.log(4 / 2) + 1, np.log(4 / 3) + 1  # of a word in one text, and in two
+    length = np.hypot(twice, once)  # "a" is no word: it has one letter
+    cosine = np.array([1.0, twice**2 / length**2, 0.0])
+    np.testing.assert_allclose(table.posterior_in_class[0], cosine / cosine.sum())
+
+
+def test_a_bank_without_a_word_is_refused_by_tfidf(toy_panel: Panel, private_home: object) -> None:
+    bank = Bank("toy", toy_panel.names, ("a", "b", "?"), np.arange(3), name="toy")
+    material = Material.prepare(toy_panel, bank, get_embedder("hashing"))
+    with pytest.raises(BadInput, match="no word of two letters"):
+        fit_method(material, Settings(method="tfidf"))
 
 
 def test_logistic_agrees_with_scikit_learn_on_balanced_rows() -> None:
@@ -167,7 +178,5 @@ def test_temperature_is_fitted_on_one_part_and_applied_to_the_other() -> None:
 def test_names_alone_are_enough_for_zero_shot(toy_bank: Bank, private_home: object) -> None:
     panel = Panel("toy", (Label("apple"), Label("river"), Label("engine")), embedder="hashing")
     material = Material.prepare(panel, toy_bank, get_embedder("hashing"))
-    posterior = fit_method(material, Settings(method="zero-shot"))(
-        material.observe(["apple"]), Prior.uniform(3)
-    )
-    assert posterior[0].probabilities[0].argmax() == 0
+    infer = fit_method(material, Settings(method="zero-shot"))
+    assert infer.answer(material.observe(["apple"]), Prior.uniform(3)).posterior_in_class[0].argmax() == 0

@@ -6,8 +6,16 @@ import math
 
 import pytest
 
-from simdx.baselines.parsing import Unreadable, read_guesses, read_letter, read_option_tokens
-from simdx.baselines.prompts import PARAPHRASES, guesses_grammar, letter_grammar, multiple_choice
+from simdx.baselines.wording import (
+    PARAPHRASES,
+    Unreadable,
+    guesses_grammar,
+    letter_grammar,
+    multiple_choice,
+    read_guesses,
+    read_letter,
+    read_option_tokens,
+)
 from simdx.errors import BadInput
 from simdx.simulators.base import Completion, TokenLogprobs
 

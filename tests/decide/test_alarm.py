@@ -8,9 +8,20 @@ import pytest
 from simdx.abc import exact
 from simdx.abc.space import Space
 from simdx.classifier import Classifier
-from simdx.decide.alarm import FLOOR, Alarm, Null, alarm_performance, banded_nulls, disagreement, fit_alarm
-from simdx.decide.lexical import LexicalSpace
-from simdx.decide.views import Seen, View, build_views, soft_posterior
+from simdx.decide.alarm import (
+    FLOOR,
+    Alarm,
+    Null,
+    Seen,
+    View,
+    WordSpace,
+    alarm_performance,
+    banded_nulls,
+    build_views,
+    disagreement,
+    fit_alarm,
+    soft_posterior,
+)
 from simdx.types import Bank, EmbeddedBank
 
 
@@ -77,7 +88,7 @@ def test_leaving_out_is_a_bank_without_the_row() -> None:
 
 def test_words_make_centred_tfidf_cosines() -> None:
     texts = ["red apple pie", "red river water", "apple apple water", "water red red"]
-    space = LexicalSpace(texts)
+    space = WordSpace(texts)
     vocabulary = ["apple", "red", "water"]  # words of at least two texts
     held = np.array([2, 3, 3])
     idf = np.log(5 / (1 + held)) + 1

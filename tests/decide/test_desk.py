@@ -10,7 +10,7 @@ import pytest
 
 from simdx.classifier import Classifier
 from simdx.decide.policy import policy_text, read_policy
-from simdx.decide.rehearsal import fold_of
+from simdx.decide.tune import cross_fitted, folds_by_label
 from simdx.errors import BadInput
 from simdx.panels import load_source
 from simdx.types import Bank, Panel, ReviewRule
@@ -42,14 +42,13 @@ def test_alone_or_together_the_alarm_is_the_same(oral: Classifier) -> None:
         "A hard ulcer of the tongue with rolled edges and a fixed node.",
         "A smooth red burning tongue.",
     ]
-    together = oral.infer_batch(texts, alarm=True).alarm
-    assert together is not None
+    seen = oral.observe(texts)
+    together = oral.alarms(seen, oral.infer_batch_observed(seen))
     for i, text in enumerate(texts):
         alone = oral.infer(text, explain=False).alarm
         assert alone is not None
         assert alone.score == pytest.approx(together.score[i], abs=1e-4)
         assert alone.flag == together.flag[i]
-    assert oral.infer_batch(texts).alarm is None  # evaluation pays for it only when it asks
 
 
 def test_explanations_can_be_left_out(oral: Classifier) -> None:
@@ -85,7 +84,7 @@ def test_a_tuned_policy_is_remembered(private_home: Path, toy_panel: Panel, toy_
     assert Classifier(toy_panel, other).policy.origin.made_for != first.origin.made_for
 
 
-def test_rehearsal_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank: Bank) -> None:
+def test_cross_fitting_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank: Bank) -> None:
     """A bank of one-word texts: whoever held the text would be certain, who did not cannot know it."""
     texts = tuple(f"unique{i}" for i in range(30))
     bank = replace(toy_bank, texts=texts, label_index=np.arange(30) % 3)
@@ -93,11 +92,12 @@ def test_rehearsal_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank: Ba
     policy = classifier.desk.tuned()
     (note,) = classifier.infer("unique3").provenance.notes
     assert "30 descriptions are too few" in note
-    _, truth, answers = Classifier(toy_panel, bank).desk._simulated
+    rows, answers = cross_fitted(classifier.material, classifier.settings)
     assert answers is not None
-    assert (answers.posterior.argmax(axis=1) == truth).mean() < 0.7  # chance is a third
+    right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
+    assert right.mean() < 0.7  # chance is a third
     assert policy.origin.n == 30
-    folds = fold_of(np.array([0, 0, 0, 1]), 2)
+    folds = folds_by_label(np.array([0, 0, 0, 1]), 2)
     assert folds.tolist() == [0, 1, 0, -1]
 
 

@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from simdx.decide.conformal import ConformalThresholds, calibrate, coverage_of
-from simdx.decide.risk import control_risk
+from simdx.decide.guarantees import ConformalThresholds, calibrate, control_risk, coverage_of
 from simdx.errors import BadInput, MissingExtra
 from simdx.types import Float, Int
 

@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
+from simdx.abc.prior import Prior
+from simdx.decide.alarm import Alarm, Null
+from simdx.decide.decision import Facts, decide
 from simdx.decide.policy import (
+    LEAST_REHEARSED,
     ConformalFile,
     Origin,
     Policy,
@@ -18,15 +22,15 @@ from simdx.decide.policy import (
     Thresholds,
     check_policy,
     policy_text,
+    policy_words,
     read_policy,
+    too_few,
 )
-from simdx.decide.rehearsal import Answers
-from simdx.decide.rule import Facts, decide
-from simdx.decide.rules import matching, pattern_problem
 from simdx.decide.tune import largest_entropy, tune_on_simulated
-from simdx.decide.words import policy_words, too_few
 from simdx.errors import BadInput
-from simdx.types import Panel, ReviewRule
+from simdx.methods import AnswerTable
+from simdx.panels.rules import matching, pattern_problem
+from simdx.types import Float, Panel, ReviewRule, SecondOrder
 
 
 def facts(p: tuple[float, ...] = (0.9, 0.06, 0.04), **more: object) -> Facts:
@@ -234,17 +238,8 @@ def test_bits_that_know_nothing_are_not_used(toy_panel: Panel) -> None:
     truth = rng.integers(0, 3, 300)
     wrong = rng.random(300) < 0.3
     claimed = np.where(wrong, (truth + 1) % 3, truth)
-    posterior = np.eye(3)[claimed] * 0.7 + 0.1
-    answers = Answers(
-        posterior=posterior,
-        entropy_bits=wrong + 0.1 * rng.random(300),
-        typicality=rng.random(300),
-        out_of_class=None,
-        aleatoric_bits=wrong + 0.1 * rng.random(300),
-        epistemic_bits=rng.random(300),
-    )
-    from simdx.decide.alarm import Alarm, Null
-
+    top = np.where(wrong, 0.5, 0.8) + 0.1 * rng.random(300)
+    answers = table(top, claimed, aleatoric=wrong + 0.1 * rng.random(300), epistemic=rng.random(300))
     null = Null.of(rng.normal(size=50))
     policy = tune_on_simulated(toy_panel, answers, truth, Alarm((), (null,)), {})
     assert policy.thresholds.epistemic_bits is None
@@ -255,15 +250,30 @@ def test_bits_that_know_nothing_are_not_used(toy_panel: Panel) -> None:
     assert policy.thresholds.confident == Thresholds().confident  # simulated text never loosens
 
 
-def rehearsed(n: int) -> Answers:
+def table(
+    top: Float, claimed: Float, aleatoric: Float | None = None, epistemic: Float | None = None
+) -> AnswerTable:
+    """Answers that give `top` to the claimed label, and the bits given as their second order."""
+    n = len(top)
+    posterior = np.full((n, 3), (1 - top[:, None]) / 2)
+    posterior[np.arange(n), claimed] = top
+    second = None
+    if aleatoric is not None and epistemic is not None:
+        none = np.zeros(n)
+        second = SecondOrder(posterior, aleatoric + epistemic, aleatoric, epistemic, none, none, none)
+    return AnswerTable(
+        posterior_in_class=posterior, out_of_class=None, prior=Prior.uniform(3),
+        effective_simulations=np.ones(n), tolerance=np.ones(n), trace=None, usage=None,
+        make_typicality=lambda: np.ones(n), make_second_order=lambda: second,
+    )  # fmt: skip
+
+
+def rehearsed(n: int) -> AnswerTable:
     """Confident answers, the first of them wrong: a limit at 5 % errors would leave a small bank nothing."""
-    return Answers(np.eye(3)[np.arange(n) % 3], np.linspace(0.1, 1, n), np.ones(n), None, None, None)
+    return table(np.linspace(0.99, 0.77, n), np.arange(n) % 3)
 
 
 def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel) -> None:
-    from simdx.decide.alarm import Alarm, Null
-    from simdx.decide.tune import LEAST_REHEARSED
-
     alarm = Alarm((), (Null.of(np.zeros(20)),))
 
     def tuned(n: int, wrong: int = 1) -> Policy:
@@ -279,7 +289,9 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
     assert not any("always" in line for line in policy_words(small))  # one wrong of 99 is chance
     assert decide(toy_panel, facts(entropy_bits=0.03), small).action == "accept"
     doubtful = tuned(LEAST_REHEARSED - 1, wrong=12)
-    assert doubtful.thresholds == replace(Thresholds(), entropy_bits=0.0)
+    assert doubtful.origin.refuted
+    assert doubtful.thresholds == Thresholds()
+    assert check_policy(yaml.safe_load(policy_text(doubtful)), "again") == doubtful
     assert any("test    always: too many confident answers" in line for line in policy_words(doubtful))
     assert not any("entropy exceeds" in line for line in policy_words(doubtful))
     for bits in (0.0, 0.03):  # not even a certain answer passes, and no limit of 0.00 bits is spoken of
@@ -288,6 +300,7 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
         assert "too many confident answers to the bank's own 99 descriptions were wrong" in held.reason
         assert "entropy" not in held.reason
     assert enough.origin.source == "simulated text"
-    assert enough.thresholds.entropy_bits == 1.0
+    assert enough.thresholds.entropy_bits == pytest.approx(rehearsed(100).entropy_bits.max(), abs=1e-4)
+    assert not enough.origin.refuted
     assert too_few(enough) is None
     assert too_few(Policy()) is None  # written by hand: nobody claimed a bank for it

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.decide.flip import find_flip
-from simdx.decide.missing import Sayings, missing_finding, topics_of
-from simdx.decide.sentences import MOST_PARTS, parts_of, sentence_effects, split_sentences, without_each
+from simdx.decide.explain import (
+    MOST_PARTS,
+    Sayings,
+    find_flip,
+    missing_finding,
+    parts_of,
+    sentence_effects,
+    split_sentences,
+    topics_of,
+    without_each,
+)
 from simdx.types import Bank, Float, Panel
 
 CASE = "red sweet fruit and some water under the bridge"
@@ -83,16 +91,14 @@ def test_flip_in_closed_form() -> None:
     """Even odds of two labels: posterior odds 9 at prior 1/2, so the flip is at prior odds 1/9."""
     flip = find_flip(np.array([0.9, 0.1]), 0.0, np.array([0.5, 0.5]), 0)
     assert flip is not None
-    assert flip.label == 1
-    assert flip.prior == pytest.approx(0.1, abs=1e-6)
+    assert flip == (1, pytest.approx(0.1, abs=1e-6))
     # three labels, others in proportion: p L = q_k L_k with L = (16, 1, 4), others at 1:3
     prior = np.array([0.2, 0.2, 0.6])
     likelihood = np.array([16.0, 1.0, 4.0])
     posterior = prior * likelihood / (prior @ likelihood)
     found = find_flip(posterior, 0.0, prior, 0)
     assert found is not None
-    assert found.label == 2
-    assert found.prior == pytest.approx(3 / 19, abs=1e-6)  # 16 q = 4 (1 − q) 3/4
+    assert found == (2, pytest.approx(3 / 19, abs=1e-6))  # 16 q = 4 (1 − q) 3/4
 
 
 def test_flip_where_the_posterior_is_not_prior_times_likelihood() -> None:
@@ -101,7 +107,7 @@ def test_flip_where_the_posterior_is_not_prior_times_likelihood() -> None:
 
     found = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, stubborn)
     assert found is not None
-    assert found.prior == pytest.approx(0.03, rel=2e-3)
+    assert found == (1, pytest.approx(0.03, rel=2e-3))
     never = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, lambda pi: np.array([1.0, 0.0]))
     assert never is None
     assert find_flip(np.array([1.0, 0.0]), 0.0, np.array([1.0, 0.0]), 0) is None

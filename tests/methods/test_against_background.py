@@ -11,13 +11,16 @@ import pytest
 from simdx import Classifier
 from simdx.abc.prior import Prior
 from simdx.bank import packaged_bank
-from simdx.decide.rehearsal import Answers, rehearse
+from simdx.decide import tune
+from simdx.decide.tune import cross_fitted
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material, Observations, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Fitted, Material, Settings
 from simdx.methods.background import Opposition, standing_against
-from simdx.methods.outside import fit_outside
-from simdx.methods.real import fit_comparison, with_real
+from simdx.methods.outside import Outside
+from simdx.methods.real import with_real
+from simdx.methods.recipe import AmongLabels
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
 
@@ -46,9 +49,11 @@ def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: P
     everything = material_of(toy_panel, widened)
     seen = everything.observe(BORDER)
     uniform = Prior.uniform(3)
-    probabilities = [fit_method(m, Settings())(seen, uniform)[0].probabilities for m in (named, everything)]
+    probabilities = [
+        fit_method(m, Settings()).answer(seen, uniform).posterior_in_class for m in (named, everything)
+    ]
     assert np.array_equal(*probabilities)
-    share = [fit_outside(m)(seen, uniform) for m in (named, everything)]  # type: ignore[misc]
+    share = [Outside.fit(m)(seen, uniform) for m in (named, everything)]  # type: ignore[misc]
     assert np.all(share[0] > share[1])  # what reaches into the background no longer speaks for the labels
 
 
@@ -59,8 +64,10 @@ def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> 
     opposition = Opposition.fit(with_them)
     assert opposition is not None
     assert len(opposition.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
-    assert len(fit_comparison(with_them).label_index) == len(widened.texts) + 1  # the answer takes all
-    outside, with_case = fit_outside(named), fit_outside(with_them)
+    assert (
+        len(AmongLabels(with_them).comparison.label_index) == len(widened.texts) + 1
+    )  # the answer takes all
+    outside, with_case = Outside.fit(named), Outside.fit(with_them)
     assert outside is not None
     assert with_case is not None
     seen = named.observe(BORDER[:1])
@@ -89,21 +96,23 @@ def test_subset_and_identity_follow(widened: Bank) -> None:
         replace(widened, against=np.ones(3, dtype=bool))
 
 
-def test_a_rehearsal_keeps_what_was_named(toy_panel: Panel, widened: Bank) -> None:
+def test_cross_fitting_keeps_what_was_named(
+    toy_panel: Panel, widened: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Thresholds are tuned on held-out simulations: their fits must weigh none of these the same way."""
     named = material_of(toy_panel, replace(widened, against=np.arange(len(widened.texts)) % 2 == 0))
     fitted: list[Bank] = []
 
-    def answer_with(part: Material):  # type: ignore[no-untyped-def]
+    def watched(part: Material, settings: Settings) -> Fitted:
         fitted.append(part.bank)
+        return fit_method(part, settings)
 
-        def answer(seen: Observations) -> Answers:
-            n = len(seen.texts)
-            return Answers(np.full((n, 3), 1 / 3), np.ones(n), np.ones(n), None, None, None)
-
-        return answer
-
-    rehearse(named, answer_with, folds=3)
+    monkeypatch.setattr(tune, "fit_method", watched)
+    rows, answers = cross_fitted(named, Settings(method="centroid"))
+    assert sorted(rows.tolist()) == list(range(len(named.bank.texts)))
+    assert answers is not None
+    assert len(answers.posterior) == len(rows)
+    assert len(fitted) == tune.FOLDS
     of_text = dict(zip(named.bank.texts, named.bank.against.tolist(), strict=True))  # type: ignore[union-attr]
     for bank in fitted:
         assert bank.against is not None

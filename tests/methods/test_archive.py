@@ -18,14 +18,14 @@ from simdx.cli.main import app
 from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
-from simdx.methods import Material, archive, lexical
+from simdx.methods import Material, Settings, archive, lexical
 from simdx.methods.archive import LEAST_SHARE, PULL, WEIGHT, shares, with_archive
 from simdx.methods.background import kinds_of
-from simdx.methods.folds import FOLDS, InFolds, fold_of
+from simdx.methods.crossfit import FOLDS, CrossFitted, fold_of
 from simdx.methods.lexical import LexicalSpace, Lexicon
 from simdx.methods.outside import Outside
-from simdx.methods.real import FoldedRecipe, RealRecipe, fit_comparison, fit_real, with_real
-from simdx.methods.recipe import Recipe
+from simdx.methods.real import with_real
+from simdx.methods.recipe import AmongLabels, Recipe
 from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
@@ -72,8 +72,8 @@ def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(material
 
 def test_an_archive_teaches_words_the_bank_does_not_tie_to_a_label(material: Material) -> None:
     cases = material.observe(["cider and the press", "the ferry", "a tram"])
-    before = Recipe(material)(cases, UNIFORM)[0].probabilities
-    after = RealRecipe(with_archive(material, ARCHIVE, weight=3.0))(cases, UNIFORM)[0].probabilities
+    before = AmongLabels(material)(cases, UNIFORM).probabilities
+    after = AmongLabels(with_archive(material, ARCHIVE, weight=3.0))(cases, UNIFORM).probabilities
     own = np.arange(3)
     assert (before[own, own] < 0.6).all()
     assert (after[own, own] > before[own, own] + 0.1).all()
@@ -115,7 +115,7 @@ def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(material:
     both = [np.asarray(words.rows(t).mean(axis=0)).ravel() for t in (ARCHIVE, simulated)]
     assert np.allclose(moved.real.centre.lexical, (n * both[0] + PULL * both[1]) / (n + PULL))
     # cases are centred on it, simulations are not
-    comparison, before = fit_comparison(moved), Recipe(material).comparison
+    comparison, before = AmongLabels(moved).comparison, AmongLabels(material).comparison
     assert np.allclose(comparison.bank, before.bank, atol=1e-5)
     asked = material.observe(["a boat on the stream"])
     assert not np.allclose(comparison.observe(asked)[1], before.observe(asked)[1], atol=1e-2)
@@ -154,24 +154,28 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out() -> None:
 
 def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Material) -> None:
     taught = with_archive(material, ARCHIVE, weight=5.0)
-    recipe = fit_real(taught, Classifier(material.panel, material.bank).settings)
-    assert isinstance(recipe, FoldedRecipe)
+    recipe = Recipe(taught, Settings())
     text = ARCHIVE[0]
     real = taught.real
     assert real is not None
-    alone = RealRecipe(taught.beside(real.without(fold_of(text))))
-    whole = RealRecipe(taught)
+    alone = AmongLabels(taught.beside(real.without(fold_of(text))))
+    whole = AmongLabels(taught)
     asked = material.observe(["some other fruit", f" {text.upper()}.", "a boat", ARCHIVE[3]])
-    found = recipe(asked, UNIFORM)[0]
-    assert np.allclose(found.probabilities[1], alone(asked.at(np.array([1])), UNIFORM)[0].probabilities)
-    assert np.allclose(found.probabilities[[0, 2]], whole(asked, UNIFORM)[0].probabilities[[0, 2]])
-    assert found.probabilities[1].max() < whole(asked, UNIFORM)[0].probabilities[1].max() - 1e-5
+    found = recipe.answer(asked, UNIFORM)
+    by_alone, by_whole = (fit(asked, UNIFORM) for fit in (alone, whole))
+    for rows, by in ([1], by_alone), ([0, 2], by_whole):
+        assert np.allclose(found.posterior_in_class[rows], by.probabilities[rows])
+        assert np.allclose(found.effective_simulations[rows], by.effective_simulations[rows])
+        assert np.allclose(found.tolerance[rows], by.tolerance[rows])
+    assert found.posterior_in_class[1].max() < by_whole.probabilities[1].max() - 1e-5
     # evidence follows the fit that answered, row by row
-    assert np.allclose(recipe.weights(asked, UNIFORM)[1], alone.weights(asked, UNIFORM)[1])
-    assert np.allclose(recipe.distances(asked)[[0, 2]], whole.distances(asked)[[0, 2]])
+    carried = recipe.carried(asked, UNIFORM)
+    assert carried.share is not None
+    assert np.allclose(carried.share[1], alone.shares(asked, UNIFORM)[1])
+    assert np.allclose(carried.distance[[0, 2]], whole.distances(asked)[[0, 2]])
     # what is left of a text when a sentence is taken away goes where the whole text goes
     part = material.observe(["sweet red fruit"], of=[text])
-    assert np.allclose(recipe(part, UNIFORM)[0].probabilities, alone(part, UNIFORM)[0].probabilities)
+    assert np.allclose(recipe.answer(part, UNIFORM).posterior_in_class, alone(part, UNIFORM).probabilities)
 
 
 def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, material: Material) -> None:
@@ -189,7 +193,7 @@ def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, mate
 
 
 def test_folds_share_out_and_join_in_order(material: Material) -> None:
-    fits = InFolds(with_archive(material, ARCHIVE), lambda m: m)
+    fits = CrossFitted(with_archive(material, ARCHIVE), lambda m: m)
     asked = material.observe([ARCHIVE[1], "new", ARCHIVE[0].title(), "newer"])
     rows = [r.tolist() for r, _, _ in fits.parts(asked)]
     assert sorted(i for r in rows for i in r) == [0, 1, 2, 3]
@@ -322,17 +326,17 @@ def test_explanations_of_a_text_of_the_archive_leave_it_out_too(
     """Every variation asked about is asked as one of the whole text."""
     whole = "the cider press. a sweet red fruit. juice from the orchard tree"
     classifier = Classifier(toy_panel, material.bank, unlabelled=[*ARCHIVE, whole], unlabelled_weight=5.0)
-    recipe = classifier._infer
-    assert isinstance(recipe, FoldedRecipe)
+    recipe = classifier.fitted
+    assert isinstance(recipe, Recipe)
     asked: list[tuple[str, bool]] = []
-    divided = recipe._fits._divided
+    divided = recipe.labels.parts
 
     def watched(observations):  # type: ignore[no-untyped-def]
         parts = divided(observations)
-        asked.extend((t, fit is recipe._fits.whole) for _, part, fit in parts for t in part.texts)
+        asked.extend((t, fit is recipe.labels.whole) for _, part, fit in parts for t in part.texts)
         return parts
 
-    monkeypatch.setattr(recipe._fits, "_divided", watched)
+    monkeypatch.setattr(recipe.labels, "parts", watched)
     answer = classifier.infer(whole, ask=True)
     assert answer.sentences
     assert len({text for text, _ in asked}) > 3
@@ -347,7 +351,7 @@ def test_threads_that_ask_at_once_share_one_fit(material: Material) -> None:
         time.sleep(0.01)
         return made[-1]
 
-    fits = InFolds(with_archive(material, ARCHIVE), fit)
+    fits = CrossFitted(with_archive(material, ARCHIVE), fit)
     seen = [material.observe([text]) for text in ARCHIVE * 3]
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda o: fits.parts(o)[0][2], seen))

@@ -20,8 +20,8 @@ from simdx.methods import Material
 from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.logistic import fit_logistic
 from simdx.methods.outside import Outside
-from simdx.methods.real import NONE_OF_THESE, WEIGHT, RealRecipe, fit_comparison, with_real
-from simdx.methods.recipe import Recipe
+from simdx.methods.real import NONE_OF_THESE, WEIGHT, with_real
+from simdx.methods.recipe import AmongLabels
 from simdx.types import Bank, Case, Panel
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.
@@ -77,19 +77,19 @@ def test_weighted_self_consistency_returns_the_prior() -> None:
 def test_a_vanishing_weight_is_the_plain_recipe(material: Material) -> None:
     cases = material.observe(["red fruit", "a boat on water", "gear and motor"])
     prior = Prior.uniform(3)
-    plain = Recipe(material)(cases, prior)[0].probabilities
-    faint = RealRecipe(with_real(material, MOVED, weight=1e-9))(cases, prior)[0].probabilities
+    plain = AmongLabels(material)(cases, prior).probabilities
+    faint = AmongLabels(with_real(material, MOVED, weight=1e-9))(cases, prior).probabilities
     # the lexical mean is one of rows, not of weights, so the two agree closely and not exactly
     assert np.abs(plain - faint).max() < 0.1
-    heavy = RealRecipe(with_real(material, MOVED, weight=100.0))(cases, prior)[0].probabilities
+    heavy = AmongLabels(with_real(material, MOVED, weight=100.0))(cases, prior).probabilities
     assert np.abs(plain - heavy).max() > 0.3
 
 
 def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None:
     cases = material.observe(["fruit of the orchard", "a boat on the stream", "the motor and its oil"])
     prior = Prior.uniform(3)
-    assert Recipe(material)(cases, prior)[0].probabilities.argmax(axis=1).tolist() == [0, 1, 2]
-    taught = RealRecipe(with_real(material, MOVED * 3, weight=50.0))(cases, prior)[0].probabilities
+    assert AmongLabels(material)(cases, prior).probabilities.argmax(axis=1).tolist() == [0, 1, 2]
+    taught = AmongLabels(with_real(material, MOVED * 3, weight=50.0))(cases, prior).probabilities
     assert taught.argmax(axis=1).tolist() == [2, 0, 1]
 
 
@@ -102,9 +102,8 @@ def test_answers_state_real_cases_and_never_quote_them(toy_panel: Panel, toy_ban
     assert {e.text for e in answer.evidence} <= set(toy_bank.texts)
     whole = json.dumps(answer.to_json())
     assert not any(case.text in whole for case in MOVED[1:])
-    recipe = classifier._infer
-    assert isinstance(recipe, RealRecipe)
-    shares = recipe.weights(classifier.observe(["a boat upon a stream"]), Prior.uniform(3))
+    shares = classifier.fitted.carried(classifier.observe(["a boat upon a stream"]), Prior.uniform(3)).share
+    assert shares is not None
     assert shares.shape == (1, len(toy_bank.texts))
     assert 0 < shares.sum() < 1  # real cases carry the rest
     plain = Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes
@@ -190,8 +189,7 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
         "real cases of none of the labels beside the background: 2",
     )
     # the answer among labels does not hold them
-    rows = fit_comparison(taught)
-    assert len(rows.label_index) == len(material.bank.texts) + 1
+    assert len(AmongLabels(taught).comparison.label_index) == len(material.bank.texts) + 1
 
 
 def test_none_of_these_needs_a_background(toy_panel: Panel, toy_bank: Bank) -> None:

@@ -10,10 +10,11 @@ import pytest
 from simdx import BadInput, Classifier, Prior
 from simdx.abc import exact
 from simdx.embedders import get_embedder
-from simdx.methods import Material, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import Material, Settings
 from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.lexical import LEAST_TEXTS, LexicalSpace, Lexicon
-from simdx.methods.outside import fit_outside
+from simdx.methods.outside import Outside
 from simdx.types import Bank, Panel
 
 CASES = ("red sweet fruit from the orchard", "the boat on the water", "motor oil and a broken piston", "??")
@@ -88,9 +89,9 @@ def material(toy_panel: Panel, toy_bank: Bank) -> Material:
 def test_the_prior_enters_by_bayes_rule(material: Material) -> None:
     infer = fit_method(material, Settings())
     seen = material.observe(CASES)
-    uniform = infer(seen, Prior.uniform(3))[0].probabilities
+    uniform = infer.answer(seen, Prior.uniform(3)).posterior_in_class
     prior = np.array([0.7, 0.0, 0.3])
-    tilted = infer(seen, Prior(prior, 3.0))[0].probabilities
+    tilted = infer.answer(seen, Prior(prior, 3.0)).posterior_in_class
     expected = uniform * prior / (uniform * prior).sum(axis=1, keepdims=True)
     assert np.allclose(tilted, expected, atol=1e-9)
     assert np.all(tilted[:, 1] == 0)
@@ -98,20 +99,23 @@ def test_the_prior_enters_by_bayes_rule(material: Material) -> None:
 
 
 def test_none_of_these(material: Material) -> None:
-    outside = fit_outside(material)
+    outside = Outside.fit(material)
     assert outside is not None
     seen = material.observe((*CASES[:3], "a reader with a paper book in the library"))
     q = outside(seen, Prior.uniform(3))
     assert np.all((q > 0) & (q < 1))
     assert q[3] > 0.5 > q[:3].max()
-    assert fit_outside(replace(material, embedded=replace(material.embedded, background=None))) is None
+    assert Outside.fit(replace(material, embedded=replace(material.embedded, background=None))) is None
 
 
 def test_what_carried_an_answer_adds_up(toy_panel: Panel, material: Material) -> None:
     infer = fit_method(material, Settings())
     seen = material.observe(CASES)
-    weights = infer.weights(seen, Prior.uniform(3))  # type: ignore[attr-defined]
-    assert np.allclose(weights.sum(axis=1), 1, atol=1e-5)
+    carried = infer.carried(seen, Prior.uniform(3))
+    assert carried.share is not None
+    assert np.allclose(carried.share.sum(axis=1), 1, atol=1e-5)
+    assert sorted(carried.rows.tolist()) == list(range(len(material.bank.texts)))
+    assert np.array_equal(material.bank.label_index[carried.rows], carried.label_index)
     answer = Classifier(toy_panel, material.bank).infer(CASES[0])
     assert answer.evidence[0].label == "apple"
 
@@ -124,6 +128,9 @@ def test_auto_is_soft_and_exact(toy_panel: Panel, toy_bank: Bank) -> None:
 
 def test_a_bank_of_one_text_per_label(toy_panel: Panel) -> None:
     tiny = Bank("toy", toy_panel.names, ("red fruit", "wet water", "hot oil"), np.arange(3), name="tiny")
-    p = Classifier(toy_panel, tiny).predict_proba(["red fruit", "oil"])
+    classifier = Classifier(toy_panel, tiny)
+    p = classifier.predict_proba(["red fruit", "oil"])
     assert np.allclose(p.sum(axis=1), 1)
     assert np.isfinite(p).all()
+    answer = classifier.infer("red fruit")  # no text can be held out, so there is nothing to tune on
+    assert any("3 descriptions are too few" in note for note in answer.provenance.notes)

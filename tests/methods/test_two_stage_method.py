@@ -11,7 +11,7 @@ from simdx.types import Bank, Panel
 
 pytest.importorskip("faiss")
 
-from simdx.methods.neighbours import FaissNeighbours
+from simdx.methods.two_stage import FaissNeighbours
 
 
 @pytest.mark.parametrize("kernel", ["soft", "hard"])

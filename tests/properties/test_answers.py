@@ -16,30 +16,17 @@ from simdx.abc.prior import Prior
 from simdx.amortised.network import save
 from simdx.amortised.train import TrainSettings, train
 from simdx.answer import Answer
-from simdx.baselines import interview
-from simdx.baselines.asking import ASKING
-from simdx.baselines.parsing import Unreadable, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.wording import Unreadable, read_guesses, read_letter, read_option_tokens
 from simdx.embedders import chunks, embed_texts, get_embedder
 from simdx.errors import BadInput
-from simdx.methods import METHODS, Infer, Material, Settings, fit_method
+from simdx.methods import Fitted, Material
 from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.types import case_key
 from tests.amortised.conftest import toy_material
-from tests.baselines.conftest import Oracle
+from tests.contracts.variants import VARIANTS, fit_variant
 from tests.properties.strategies import SAMPLES, bounded, broken_texts, few, filled_texts, numbers, texts
 from tests.service.conftest import _registry
 
-VARIANTS: dict[str, dict[str, object]] = {
-    **{name: {"method": name} for name in METHODS},
-    "m-smc soft": {"method": "m-smc", "kernel": "soft"},
-    "m-smc particles": {"method": "m-smc", "engine": "particles", "particles": 30, "populations": 3},
-    "d-smc particles": {"method": "d-smc", "engine": "particles", "particles": 30, "populations": 3},
-    "m-smc two-stage": {"method": "m-smc", "engine": "two-stage", "kernel": "soft"},
-    "m-smc absolute": {"method": "m-smc", "tolerance": 0.4},
-    "d-smc absolute": {"method": "d-smc", "tolerance": 0.4},
-    "m-smc hybrid": {"method": "m-smc", "engine": "hybrid", "simulator": "scripted", "budget": 6},
-    "d-smc live": {"method": "d-smc", "engine": "live", "simulator": "scripted", "budget": 6},
-}
 priors = st.lists(st.sampled_from([0.0, 1e-9, 0.3, 1.0]), min_size=3, max_size=3).filter(lambda w: sum(w) > 0)
 
 
@@ -58,19 +45,12 @@ def network(material: Material, tmp_path_factory: pytest.TempPathFactory) -> str
 
 
 @pytest.fixture(scope="module")
-def fitted(material: Material, network: str) -> Callable[[str], Infer]:
-    made: dict[str, Infer] = {}
+def fitted(material: Material, network: str) -> Callable[[str], Fitted]:
+    made: dict[str, Fitted] = {}
 
-    def get(name: str) -> Infer:
+    def get(name: str) -> Fitted:
         if name not in made:
-            options = dict(VARIANTS[name])
-            if options["method"] == "abi":
-                options["network"] = network
-            if options["method"] in ASKING:
-                options["simulator"] = "oracle"
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(interview, "_opened", lambda _: Oracle(answer=_reply))
-                made[name] = fit_method(material, Settings(**options))  # type: ignore[arg-type]
+            made[name] = fit_variant(name, material, network, _reply)
         return made[name]
 
     return get
@@ -83,17 +63,17 @@ def _reply(request: object) -> str:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_samples_of_every_script(fitted: Callable[[str], Infer], material: Material, name: str) -> None:
+def test_samples_of_every_script(fitted: Callable[[str], Fitted], material: Material, name: str) -> None:
     seen = material.observe([text for text in SAMPLES if text.strip()])
     for weights in ([1.0, 1.0, 1.0], [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]):
-        p = fitted(name)(seen, Prior(np.array(weights) / sum(weights), 3.0))[0].probabilities
+        p = fitted(name).answer(seen, Prior(np.array(weights) / sum(weights), 3.0)).posterior_in_class
         check(p, len(seen.texts), np.array(weights))
 
 
 @settings(bounded, max_examples=8)
 @given(st.data(), st.lists(filled_texts, min_size=1, max_size=3), priors)
 def test_any_texts_under_any_prior(
-    fitted: Callable[[str], Infer],
+    fitted: Callable[[str], Fitted],
     material: Material,
     data: st.DataObject,
     cases: list[str],
@@ -102,7 +82,7 @@ def test_any_texts_under_any_prior(
     seen = material.observe(cases)
     for name in data.draw(st.lists(st.sampled_from(sorted(VARIANTS)), min_size=4, max_size=4, unique=True)):
         prior = Prior(np.array(weights) / sum(weights), 3.0)
-        check(fitted(name)(seen, prior)[0].probabilities, len(cases), np.array(weights))
+        check(fitted(name).answer(seen, prior).posterior_in_class, len(cases), np.array(weights))
 
 
 def check(p: np.ndarray, n: int, prior: np.ndarray) -> None:

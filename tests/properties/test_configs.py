@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from simdx.amortised.network import load
 from simdx.datasets.multicare import read_rule
 from simdx.decide.policy import check_policy, policy_text, read_policy
-from simdx.decide.rules import matching, pattern_problem
 from simdx.errors import BadInput
 from simdx.experiments.config import parse_config, read_config
 from simdx.panels import load_source
+from simdx.panels.rules import matching, pattern_problem
 from simdx.review.scores import read_scores
 from simdx.types import ReviewRule
 from tests.properties.strategies import accepted, bounded, broken_texts, texts, trees

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simdx import metrics
-from simdx.decide.audit import adjust, audit
+from simdx.metrics.gaps import adjust, subgroup_gaps
 from simdx.types import entropy_bits
 from tests.properties.strategies import accepted, bounded, few, numbers, texts
 
@@ -130,7 +130,7 @@ def test_groups_and_pairs(found: tuple[np.ndarray, np.ndarray], data: st.DataObj
     strata = metrics.entropy_strata(p, y)
     assert sum(stratum.n for stratum in strata) == len(y)
     named = {"field": [str(g) for g in groups]}
-    for gap in audit(p, y, named, resamples=100, rng=rng):
+    for gap in subgroup_gaps(p, y, named, resamples=100, rng=rng):
         assert gap.p_corrected is None or gap.p_value <= gap.p_corrected + 1e-12
 
 

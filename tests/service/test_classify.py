@@ -112,6 +112,29 @@ def test_openapi_has_examples_and_only_our_error_shape(client: TestClient) -> No
         assert client.post("/v1/classify", json=example).status_code == 200
 
 
+def test_the_schema_of_an_answer_is_the_answer(client: TestClient) -> None:
+    """Everything on the wire is in the schema, and the other way round: nothing may be missing."""
+    shapes = client.get("/openapi.json").json()["components"]["schemas"]
+    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
+    assert reply["evidence"]
+    assert reply["sentences"]
+    parts = {
+        "Answer": reply,
+        "Evidence": reply["evidence"][0],
+        "AlarmAnswer": reply["alarm"],
+        "ViewAnswer": reply["alarm"]["views"][0],
+        "SecondOrderAnswer": reply["second_order"],
+        "DecisionAnswer": reply["decision"],
+        "SentenceEffect": reply["sentences"][0],
+        "FlipAnswer": reply["flip"],
+        "Provenance": reply["provenance"],
+    }
+    for name, part in parts.items():
+        assert list(part) == list(shapes[name]["properties"]), name
+        assert shapes[name]["required"] == list(part), name
+    assert "expected_bits" in shapes["MissingFinding"]["properties"]
+
+
 def test_feedback_is_recorded_beside_the_answer(app: FastAPI, client: TestClient) -> None:
     answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).headers["simdx-answer"]
     said = client.post("/v1/feedback", json={"answer": answer, "label": "oral mucocele"})

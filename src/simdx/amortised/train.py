@@ -30,7 +30,7 @@ from simdx.amortised.targets import (
     targets_for,
 )
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.methods.base import Material
+from simdx.methods.material import Material
 from simdx.types import Float
 
 # The divergence between Dirichlets weighs the *relative* error of every parameter, so that labels of next to

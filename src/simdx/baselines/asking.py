@@ -1,12 +1,174 @@
-"""The baselines that ask a language model, by name: what each would ask, without a model at hand."""
+"""The four baselines that ask a language model about the case itself.
+
+logits     a multiple-choice question, and the probabilities of the option letters as next token. Models
+           prefer some positions of a list whatever stands there, so the list is rotated: over the K rotations
+           every label stands once at every place. The report says how large the preference was
+elicited   the three best guesses and how sure the model is of each
+ensemble   eight ways to put the same question; the answer is the share of votes for each label
+fidelity   the same question asked again with sampling; the answer is how often each label came. The paper
+           does not say how many samples it takes: ten here (`budget` changes it), at temperature 0.7. Seeds
+           are keyed by (seed, case, sample), so order and batch do not matter where the server honours seeds
+"""
 
 from __future__ import annotations
 
-from simdx.baselines.elicited import ask_elicited
-from simdx.baselines.ensemble import ask_ensemble
-from simdx.baselines.fidelity import ask_fidelity
-from simdx.baselines.interview import MakeAsk
-from simdx.baselines.logits import ask_logits
+from typing import Any
+
+import numpy as np
+
+from simdx.baselines.interview import Ask, Asking, Interview, MakeAsk, Question
+from simdx.baselines.wording import (
+    CHOOSE,
+    PARAPHRASES,
+    elicit,
+    guesses_grammar,
+    letter_grammar,
+    multiple_choice,
+    read_guesses,
+    read_letter,
+    read_option_tokens,
+)
+from simdx.errors import BadInput
+from simdx.methods.fitted import Settings
+from simdx.methods.material import Material
+from simdx.simulators import DEFAULT
+from simdx.simulators.base import Capabilities, Completion, Request
+from simdx.types import content_hash
+
+MOST_ROTATIONS = 8
+TOP = 20  # as many alternatives as common servers list
+
+
+def ask_logits(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
+    if not able.logprobs:
+        raise BadInput(
+            f"simulator '{settings.simulator or DEFAULT}' gives no log-probabilities, which --method logits "
+            "reads: choose elicited, ensemble or fidelity, or another server"
+        )
+    shifts = shifts_of(names, settings)
+    return lambda text, key: [_question(text, names, shift) for shift in shifts]
+
+
+def shifts_of(names: tuple[str, ...], settings: Settings) -> tuple[int, ...]:
+    return rotations(len(names), settings.budget or MOST_ROTATIONS)
+
+
+def rotations(n_labels: int, most: int) -> tuple[int, ...]:
+    """All K rotations, or as many as are allowed, evenly spread; the list as it is always comes first."""
+    n = min(n_labels, most)
+    return tuple(i * n_labels // n for i in range(n))
+
+
+def _question(text: str, names: tuple[str, ...], shift: int) -> Question:
+    options = names[shift:] + names[:shift]
+    prompt = multiple_choice(text, options, CHOOSE)
+    request = Request(prompt, temperature=0.0, top_p=1.0, max_tokens=1, seed=0, logprobs=TOP)
+
+    def read(completion: Completion) -> list[float]:
+        by_place = read_option_tokens(completion, len(options))
+        return [by_place[(i - shift) % len(names)] for i in range(len(names))]
+
+    return Question(request, read)
+
+
+def position_bias(interview: Interview, shifts: tuple[int, ...]) -> dict[str, Any]:
+    """Mean probability of each place of the list, and how often another order gave another answer."""
+    places, flips, answered = [], 0, 0
+    for replies in interview.replies:
+        read = [(s, r.scores) for s, r in zip(shifts, replies, strict=True) if r.scores is not None]
+        places += [np.roll(scores, -shift) for shift, scores in read]
+        if len(read) == len(shifts):
+            answered += 1
+            flips += len({int(np.argmax(scores)) for _, scores in read}) > 1
+    if not places:
+        return {"position_mass": None, "order_changes_answer": None}
+    return {
+        "position_mass": np.mean(places, axis=0).round(4).tolist(),
+        "order_changes_answer": flips / answered if answered else None,
+    }
+
+
+FREE_TOKENS = 12  # without a grammar: room for a letter with its label, no room for an essay
+
+
+def letter_question(
+    text: str, names: tuple[str, ...], instruction: str, *, temperature: float, seed: int, grammars: bool
+) -> Question:
+    request = Request(
+        multiple_choice(text, names, instruction),
+        temperature=temperature,
+        top_p=1.0,
+        max_tokens=2 if grammars else FREE_TOKENS,
+        seed=seed,
+        grammar=letter_grammar(len(names)) if grammars else None,
+    )
+
+    def read(completion: Completion) -> list[float]:
+        chosen = read_letter(completion.text, names)
+        return [float(i == chosen) for i in range(len(names))]
+
+    return Question(request, read)
+
+
+GUESSES = 3
+TOKENS_PER_GUESS = 12
+
+
+def ask_elicited(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
+    guesses = min(GUESSES, len(names))
+    grammar = guesses_grammar(len(names), guesses) if able.grammars else None
+
+    def questions(text: str, key: int) -> list[Question]:
+        request = Request(
+            multiple_choice(text, names, elicit(guesses)), temperature=0.0, top_p=1.0,
+            max_tokens=guesses * TOKENS_PER_GUESS, seed=0, grammar=grammar,
+        )  # fmt: skip
+
+        def read(completion: Completion) -> list[float]:
+            return read_guesses(completion.text, len(names), guesses)
+
+        return [Question(request, read)]
+
+    return questions
+
+
+def ask_ensemble(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
+    asked = PARAPHRASES[: settings.budget or len(PARAPHRASES)]
+
+    def questions(text: str, key: int) -> list[Question]:
+        return [
+            letter_question(text, names, phrase, temperature=0.0, seed=0, grammars=able.grammars)
+            for phrase in asked
+        ]
+
+    return questions
+
+
+SAMPLES = 10
+TEMPERATURE = 0.7
+
+
+def ask_fidelity(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
+    def questions(text: str, key: int) -> list[Question]:
+        return [
+            letter_question(
+                text,
+                names,
+                CHOOSE,
+                temperature=TEMPERATURE,
+                seed=sample_seed(settings.seed, key, sample),
+                grammars=able.grammars,
+            )
+            for sample in range(settings.budget or SAMPLES)
+        ]
+
+    return questions
+
+
+def sample_seed(seed: int, key: int, sample: int) -> int:
+    """31 bits, which every server takes."""
+    return int(content_hash("sample", str(seed), str(key), str(sample))[:8], 16) & 0x7FFF_FFFF
+
 
 ASKING: dict[str, MakeAsk] = {
     "logits": ask_logits,
@@ -14,3 +176,15 @@ ASKING: dict[str, MakeAsk] = {
     "ensemble": ask_ensemble,
     "fidelity": ask_fidelity,
 }
+
+
+def fit_asking(material: Material, settings: Settings) -> Asking:
+    return Asking.fit(material, settings, ASKING[settings.method], EXTRAS.get(settings.method))
+
+
+def _position_bias(names: tuple[str, ...], settings: Settings, interview: Interview) -> dict[str, Any]:
+    return position_bias(interview, shifts_of(names, settings))
+
+
+# What a report says of a method beyond the counts every one has.
+EXTRAS = {"logits": _position_bias}

@@ -8,9 +8,9 @@ number of replies behind it is zero, so that whoever evaluates can score it or l
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,24 +18,24 @@ from typing import Any
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.baselines.parsing import Unreadable
-from simdx.baselines.prompts import VERSION
+from simdx.baselines.by_bank import posterior_of
 from simdx.baselines.replies import Reply, ReplyStore
-from simdx.baselines.scores import posterior_of
-from simdx.baselines.turns import in_turns
-from simdx.egress import admit
+from simdx.baselines.wording import VERSION, Unreadable
+from simdx.egress import admit, is_remote
 from simdx.errors import RunFailed
-from simdx.methods.base import Material, Observations, Settings
+from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
+from simdx.methods.material import Material, Observations
 from simdx.simulators import DEFAULT, get_simulator
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator
-from simdx.types import Float, Panel, Posterior, Trace, content_hash
+from simdx.simulators.base import ask as ask_one
+from simdx.types import Float, content_hash
 
 CONTEXT = 6144  # tokens: the longest case reports with their instructions
 SLOTS = 2
 GIVE_UP_AFTER = 20  # failed requests in a row: the server is gone, not the question hard
 CHARACTERS_PER_TOKEN = 4
-
-Progress = Callable[[int, int], None]
+_FILLER = "The harbour town was quiet that morning, and the boats lay still along the old wall. "
+_WRITTEN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +100,43 @@ class Plan:
     completion_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskingMethod:
-    """A fitted asking baseline: callable like any method, and able to plan, ask and report."""
+Extras = Callable[[tuple[str, ...], Settings, Interview], dict[str, Any]]
 
-    panel: Panel
-    simulator: Simulator
-    questions: Ask
-    store: ReplyStore = field(default_factory=ReplyStore)
-    extras: Callable[[Interview], dict[str, Any]] = lambda _: {}
 
-    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        return self.answer(self.ask(observations), prior), None
+class Asking(Fitted):
+    """A fitted asking baseline. It can also say what asking would cost, and what was replied."""
 
-    def answer(self, interview: Interview, prior: Prior) -> Posterior:
-        return posterior_of(interview.scores, prior, carried_by=interview.readable)
+    refits = False
+    cheap = False
+
+    def __init__(
+        self,
+        material: Material,
+        settings: Settings,
+        simulator: Simulator,
+        questions: Ask,
+        extras: Extras | None = None,
+    ) -> None:
+        super().__init__(material)
+        self.settings, self.simulator, self.questions = settings, simulator, questions
+        self.panel, self._extras = material.panel, extras
+        self.store = store_for(settings, simulator)
+        # The model is sent the case, so it leaves with it.
+        self.remote = self.remote or is_remote(simulator)
+
+    @classmethod
+    def fit(
+        cls, material: Material, settings: Settings, make: MakeAsk, extras: Extras | None = None
+    ) -> Asking:
+        simulator = simulator_for(settings)
+        questions = make(material.panel.names, settings, simulator.capabilities)
+        return cls(material, settings, simulator, questions, extras)
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        interview = self.ask(observations, self.progress)
+        posterior = posterior_of(interview.scores, prior, carried_by=interview.readable)
+        more = {} if self._extras is None else self._extras(self.panel.names, self.settings, interview)
+        return Inferred(posterior, None, {"simulator": self.simulator.id, **interview.report(), **more})
 
     def ask(self, observations: Observations, progress: Progress | None = None) -> Interview:
         """Ask whatever the store does not hold yet."""
@@ -156,12 +178,6 @@ class AskingMethod:
 
 
 _UNASKED = Reply(None, "not asked")
-
-
-def fit_asking(material: Material, settings: Settings, make: MakeAsk) -> AskingMethod:
-    simulator = simulator_for(settings)
-    questions = make(material.panel.names, settings, simulator.capabilities)
-    return AskingMethod(material.panel, simulator, questions, store_for(settings, simulator))
 
 
 def plan_questions(
@@ -230,3 +246,68 @@ def _shared(one: str, other: str) -> int:
     if one[:n] == other[:n]:
         return n
     return next(i for i in range(n) if one[i] != other[i])
+
+
+def in_turns(
+    simulator: Simulator, cases: Sequence[Sequence[Request]]
+) -> Iterator[tuple[int, int, Completion]]:
+    """(case, question, answer) as answers come: in turn within a case, side by side across cases.
+
+    The questions of one case share a long beginning. Asked one after the other they find it in the server's
+    prompt cache; asked all at once each would read it anew. Different cases share nothing.
+    """
+    ready = deque(case for case, questions in enumerate(cases) if questions)
+    following = [0] * len(cases)
+    asked: list[tuple[int, int]] = []
+    under_way = 0
+
+    def source() -> Iterator[Request | None]:
+        nonlocal under_way
+        while ready or under_way:
+            if not ready:
+                yield None
+                continue
+            case = ready.popleft()
+            question = following[case]
+            following[case] += 1
+            asked.append((case, question))
+            under_way += 1
+            yield cases[case][question]
+
+    for position, completion in simulator.complete(source()):
+        under_way -= 1
+        case, question = asked[position]
+        if following[case] < len(cases[case]):
+            ready.appendleft(case)  # before any new case, while its beginning is still in the cache
+        yield case, question, completion
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Tokens per second of one request; requests side by side are counted by `at_once`."""
+
+    reading: float
+    writing: float
+    at_once: int = 1
+
+    def seconds(self, plan: Plan) -> float:
+        # A local model shares its cores between slots: reading side by side gains nothing there.
+        return plan.prompt_tokens / self.reading + plan.completion_tokens / (self.writing * self.at_once)
+
+
+def measure(simulator: Simulator) -> Speed | None:
+    """How fast it reads and writes here and now, by two short requests about nothing in particular.
+
+    None where the simulator does not answer at all.
+    """
+    # Another beginning each time, so that a prompt cache cannot answer for the model.
+    short = ask_one(
+        simulator, Request("Count upwards from one.", temperature=0.0, max_tokens=_WRITTEN, seed=0)
+    )
+    long = ask_one(simulator, Request(_FILLER * 12, temperature=0.0, max_tokens=1, seed=0))
+    if not (short.ok and long.ok) or long.prompt_tokens <= 0 or short.completion_tokens <= 0:
+        return None
+    reading = long.prompt_tokens / max(long.seconds, 1e-6)
+    spent_writing = max(short.seconds - short.prompt_tokens / reading, 1e-6)
+    writing = short.completion_tokens / spent_writing
+    return Speed(reading, writing, simulator.concurrency if simulator.remote else 1)

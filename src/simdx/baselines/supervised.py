@@ -2,19 +2,24 @@
 
 Logistic regression on real cases with temperature scaling, cross-validated, so that every case is answered
 by a model that saw neither it nor any copy of its text. It is no method of the front door: a method never
-sees a label.
+sees a label. Beside it temperature scaling on a labelled split, a step any method's answers can take.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from simdx.datasets.dataset import Dataset
+from simdx.datasets.splits import make_splits
 from simdx.errors import BadInput
 from simdx.methods.logistic import Logistic, choose_penalty, fit_logistic, folds_by_label
-from simdx.metrics.calibration import apply_temperature, fit_temperature
+from simdx.metrics.calibration import Temperature, apply_temperature, fit_temperature
 from simdx.types import Float, Int, content_hash
 
 FOLDS = 5
+SHARE = 0.2  # the paper's calibration split
 
 
 def supervised_ceiling(
@@ -54,3 +59,22 @@ def _folds(y: Int, texts: list[str], folds: int, seed: int) -> Int:
     leaders = np.unique(owner)
     of_leader = dict(zip(leaders.tolist(), folds_by_label(y[leaders], folds, seed).tolist(), strict=True))
     return np.array([of_leader[i] for i in owner.tolist()])
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """Answers of the cases that were not used for fitting."""
+
+    kept: Int  # their positions
+    probabilities: Float  # (len(kept), K)
+    temperature: Temperature
+
+
+def temperature_scaled(
+    probabilities: Float, dataset: Dataset, labels: tuple[str, ...], *, share: float = SHARE, seed: int = 0
+) -> Scaled:
+    """Fit on `share` of the cases, answer for the rest."""
+    split = make_splits(dataset, {"calibration": share, "test": 1 - share}, seed=seed)
+    fit, kept = (np.array(split.parts[name], dtype=np.int64) for name in ("calibration", "test"))
+    fitted = fit_temperature(probabilities[fit], dataset.label_index(labels)[fit])
+    return Scaled(kept, apply_temperature(probabilities[kept], fitted.value), fitted)

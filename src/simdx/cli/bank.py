@@ -130,7 +130,7 @@ def score(
 ) -> None:
     """How good a bank is for these cases, from their texts alone: likeness, coverage, agreement, fidelity."""
     from simdx.bank.files import packaged_bank, read_bank, write_atomically
-    from simdx.bank.score import draw_score, in_words, score_bank
+    from simdx.bank_score import draw_score, in_words, score_bank
     from simdx.datasets import Columns, read_cases
     from simdx.embedders import get_embedder
     from simdx.methods import Material

@@ -150,8 +150,8 @@ def calibrate(
     from simdx.bank.files import background_conditions, packaged_bank
     from simdx.datasets import read_cases
     from simdx.embedders import get_embedder
-    from simdx.methods.base import Material
-    from simdx.methods.outside_odds import MOST_BITS, fit_odds, rehearse_other, rehearse_own
+    from simdx.methods import Material
+    from simdx.methods.odds import MOST_BITS, fit_odds, rehearse_other, rehearse_own
     from simdx.panels import load_source
 
     if (inside is None) != (not outside):

@@ -118,7 +118,7 @@ def _print(policy: Policy, json: bool) -> None:
         shown["review_rules"] = [rule.model_dump() for rule in policy.review_rules]
         print_json(shown)
         return
-    from simdx.decide.words import policy_words
+    from simdx.decide.policy import policy_words
 
     for line in policy_words(policy):
         print(line)

@@ -1,7 +1,8 @@
 """The shared-bias alarm: do independent views of the case contradict a confident answer?
 
 A concentrated posterior says that one simulator and one embedding agree with themselves. The alarm asks
-the other views (see `views`) about the label the answer claims. Its score is the log odds of the best other
+other views about the label the answer claims. A view is one representation (an embedding block, or the bare
+words) of one bank, with a soft kernel of its own bandwidth. The score is the log odds of the best other
 label against the claimed one in the views' geometric mean, plus the same log odds in the answer itself: a sum
 of evidence, in which a view that has seen nothing decisive says nothing and one that finds the claimed
 label absurd says much.
@@ -13,21 +14,167 @@ raised above the (1 − rate) quantile of the distribution the answer belongs to
 
 The score was chosen on simulated text alone, among loss of mass, Jensen–Shannon, Kullback–Leibler and pooled
 margins with and without the answer's own: confident errors of one bank's kernel on the other bank's
-descriptions, then confident errors of the cross-fitted method.
+descriptions, then confident errors of the cross-fitted method. A view's bandwidth minimises the log loss of
+simulated text that it does not hold: the other banks' texts where there are any, its own left out in turn
+otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
 
-from simdx.decide.views import Seen, View
-from simdx.types import Float, Int
+from simdx.abc.space import Space
+from simdx.methods.lexical import Lexicon, whole_words
+from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
 
-Bool = NDArray[np.bool_]
+LEAST_TEXTS = 2  # a word of one text alone could help that text only when it judges itself
+BANDWIDTHS = (0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.13, 0.17)
+LOSS_FLOOR = 1e-6  # of a probability inside a log loss
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Texts with their raw embeddings, as views take them."""
+
+    texts: Sequence[str]
+    vectors: Float
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One representation of one bank."""
+
+    name: str
+    bank: Bank
+    bandwidth: float
+    cosine: Callable[[Seen], Float]  # (N, n), centred, against the bank's rows in order
+
+    def posterior(self, seen: Seen, prior: Float, *, leave_out: bool = False) -> Float:
+        """(N, K) under that prior; `leave_out` drops rows of the bank whose text is the case's own."""
+        cosine = self.cosine(seen)
+        own = _same_text(seen.texts, self.bank.texts) if leave_out else None
+        return soft_posterior(cosine, self.bank.label_index, prior, self.bandwidth, own)
+
+
+def soft_posterior(
+    cosine: Float, label_index: Int, prior: Float, bandwidth: float, own: Mask | None = None
+) -> Float:
+    """Soft-kernel posterior from cosines (N, n); cells where `own` is true do not count.
+
+    A label left without any simulation gets no mass; if that leaves none at all, the answer is the prior.
+    """
+    logit = cosine / bandwidth
+    if own is not None:
+        logit = np.where(own, -np.inf, logit)
+    top = logit.max(axis=1, keepdims=True)
+    weight = np.exp(logit - np.where(np.isfinite(top), top, 0.0))
+    member = np.eye(len(prior))[label_index]
+    here = member.sum(axis=0)[None, :] if own is None else (~own) @ member
+    mass = prior * (weight @ member) / np.maximum(here, 1)
+    total = mass.sum(axis=1, keepdims=True)
+    return np.where(total > 0, mass / np.where(total > 0, total, 1.0), prior)
+
+
+def build_views(
+    banks: Sequence[Bank],
+    vectors: Sequence[Float],
+    blocks: Mapping[str, slice],
+    bandwidths: Mapping[str, float] | None = None,
+) -> tuple[View, ...]:
+    """A view per (representation, bank); `bandwidths` by view name spares their choice.
+
+    `vectors[i]` embeds the texts of `banks[i]`; `blocks` names the columns of each embedder.
+    """
+    seen = [Seen(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
+    names = _distinct([bank.name for bank in banks])
+    views = []
+    for representation, columns in [*blocks.items(), ("words", None)]:
+        for i, bank in enumerate(banks):
+            name = f"{representation} on {names[i]}"
+            cosine = _lexical(bank) if columns is None else _embedded(bank, vectors[i], columns)
+            if bandwidths is not None and name in bandwidths:
+                width = bandwidths[name]
+            else:
+                width = _bandwidth(bank, cosine, seen, banks, i)
+            views.append(View(name, bank, width, cosine))
+    return tuple(views)
+
+
+def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[Seen], Float]:
+    part = vectors[:, columns]
+    space = Space.fit(EmbeddedBank(part, bank.label_index, len(bank.labels), (part.shape[1],)), centre=True)
+    inside = np.empty_like(space.bank)
+    inside[space.rows] = space.bank
+    return lambda seen: (space.transform(seen.vectors[:, columns]) @ inside.T).astype(np.float64)
+
+
+def _lexical(bank: Bank) -> Callable[[Seen], Float]:
+    space = WordSpace(bank.texts)
+    return lambda seen: space.cosine(seen.texts)
+
+
+class WordSpace:
+    """Centred cosines of word counts to the texts it was fitted on, without ever making the matrix dense.
+
+    An embedding model may carry a bias that every bank seen through it shares; word counts have none of it.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._lexicon = Lexicon(texts, whole_words, LEAST_TEXTS)
+        self._bank = self._lexicon.rows(texts)
+        self._columns = self._bank.T.tocsr()  # turned once: a product with .T would turn it every time
+        self._mean = np.asarray(self._bank.mean(axis=0)).ravel()
+        self._mean_square = float(self._mean @ self._mean)
+        self._bank_on_mean, self._bank_length = self._centred_lengths(self._bank)
+
+    def cosine(self, texts: Sequence[str]) -> Float:
+        """(N, n) cosines after the bank's mean is taken out of both sides; 0 for a text of unknown words."""
+        rows = self._lexicon.rows(texts)
+        on_mean, length = self._centred_lengths(rows)
+        dot = np.asarray((rows @ self._columns).todense())
+        centred = dot - on_mean[:, None] - self._bank_on_mean[None, :] + self._mean_square
+        scale = length[:, None] * self._bank_length[None, :]
+        silent = np.diff(rows.indptr) == 0
+        return np.where(silent[:, None], 0.0, centred / np.maximum(scale, 1e-12))
+
+    def _centred_lengths(self, rows: csr_matrix) -> tuple[Float, Float]:
+        on_mean = rows @ self._mean
+        square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        return on_mean, np.sqrt(np.maximum(square - 2 * on_mean + self._mean_square, 1e-12))
+
+
+def _bandwidth(
+    bank: Bank, cosine: Callable[[Seen], Float], seen: Sequence[Seen], banks: Sequence[Bank], own: int
+) -> float:
+    judged = [j for j in range(len(banks)) if j != own] or [own]
+    prior = np.full(len(bank.labels), 1 / len(bank.labels))
+    loss = np.zeros(len(BANDWIDTHS))
+    for j in judged:
+        values, truth = cosine(seen[j]), banks[j].label_index
+        mine = _same_text(seen[j].texts, bank.texts)
+        for b, width in enumerate(BANDWIDTHS):
+            p = soft_posterior(values, bank.label_index, prior, width, mine)[np.arange(len(truth)), truth]
+            loss[b] -= np.log(np.maximum(p, LOSS_FLOOR)).mean()
+    return BANDWIDTHS[int(loss.argmin())]
+
+
+def _same_text(texts: Sequence[str], bank_texts: Sequence[str]) -> Mask:
+    """(N, n) true where a case's text is the bank row's own text."""
+    number: dict[str, int] = {}
+    row = np.array([number.setdefault(t, len(number)) for t in bank_texts])
+    case = np.array([number.get(t, -1) for t in texts])
+    return case[:, None] == row[None, :]
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    return [n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names)]
+
+
+# --------------------------------------------------------------------------- the alarm
 
 CONFIDENT = 0.8
 RATE = 0.1  # false alarms among correct answers of the same confidence
@@ -67,7 +214,7 @@ class Alarms:
 
     score: Float
     p_value: Float
-    flag: Bool
+    flag: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +306,7 @@ class AlarmPerformance:
     false_alarm: float | None
 
 
-def alarm_performance(posterior: Float, truth: Int, flag: Bool) -> AlarmPerformance:
+def alarm_performance(posterior: Float, truth: Int, flag: Mask) -> AlarmPerformance:
     """Among answers with mass of at least CONFIDENT on one label: flagged errors, flagged correct answers."""
     sure = posterior.max(axis=1) >= CONFIDENT
     wrong = posterior.argmax(axis=1) != truth

@@ -1,73 +1,72 @@
-"""The desk: everything between a posterior and a decision, for one fitted classifier.
+"""The desk: everything between a posterior and a decision, for one fitted method.
 
 It holds the policy and the alarm (both found on simulated text the first time they are needed, unless a
 policy that was tuned for the same bank, embedder and method says them) and considers a batch of answers at
-a time: alarm, conformal set, sentences, flip, missing finding, decision. It sees the method only through two
-functions, so it does not matter which one it is.
+a time: alarm, conformal set, sentences, flip, missing finding, decision.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from simdx.abc import exact, space, typicality
+from simdx.abc.prior import Prior
+from simdx.answer import AlarmAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
 from simdx.bank.facets import facets_of
 from simdx.bank.files import read_bank
-from simdx.decide import alarm, lexical, views
-from simdx.decide.alarm import Alarm, Alarms, Null, fit_alarm
-from simdx.decide.conformal import ConformalThresholds
-from simdx.decide.flip import Flip, find_flip
-from simdx.decide.missing import MissingFinding, Sayings, missing_finding, topics_of
-from simdx.decide.policy import NullFile, Policy, policy_text, read_policy
-from simdx.decide.rehearsal import Answers, AnswerWith, Rehearsal, join, rehearse
-from simdx.decide.rule import Facts, decide
-from simdx.decide.sentences import SentenceEffect, parts_of, sentence_effects, without_each
-from simdx.decide.tune import TUNING, tune_on_simulated
-from simdx.decide.views import Seen, View, build_views
-from simdx.decide.words import too_few
+from simdx.decide.alarm import Alarm, Alarms, Null, Seen, View, build_views, fit_alarm
+from simdx.decide.decision import Facts, decide
+from simdx.decide.explain import (
+    Sayings,
+    find_flip,
+    missing_finding,
+    parts_of,
+    sentence_effects,
+    topics_of,
+    without_each,
+)
+from simdx.decide.guarantees import ConformalThresholds
+from simdx.decide.policy import NullFile, Policy, policy_text, read_policy, too_few
+from simdx.decide.tune import TUNING, cross_fitted, observed, tune_on_simulated
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
-from simdx.methods import (
-    archive,
-    background,
-    comparison,
-    folds,
-    gather,
-    logistic,
-    method_fit,
-    outside,
-    real,
-    simplex_view,
-    strangeness,
-)
-from simdx.methods import lexical as character_grams
-from simdx.methods.base import Material, Observations, Settings
+from simdx.fitting import fit_method
+from simdx.methods.fitted import RECIPE_VERSION, AnswerTable, Fitted, Settings, joined
+from simdx.methods.material import Material, Observations
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Decision, Float, Int, case_key, content_hash
+from simdx.types import Bank, Decision, Float, Int, content_hash
 
 POLICY_FILE = "policy.yaml"  # beside a panel file: the policy its maintainer tuned
-# Methods that can be fitted again in milliseconds on part of a bank, and asked hundreds of times.
-REFITTED = ("auto", "m-smc", "d-smc", "centroid", "tfidf", "zero-shot", "bank-logistic")
-CHEAP = (*REFITTED, "abi")
-# Methods whose in-class posterior is prior times likelihood, as M-SMC with a soft kernel is.
-PROPORTIONAL = ("auto", "bank-logistic")
 
-# What decides the figures that thresholds are set on, beside the method's own module.
-CODE_BEHIND_ANSWERS = (
-    exact, space, typicality, alarm, lexical, views, archive, background, comparison, folds, gather,
-    character_grams, logistic, outside, real, simplex_view, strangeness,
-)  # fmt: skip
 
-Answer = Callable[[Observations, Float], Float]  # (observations, prior (K,)) -> posterior (N, K)
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What lies beside a panel file: the policy of its maintainer, and its banks, each on its own.
+
+    Read once and handed on, so that a service goes on when the files change or go. Banks differ in simulator
+    or in what it was told.
+    """
+
+    policy: Policy | None
+    banks: tuple[Bank, ...]
+
+    @classmethod
+    def read(cls, source: PanelSource | None) -> Beside:
+        if source is None:
+            return cls(None, ())
+        path = source.folder / POLICY_FILE
+        files = dict.fromkeys((*source.banks, *source.witnesses))
+        return cls(
+            read_policy(path, source.panel) if path.is_file() else None,
+            tuple(read_bank(file, source.panel) for file in files),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +74,10 @@ class Considered:
     """What the desk adds to one answer. None where it was not asked for or cannot be said."""
 
     decision: Decision
-    alarm_score: float
-    alarm_p: float
-    alarm_flag: bool
-    views: tuple[tuple[str, int, float], ...]  # view, the label it prefers, what it gives the answer's label
+    alarm: AlarmAnswer
     conformal_set: tuple[str, ...] | None
     sentences: tuple[SentenceEffect, ...] | None
-    flip: Flip | None
+    flip: FlipAnswer | None
     missing: MissingFinding | None
     notes: tuple[str, ...]
 
@@ -89,23 +85,18 @@ class Considered:
 class Desk:
     def __init__(
         self,
-        material: Material,
+        fitted: Fitted,
         settings: Settings,
-        source: PanelSource | None,
-        answer_with: AnswerWith,
-        answer: Answer,
+        beside: Beside,
         *,
         policy: Policy | str | Path | None = None,
         own_bank: bool = False,
-        remote: bool = False,
     ) -> None:
-        self._material, self._settings, self._source = material, settings, source
-        self._answer_with, self._answer = answer_with, answer
+        self._fitted, self._settings, self._beside = fitted, settings, beside
+        self._material: Material = fitted.material
         self._own_bank = own_bank
-        is_exact = settings.engine == "exact"
-        self._refits = is_exact and settings.method in REFITTED
-        self._cheap = is_exact and settings.method in CHEAP and not remote
-        panel = material.panel
+        self._cheap = fitted.cheap and not fitted.remote
+        panel = self._material.panel
         self._given = policy if isinstance(policy, Policy) or policy is None else read_policy(policy, panel)
 
     # ----------------------------------------------------------------- what was found on simulated text
@@ -123,7 +114,7 @@ class Desk:
             "embedder": self._material.embedder.id,
             "method": settings.method,
             "engine": settings.engine,
-            "code": _code_of(settings.method),
+            "recipe": str(RECIPE_VERSION),
             "settings": ", ".join(f"{k}={v}" for k, v in sorted(chosen.items())),
         }
 
@@ -132,7 +123,7 @@ class Desk:
         """The policy given, else the fitting one beside the panel, else one tuned now on simulated text."""
         if self._given is not None:
             return self._given
-        beside = self._beside
+        beside = self._beside.policy
         if beside is not None and beside.fits(self.fingerprint):
             return beside
         # An archive has no part in tuning on simulated text: what was found without it is the same.
@@ -149,19 +140,6 @@ class Desk:
         return (
             policy.origin.source == "simulated text" and not guarantees and policy.fits(self._without_archive)
         )
-
-    @cached_property
-    def _beside(self) -> Policy | None:
-        """The policy file beside the panel, for whatever method it was made."""
-        path = None if self._source is None else self._source.folder / POLICY_FILE
-        return read_policy(path, self._material.panel) if path is not None and path.is_file() else None
-
-    def read_beside(self, into: Desk | None = None) -> None:
-        """Read now what lies beside the panel, so that it may change or go later; `into` takes it over."""
-        for name in ("_beside", "_view_banks"):
-            value = getattr(self, name)
-            if into is not None:
-                into.__dict__[name] = value
 
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
@@ -218,10 +196,9 @@ class Desk:
 
     @cached_property
     def _view_banks(self) -> tuple[list[Bank], list[Float]]:
-        """Each file of simulations on its own: files differ in simulator or in what it was told."""
-        panel, bank = self._material.panel, self._material.bank
-        files = () if self._source is None else dict.fromkeys((*self._source.banks, *self._source.witnesses))
-        banks = [read_bank(path, panel) for path in files]
+        """Each file of simulations on its own, embedded."""
+        bank = self._material.bank
+        banks = list(self._beside.banks)
         packaged = {text for b in banks for text in b.texts}
         if not banks or (self._own_bank and not set(bank.texts) <= packaged):
             banks.insert(0, bank)
@@ -235,33 +212,35 @@ class Desk:
         return banks, vectors
 
     @cached_property
-    def _simulated(self) -> tuple[Seen, Int, Answers | None]:
+    def _simulated(self) -> tuple[Seen, Int, AnswerTable | None]:
         """Simulated texts with their labels and, where the method can be refitted, held-out answers."""
         banks, vectors = self._view_banks
-        held = set(self._material.bank.texts)
+        bank, embedded = self._material.bank, self._material.embedded
+        held = set(bank.texts)
         others = [
             (t, v, k)
             for b, vs in zip(banks, vectors, strict=True)
             for t, v, k in zip(b.texts, vs, b.label_index.tolist(), strict=True)
             if t not in held
         ]
-        rehearsed = self._material.without_archive()  # whose centre is one of real text, and this is not
-        if self._refits:
-            own = rehearse(rehearsed, self._answer_with)
-        else:
-            bank = self._material.bank
-            own = Rehearsal(bank.texts, self._material.embedded.vectors, bank.label_index, None)
+        material = self._material.without_archive()  # whose centre is one of real text, and this is not
+        rows: Int = np.arange(len(bank.texts))
+        answers = None
+        if self._fitted.refits:
+            rows, answers = cross_fitted(material, self._settings)
+        texts = tuple(bank.texts[i] for i in rows)
+        seen, truth = Seen(texts, embedded.vectors[rows]), bank.label_index[rows]
         if not others:
-            return Seen(own.texts, own.vectors), own.truth, own.answers
-        texts = tuple(t for t, _, _ in others)
+            return seen, truth, answers
+        more = tuple(t for t, _, _ in others)
         raw = np.stack([v for _, v, _ in others])
-        truth = np.concatenate([own.truth, [k for _, _, k in others]])
-        seen = Seen((*own.texts, *texts), np.concatenate([own.vectors, raw]))
-        if own.answers is None:
+        truth = np.concatenate([truth, [k for _, _, k in others]])
+        seen = Seen((*texts, *more), np.concatenate([seen.vectors, raw]))
+        if answers is None:
             return seen, truth, None
-        answer = self._answer_with(rehearsed)
-        more = answer(Observations(texts, raw, _keys(texts)))
-        return seen, truth, join([own.answers, more])
+        whole = fit_method(material, self._settings) if self._material.has_archive else self._fitted
+        uniform = Prior.uniform(len(bank.labels))
+        return seen, truth, joined([answers, whole.answer(observed(more, raw), uniform)])
 
     @cached_property
     def _sayings(self) -> Sayings:
@@ -269,64 +248,60 @@ class Desk:
 
     # ----------------------------------------------------------------- answers
 
-    def alarms(self, observations: Observations, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
+    def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the views' posteriors (V, N, K)."""
         seen = Seen(observations.texts, observations.vectors)
-        return self.alarm.judge(seen, posterior, prior)
+        return self.alarm.judge(seen, table.posterior, table.prior.probabilities)
 
     def consider(
-        self,
-        observations: Observations,
-        answers: Answers,
-        in_class: Float,
-        prior: Float,
-        *,
-        explain: bool = True,
-        ask: bool = False,
+        self, observations: Observations, table: AnswerTable, *, explain: bool = True, ask: bool = False
     ) -> list[Considered]:
         """All of it for N answers; `explain` adds sentences and flip, `ask` the missing finding."""
         if not observations.texts:
             return []
-        posterior = answers.posterior
-        alarms, opinions = self.alarms(observations, posterior, prior)
+        names, prior, posterior = self._material.panel.names, table.prior.probabilities, table.posterior
+        alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(posterior, prior)
         few = too_few(self.policy)
         notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
+        second = table.second_order
         out = []
         for i, text in enumerate(observations.texts):
-            outside = None if answers.out_of_class is None else float(answers.out_of_class[i])
+            views = tuple(
+                ViewAnswer(
+                    view=view.name,
+                    label=names[int(p[i].argmax())],
+                    probability=float(p[i, int(posterior[i].argmax())]),
+                )
+                for view, p in zip(self.alarm.views, opinions, strict=True)
+            )
             facts = Facts(
                 posterior=posterior[i],
-                posterior_in_class=in_class[i],
-                entropy_bits=float(answers.entropy_bits[i]),
-                out_of_class=outside,
-                typicality=float(answers.typicality[i]),
-                aleatoric_bits=_at(answers.aleatoric_bits, i),
-                epistemic_bits=_at(answers.epistemic_bits, i),
+                posterior_in_class=table.posterior_in_class[i],
+                entropy_bits=float(table.entropy_bits[i]),
+                out_of_class=_at(table.out_of_class, i),
+                typicality=float(table.typicality[i]),
+                aleatoric_bits=None if second is None else float(second.aleatoric_bits[i]),
+                epistemic_bits=None if second is None else float(second.epistemic_bits[i]),
                 alarm=bool(alarms.flag[i]),
                 alarm_p=float(alarms.p_value[i]),
-                preferred=tuple(self._material.panel.names[k] for k in opinions[:, i].argmax(axis=1)),
+                preferred=tuple(view.label for view in views),
                 conformal_set=None if sets is None else sets[i],
                 text=text,
-            )
-            claimed = int(posterior[i].argmax())
-            flip = (
-                self._flip(observations, i, in_class[i], outside or 0.0, prior, claimed) if explain else None
             )
             out.append(
                 Considered(
                     decision=decide(self._material.panel, facts, self.policy),
-                    alarm_score=float(alarms.score[i]),
-                    alarm_p=float(alarms.p_value[i]),
-                    alarm_flag=bool(alarms.flag[i]),
-                    views=tuple(
-                        (view.name, int(p[i].argmax()), float(p[i, claimed]))
-                        for view, p in zip(self.alarm.views, opinions, strict=True)
+                    alarm=AlarmAnswer(
+                        score=float(alarms.score[i]),
+                        flag=bool(alarms.flag[i]),
+                        p_value=float(alarms.p_value[i]),
+                        views=views,
                     ),
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
-                    flip=flip,
+                    flip=self._flip(observations, i, facts, prior) if explain else None,
                     missing=self._missing(text, posterior[i], prior) if ask else None,
                     notes=notes,
                 )
@@ -347,9 +322,8 @@ class Desk:
         inside = ConformalThresholds(stored.kind, stored.level, largest, stored.n).sets(posterior)
         return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
 
-    def _posterior(self, texts: Sequence[str], prior: Float, of: Sequence[str]) -> Float:
-        """Answers to variations of whole texts."""
-        return self._answer(self._material.observe(texts, of), prior)
+    def _posterior(self, observations: Observations, prior: Float) -> Float:
+        return self._fitted.answer(observations, Prior(prior, float(len(prior)))).posterior
 
     def _sentences(
         self, texts: Sequence[str], posterior: Float, prior: Float
@@ -361,30 +335,28 @@ class Desk:
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest = self._posterior(flat, prior, whole) if flat else np.zeros((0, len(prior)))
+        rest: Float = np.zeros((0, len(prior)))
+        if flat:
+            rest = self._posterior(self._material.observe(flat, whole), prior)
         ends = np.cumsum([len(v) for v in variants])
         return [
             sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
             for i, p in enumerate(posterior)
         ]
 
-    def _flip(
-        self, observations: Observations, i: int, in_class: Float, outside: float, prior: Float, claimed: int
-    ) -> Flip | None:
+    def _flip(self, observations: Observations, i: int, facts: Facts, prior: Float) -> FlipAnswer | None:
         if not self._cheap:
             return None
         one = observations.at(np.array([i]))
+        asked = None if self._fitted.proportional else lambda pi: self._posterior(one, pi)[0]
+        leading = int(facts.posterior.argmax())
         try:
-            asked = None if self._proportional else lambda pi: self._answer(one, pi)[0]
-            return find_flip(in_class, outside, prior, claimed, asked)
+            found = find_flip(facts.posterior_in_class, facts.out_of_class or 0.0, prior, leading, asked)
         except BadInput:  # an amortised network that was trained for one prior has no other answer
             return None
-
-    @property
-    def _proportional(self) -> bool:
-        """Is this method's in-class posterior prior times likelihood? Then a flip follows from one answer."""
-        soft = self._settings.method == "m-smc" and self._settings.kernel == "soft"
-        return soft or self._settings.method in PROPORTIONAL
+        return (
+            None if found is None else FlipAnswer(label=self._material.panel.names[found[0]], prior=found[1])
+        )
 
     def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
         if not self._cheap:
@@ -396,15 +368,8 @@ class Desk:
             topics_of(panel.facets or facets_of(panel), text),
             self._sayings,
             lambda texts: embed_texts(self._material.embedder, texts),
-            lambda texts: self._posterior(texts, prior, [text] * len(texts)),
+            lambda texts: self._posterior(self._material.observe(texts, [text] * len(texts)), prior),
         )
-
-
-def _code_of(method: str) -> str:
-    """A hash of the code that decides what thresholds mean: another version may need other ones."""
-    modules = (inspect.getmodule(method_fit(method)), *CODE_BEHIND_ANSWERS)
-    code = (inspect.getsource(m) for m in modules if m is not None)
-    return content_hash(*code, *strangeness.everyday_texts())[:12]
 
 
 def _blocks(material: Material) -> dict[str, slice]:
@@ -418,10 +383,6 @@ def _blocks(material: Material) -> dict[str, slice]:
         out[name if name not in out else part.id] = slice(start, start + width)
         start += width
     return out
-
-
-def _keys(texts: Sequence[str]) -> tuple[int, ...]:
-    return tuple(case_key(t) for t in texts)
 
 
 def _null(stored: NullFile) -> Null:

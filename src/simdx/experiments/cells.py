@@ -14,9 +14,7 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.baselines.interview import AskingMethod, Interview
-from simdx.baselines.posthoc import temperature_scaled
-from simdx.baselines.supervised import supervised_ceiling
+from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
 from simdx.datasets import Dataset, open_data
 from simdx.egress import is_remote
 from simdx.embedders import get_embedder
@@ -24,11 +22,12 @@ from simdx.errors import BadInput
 from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell
 from simdx.experiments.records import FORMAT, Record, versions
-from simdx.methods import Material, Settings, fit_method
+from simdx.fitting import fit_method
+from simdx.methods import RECIPE_VERSION, Material, Settings
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Float, Int, content_hash
+from simdx.types import Bank, Float, Int, Mask, content_hash
 
 Progress = Callable[[int, int], None]
 _DIGITS = 6
@@ -68,9 +67,7 @@ def load(cell: Cell, setting: Setting) -> Loaded:
     bank = _bank(cell, setting, source)
     parts = (json.dumps(cell.spec(), sort_keys=True), dataset.hash, bank.identity, source.panel.hash)
     settings = f"{setting.config.resamples} {setting.config.subset_seed}"
-    # The commit too: within one version the same cell may come to mean something else.
-    made_by = f"{versions()['simdx']} {versions()['commit']}"
-    identity = content_hash("cell", made_by, settings, *parts)
+    identity = content_hash("cell", f"recipe {RECIPE_VERSION}", settings, *parts)
     return Loaded(source, bank, dataset, len(whole.cases), identity)
 
 
@@ -88,26 +85,22 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
     material = Material.prepare(panel, loaded.bank, embedder)
     prior = Prior.from_probabilities(panel.names, cell.method.prior or {})
     ready = time.perf_counter()
-    asked = asking = None
+    asking = simulator_id = None
     remote = is_remote(embedder)
     if cell.method.method == "supervised":
         vectors = material.observe(dataset.texts).vectors
         p = supervised_ceiling(vectors, y, len(panel.names), dataset.texts, seed=cell.seed)
         carried = np.full(len(y), np.nan)
-        simulator_id = None
     else:
-        infer = fit_method(material, settings_of(cell, setting))
-        remote = remote or (hasattr(infer, "simulator") and is_remote(infer.simulator))
-        observations = material.observe(dataset.texts)
-        if isinstance(infer, AskingMethod):
-            asked = infer.ask(observations, progress)
-            posterior = infer.answer(asked, prior)
-            simulator_id = infer.simulator.id
-            asking = {**asked.report(), **infer.extras(asked)}
-        else:
-            posterior, _ = infer(observations, prior)
-            simulator_id = None if cell.simulator is None else cell.simulator.name
-        p, carried = np.asarray(posterior.probabilities, dtype=float), posterior.effective_simulations
+        fitted = fit_method(material, settings_of(cell, setting))
+        fitted.progress = progress
+        remote = fitted.remote
+        table = fitted.answer(material.observe(dataset.texts), prior)
+        p, carried = table.posterior_in_class, table.effective_simulations
+        simulator_id = None if cell.simulator is None else cell.simulator.name
+        if cell.asks:
+            asking = dict(table.usage or {})
+            simulator_id = asking.pop("simulator")
     finished = time.perf_counter()
     rng = np.random.default_rng([cell.seed, int(dataset.hash[:8], 16)])
     resamples = setting.config.resamples
@@ -135,7 +128,7 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
         },
         "labels": list(panel.names),
         "metrics": evaluate_probabilities(p, y, resamples=resamples, rng=rng),
-        "answered": None if asked is None else _answered(asked, p, y, resamples, rng),
+        "answered": _answered(carried > 0, p, y, resamples, rng) if cell.asks else None,
         "asking": asking,
         "calibrated": _calibrated(cell, p, dataset, panel.names, y, resamples, rng),
         "rows": _rows(dataset, p, carried),
@@ -165,12 +158,11 @@ def settings_of(cell: Cell, setting: Setting) -> Settings:
     )
 
 
-def _answered(asked: Interview, p: Float, y: Int, resamples: int, rng: np.random.Generator) -> Record:
+def _answered(kept: Mask, p: Float, y: Int, resamples: int, rng: np.random.Generator) -> Record:
     """The cases with at least one readable reply, alone; the metrics above score the others at the prior.
 
     `accuracy_strict` counts an unanswered case as wrong, since a tie broken by the label order is no answer.
     """
-    kept = asked.readable > 0
     right = (p.argmax(axis=1) == y) & kept
     found: Record = {"n": int(kept.sum()), "accuracy_strict": float(right.mean()) if len(y) else None}
     if kept.all() or not kept.any():

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simdx.baselines.asking import ASKING
-from simdx.baselines.estimate import Speed
-from simdx.baselines.interview import Plan, Question, plan_questions, replies_path, reply_key
+from simdx.baselines.interview import Plan, Question, Speed, plan_questions, replies_path, reply_key
 from simdx.baselines.replies import ReplyStore
 from simdx.errors import SimdxError
 from simdx.experiments.cells import Loaded, Setting, load, settings_of

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from simdx.bank.files import MANIFEST_FILE
-from simdx.baselines.estimate import measure
-from simdx.baselines.interview import AskingMethod, simulator_for
+from simdx.baselines.asking import fit_asking
+from simdx.baselines.interview import Asking, measure, simulator_for
 from simdx.disk import cannot_write, make_folder, write_atomically
 from simdx.egress import check_names
 from simdx.embedders import get_embedder, parts_of
@@ -40,7 +40,7 @@ from simdx.experiments.records import (
     write_record,
 )
 from simdx.experiments.table import markdown, summary_row
-from simdx.methods import Material, fit_method
+from simdx.methods import Material
 from simdx.types import Panel
 
 LOCK_FILE = ".run.lock"
@@ -176,20 +176,22 @@ def _ask_together(same: list[tuple[Cell, Loaded]], setting: Setting, watch: Watc
     The replies land in the store, where the cells find them. Whatever goes wrong here goes wrong again in
     the cell it belongs to, and is recorded there.
     """
-    methods: list[AskingMethod] = []
+    methods: list[Asking] = []
     loaded = same[0][1]
     panel = loaded.source.panel
     embedder = get_embedder(panel.embedder, allow_remote=setting.allow_remote)
     material = Material.prepare(panel, loaded.bank, embedder)
     for cell, _ in same:
         with suppress(SimdxError):
-            fitted = fit_method(material, settings_of(cell, setting))
-            assert isinstance(fitted, AskingMethod)
-            methods.append(fitted)
+            methods.append(fit_asking(material, settings_of(cell, setting)))
     if len(methods) < 2:
         return
-    joint = replace(
-        methods[0], questions=lambda text, key: [q for method in methods for q in method.questions(text, key)]
+    first = methods[0]
+    joint = Asking(
+        material,
+        first.settings,
+        first.simulator,
+        lambda text, key: [q for method in methods for q in method.questions(text, key)],
     )
     name = f"{same[0][0].panel.panel}, all questions"
     with suppress(SimdxError):

@@ -8,8 +8,8 @@ adoption   So centred, the recipe answers every text of the archive: a posterior
 
 No label is used, and none of it happens unless the user gives an archive. The constants were chosen on a
 second simulator's texts (docs/recipe.md). A text of the archive that is asked about is answered by a fit
-without it (`folds`), though what was inferred of the other texts was inferred with it in the centre. Nothing
-of the archive is written to disk or quoted.
+without it (`crossfit`), though what was inferred of the other texts was inferred with it in the centre.
+Nothing of the archive is written to disk or quoted.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
-from simdx.methods.base import Centre, Material, Observations, RealCases
-from simdx.methods.folds import FOLDS, fold_of
+from simdx.methods.crossfit import FOLDS, fold_of
+from simdx.methods.material import Centre, Material, Observations, RealCases
 from simdx.methods.outside import Outside
-from simdx.methods.real import RealRecipe, no_real
+from simdx.methods.real import no_real
+from simdx.methods.recipe import AmongLabels
 from simdx.types import Float, Int, case_key, content_hash, plain
 
 WEIGHT = 1.0  # simulations that one text of the archive counts as
@@ -88,7 +89,7 @@ def shares(material: Material, asked: Observations, bandwidth: float | None = No
     They sum to less than one by what speaks for another kind of text, of which there is nothing to learn.
     """
     uniform = Prior.uniform(len(material.panel.names))
-    inside = RealRecipe(material, bandwidth)(asked, uniform)[0].probabilities
+    inside = AmongLabels(material, bandwidth)(asked, uniform).probabilities
     outside = Outside.fit(material)
     if outside is None:
         return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)

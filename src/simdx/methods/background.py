@@ -18,9 +18,8 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import logsumexp
 
-from simdx.methods.base import Material, Observations
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
-from simdx.methods.gather import gather
+from simdx.methods.material import Material, Observations, gather
 from simdx.types import Bank, Float, Int, Mask
 
 BANDWIDTH = 0.05  # of the kernel here; the answer among labels has its own

@@ -19,26 +19,16 @@ from scipy.special import log_softmax
 from simdx.abc import exact
 from simdx.abc.prior import Prior
 from simdx.abc.space import Apart, Space
-from simdx.methods.base import Centre, Observations
-from simdx.methods.lexical import LexicalSpace, Lexicon
+from simdx.methods.lexical import LastBatch, LexicalSpace, Lexicon
 from simdx.methods.logistic import Logistic, fit_logistic
-from simdx.methods.memo import LastBatch
-from simdx.types import EmbeddedBank, Float, Int, Mask
+from simdx.methods.material import Observations, RealRows
+from simdx.types import EmbeddedBank, Float, Int
 
 LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
 BANDWIDTH = 0.07  # of the kernel
 KERNEL_SHARE = 1.0  # weight of the kernel's log-likelihood beside the summary's
 PENALTY = 0.1  # of the logistic regression, on unit vectors
 SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RealRows:
-    """Which rows of a bank are real texts, which of those have inferred labels, and their own centre."""
-
-    rows: Mask  # (n,)
-    inferred: Mask  # (n,)
-    centre: Centre | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from simdx.abc.space import Apart
-from simdx.methods.memo import LastBatch
 from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5
@@ -31,20 +31,50 @@ REMEMBERED_WORDS = 50_000
 _WORD = re.compile(r"[^\W\d_]+")
 
 
+class LastBatch:
+    """Remembers what was made of one batch, so that its several readers share one computation.
+
+    Batch and result are stored as one tuple: a reader in another thread sees a matching pair or recomputes.
+    """
+
+    def __init__(self) -> None:
+        self._held: tuple[Any, Any] | None = None
+
+    def get(self, batch: Any, make: Callable[[], Any]) -> Any:
+        held = self._held
+        if held is not None and held[0] is batch:
+            return held[1]
+        made = make()
+        self._held = (batch, made)
+        return made
+
+
 def _grams(word: str) -> list[str]:
     padded = f" {word} "
     return [padded[i : i + n] for n in range(SHORTEST, LONGEST + 1) for i in range(len(padded) - n + 1)]
 
 
+def whole_words(word: str) -> list[str]:
+    """A word as it is; a single letter says nothing."""
+    return [word] if len(word) > 1 else []
+
+
 class Lexicon:
     """Texts to sparse unit rows. Words repeat far more than texts do, so each word is taken apart once."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        grams = {word: _grams(word) for text in texts for word in set(_words(text))}
+    def __init__(
+        self,
+        texts: Sequence[str],
+        pieces: Callable[[str], list[str]] | None = None,
+        least_texts: int = LEAST_TEXTS,
+    ) -> None:
+        """`pieces`: what a word is taken apart into, its character n-grams when left out."""
+        self._pieces = pieces or _grams
+        grams = {word: self._pieces(word) for text in texts for word in set(_words(text))}
         documents: Counter[str] = Counter()
         for text in texts:
             documents.update({gram for word in set(_words(text)) for gram in grams[word]})
-        kept = sorted(gram for gram, n in documents.items() if n >= LEAST_TEXTS)
+        kept = sorted(gram for gram, n in documents.items() if n >= least_texts)
         self._column = {gram: i for i, gram in enumerate(kept)}
         held = np.array([documents[gram] for gram in kept], dtype=float)
         self._idf = np.log((1 + len(texts)) / (1 + held)) + 1
@@ -85,7 +115,7 @@ class Lexicon:
             if len(self._columns_of) >= REMEMBERED_WORDS:
                 self._columns_of.clear()
             column = self._column
-            known = np.array([column[g] for g in _grams(word) if g in column], dtype=np.int64)
+            known = np.array([column[g] for g in self._pieces(word) if g in column], dtype=np.int64)
             self._columns_of[word] = known
         return known
 

@@ -19,8 +19,10 @@ from simdx.abc.space import Space
 from simdx.bank.live import LiveSimulations, Usage
 from simdx.bank.plan import BuildSettings
 from simdx.bank.voice import voice_for
+from simdx.egress import is_remote
 from simdx.errors import BadInput
-from simdx.methods.base import Infer, Material, Observations, Settings
+from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
+from simdx.methods.material import Material, Observations
 from simdx.simulators import get_simulator
 from simdx.types import Posterior, Trace
 
@@ -31,41 +33,52 @@ BUDGET = {"m-smc": 150, "d-smc": 48}
 BATCH = 16
 
 
-class LiveInference:
-    """A method whose simulations are made while it runs; `usage` is what the last batch of cases cost."""
+class Live(Fitted):
+    """A method whose simulations are made while it runs."""
+
+    refits = False
+    cheap = False
+    simulates = True
 
     def __init__(self, material: Material, settings: Settings) -> None:
         if settings.kernel == "soft" and settings.engine == "live":
             raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine hybrid)")
+        super().__init__(material)
+        self.kernel = settings.kernel or "hard"
+        self.proportional = settings.method == "m-smc" and settings.kernel == "soft"
         self._settings = settings
-        self._space = Space.fit(material.embedded, centre=False)
+        self._raw = Space.fit(material.embedded, centre=False)
         name = settings.simulator or DEFAULT_SIMULATOR
         self.simulator = get_simulator(name, allow_remote=settings.allow_remote)
         build = BuildSettings(per_label=1, voice=voice_for(name), seed=settings.seed)
         self._live = LiveSimulations(
-            material.panel, self.simulator, material.embedder, build, self._space.transform
+            material.panel, self.simulator, material.embedder, build, self._raw.transform
         )
         self._budget = settings.budget or BUDGET[settings.method]
-        self.usage: dict[str, Any] = {}
+        # Which labels a model is asked for follows the case.
+        self.remote = self.remote or is_remote(self.simulator)
 
     def watch(self, told: Callable[[Usage], None]) -> None:
         """From now on `told` hears of every call while it runs."""
         self._live.watch = told
 
-    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
         before = _costs(self._live.usage)
-        answer = self._run(observations, prior)
+        posterior, trace = self._run(observations, prior)
         after = _costs(self._live.usage)
-        self.usage = {
+        usage = {
             "simulator": self.simulator.id,
             "budget": self._budget,
             **{name: after[name] - before[name] for name in after},
             "cases": len(observations.texts),
         }
-        return answer
+        return Inferred(posterior, trace, usage)
+
+    def carried(self, observations: Observations, prior: Prior) -> Carried:
+        return nearby(self._raw if self._settings.method == "m-smc" else self.space, observations)
 
     def _run(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace]:
-        s, space = self._settings, self._space
+        s, space = self._settings, self._raw
         z = space.transform(observations.vectors)
         common: dict[str, Any] = {"seed": s.seed, "budget": self._budget, "tolerance": s.tolerance}
         bank = (space.bank, space.label_index, space.n_labels)
@@ -97,7 +110,3 @@ def _costs(usage: Usage) -> dict[str, float]:
         "completion_tokens": usage.completion_tokens,
         "seconds": usage.seconds,
     }
-
-
-def fit_live(material: Material, settings: Settings) -> Infer:
-    return LiveInference(material, settings)

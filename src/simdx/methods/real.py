@@ -18,16 +18,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simdx.abc import exact
-from simdx.abc.prior import Prior
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
-from simdx.methods.base import Infer, Material, Observations, RealCases, Settings
-from simdx.methods.comparison import BANDWIDTH, Comparison
-from simdx.methods.folds import InFolds
-from simdx.methods.gather import gather
-from simdx.methods.recipe import Recipe, pool
-from simdx.types import Case, Float, Posterior, Trace, content_hash
+from simdx.methods.fitted import Settings
+from simdx.methods.material import Material, RealCases
+from simdx.types import Case, content_hash
 
 WEIGHT = 1.0  # simulations that one real labelled case counts as
 NONE_OF_THESE = "none of these"  # the label of a real case that belongs to no label of the panel
@@ -77,82 +72,9 @@ def _identity(weight: float | None, hashes: Iterable[str]) -> str:
     return content_hash(str(weight), *sorted(hashes))[:16]
 
 
-def fit_comparison(material: Material, bandwidth: float = BANDWIDTH) -> Comparison:
-    """The recipe's comparison on simulations and real cases."""
-    if material.real is None:
-        raise BadInput("there are no real cases to fit: give some")
-    rows = gather(material, np.arange(len(material.bank.texts)), background=False)
-    return Comparison.fit(
-        material.lexicon, rows.texts, rows.bank,
-        bandwidth=bandwidth, self_consistent=True, weight=rows.weight, real=rows.real,
-    )  # fmt: skip
-
-
-class RealRecipe(Recipe):
-    """The shipped recipe with real cases among its simulations."""
-
-    def __init__(self, material: Material, bandwidth: float | None = None) -> None:
-        self.comparison = fit_comparison(material, bandwidth or BANDWIDTH)
-        # Label-sorted rows that are simulations: what may be shown as evidence.
-        self._simulated = np.flatnonzero(self.comparison.space.rows < len(material.bank.texts))
-
-    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        c = self.comparison
-        lexical, joint = c.observe(observations)
-        carried = exact.multinomial(
-            c.bank, c.label_index, c.n_labels, joint, prior,
-            bandwidth=c.bandwidth, bias=c.bias, row_weight=c.weight,
-        )  # fmt: skip
-        posterior = pool(c.summary(lexical), c.kernel(joint), prior.probabilities)
-        return Posterior(posterior, carried.effective_simulations, carried.tolerance), None
-
-    def weights(self, observations: Observations, prior: Prior) -> Float:
-        """(N, n) the simulations' shares of the kernel's answer; real cases carry what is missing to one."""
-        c = self.comparison
-        _, joint = c.observe(observations)
-        shares = exact.simulation_weights(
-            c.bank, c.label_index, c.n_labels, joint, prior,
-            bandwidth=c.bandwidth, bias=c.bias, row_weight=c.weight,
-        )  # fmt: skip
-        return shares[:, self._simulated]
-
-    def distances(self, observations: Observations) -> Float:
-        return super().distances(observations)[:, self._simulated]
-
-
-class FoldedRecipe(Recipe):
-    """The recipe with an archive among its simulations: no text of it speaks for itself."""
-
-    def __init__(self, material: Material, bandwidth: float | None = None) -> None:
-        self._fits = InFolds(material, lambda part: RealRecipe(part, bandwidth))
-        self.comparison = self._fits.whole.comparison
-
-    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        n = len(observations.texts)
-        out = Posterior(np.empty((n, self.comparison.n_labels)), np.empty(n), np.empty(n))
-        for rows, part, recipe in self._fits.parts(observations):
-            found, _ = recipe(part, prior)
-            out.probabilities[rows] = found.probabilities
-            out.effective_simulations[rows] = found.effective_simulations
-            out.tolerance[rows] = found.tolerance
-        return out, None
-
-    def weights(self, observations: Observations, prior: Prior) -> Float:
-        return self._fits.join(observations, lambda recipe, part: recipe.weights(part, prior))
-
-    def distances(self, observations: Observations) -> Float:
-        return self._fits.join(observations, lambda recipe, part: recipe.distances(part))
-
-
 def check_settings(settings: Settings) -> None:
     """Real cases, labelled or not, are for the shipped recipe."""
     if settings.method != "auto":
         raise BadInput(f"real cases are for --method auto: {settings.method} has no use for them")
     if settings.engine != "exact" or settings.kernel == "hard":
         raise BadInput("real cases need the exact engine and the soft kernel of --method auto")
-
-
-def fit_real(material: Material, settings: Settings) -> Infer:
-    """The method of a classifier that was given real cases."""
-    check_settings(settings)
-    return (FoldedRecipe if material.has_archive else RealRecipe)(material, settings.bandwidth)

@@ -7,74 +7,208 @@ sampler itself (Algorithm 1).
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+
+import numpy as np
+
 from simdx.abc import exact
+from simdx.abc.dirichlet import SharedDraws
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.errors import BadInput
-from simdx.methods.base import Infer, Material, Observations, Settings
-from simdx.methods.simplex_view import SimplexView
-from simdx.types import Posterior, Trace
+from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
+from simdx.methods.material import Material, Observations
+from simdx.types import Float, Posterior
 
 PARTICLES = 100
 BANDWIDTH = 0.05
+SIMPLEX_DRAWS = 500
+KEPT_BYTES = 32_000_000  # of prior draws, kept for the priors that were asked last
 
 
-def fit_multinomial(material: Material, settings: Settings) -> Infer:
+class Multinomial(Fitted):
     """Particles on labels: the posterior is the label shares of the nearest simulations."""
-    if settings.device != "cpu":
-        from simdx.methods import on_device
 
-        return on_device.fit_multinomial(material, settings)
-    if settings.engine == "two-stage":
-        from simdx.methods.two_stage import fit_two_stage
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        self.settings = settings
+        self.kernel = settings.kernel or "hard"
+        self.proportional = settings.kernel == "soft"
+        self.raw = Space.fit(material.embedded, centre=False)
 
-        return fit_two_stage(material, settings)
-    space = Space.fit(material.embedded, centre=False)
-    kernel = settings.kernel or "hard"
-    bank = (space.bank, space.label_index, space.n_labels)
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        s, space = self.settings, self.raw
+        return Inferred(
+            exact.multinomial(
+                space.bank,
+                space.label_index,
+                space.n_labels,
+                space.transform(observations.vectors),
+                prior,
+                kernel=self.kernel or "hard",
+                bandwidth=s.bandwidth or BANDWIDTH,
+                populations=s.populations,
+                tolerance=s.tolerance,
+            )
+        )
 
-    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        z = space.transform(observations.vectors)
-        if settings.engine == "particles":
-            _hard_only(kernel)
-            return multinomial_smc(
-                *bank, z, prior, keys=observations.keys, seed=settings.seed,
-                particles=settings.particles or PARTICLES, populations=settings.populations,
-                stop_acceptance=settings.stop_acceptance,
-            )  # fmt: skip
-        posterior = exact.multinomial(
-            *bank, z, prior, kernel=kernel, bandwidth=settings.bandwidth or BANDWIDTH,
-            populations=settings.populations, tolerance=settings.tolerance,
+    def carried(self, observations: Observations, prior: Prior) -> Carried:
+        return kernel_shares(self.raw, self.settings, observations, prior)
+
+
+def kernel_shares(space: Space, settings: Settings, observations: Observations, prior: Prior) -> Carried:
+    """Every simulation with the share of each answer that it carries."""
+    share = exact.simulation_weights(
+        space.bank, space.label_index, space.n_labels, space.transform(observations.vectors),
+        prior.probabilities, kernel=settings.kernel or "hard", bandwidth=settings.bandwidth or BANDWIDTH,
+        populations=settings.populations, tolerance=settings.tolerance,
+    )  # fmt: skip
+    return nearby(space, observations, share)
+
+
+class MultinomialParticles(Multinomial):
+    """The same by the sampler."""
+
+    refits = False
+    cheap = False
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        s, space = self.settings, self.raw
+        return Inferred(
+            *multinomial_smc(
+                space.bank,
+                space.label_index,
+                space.n_labels,
+                space.transform(observations.vectors),
+                prior,
+                keys=observations.keys,
+                seed=s.seed,
+                particles=s.particles or PARTICLES,
+                populations=s.populations,
+                stop_acceptance=s.stop_acceptance,
+            )
+        )
+
+    def carried(self, observations: Observations, prior: Prior) -> Carried:
+        return nearby(self.raw, observations)
+
+
+class SimplexPosterior:
+    """D-SMC in closed form on one bank, asked again and again: draws are made once per prior and kept.
+
+    Preparing the shared prior draws costs more than many answers, and a service is asked under the same few
+    priors.
+    """
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        self._settings = settings
+        self._space = Space.fit(material.embedded, centre=False)
+        self._means = self._space.class_means
+        self._kept: OrderedDict[tuple[bytes, float], SharedDraws] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, observations: Observations, prior: Prior) -> Posterior:
+        settings = self._settings
+        return exact.dirichlet(
+            self._means, self._space.transform(observations.vectors), prior, seed=settings.seed,
+            kernel=settings.kernel or "hard", draws=self._draws, populations=settings.populations,
+            tolerance=settings.tolerance, bandwidth=settings.bandwidth or BANDWIDTH,
+            shared=self.shared(prior),
         )  # fmt: skip
-        return posterior, None
 
-    return infer
+    def draws(self, observations: Observations, prior: Prior, count: int) -> Float:
+        """(count, K) draws from the first observation's posterior, for pictures of the simplex.
+
+        They are taken from the accepted draws in the order they were made, which is independent of how
+        near each is, so a part of them is a fair sample of the whole.
+        """
+        shared = self.shared(prior)
+        cosine = shared.unit @ (shared.means @ self._space.transform(observations.vectors[:1])[0])
+        accepted = np.argsort(-cosine, kind="stable")[: self._draws]
+        chosen = np.sort(accepted)[:count]
+        theta = np.zeros((len(chosen), prior.n_labels))
+        theta[:, shared.possible] = shared.features[chosen, : int(shared.possible.sum())]
+        return theta
+
+    @property
+    def _draws(self) -> int:
+        return self._settings.particles or SIMPLEX_DRAWS
+
+    def shared(self, prior: Prior) -> SharedDraws:
+        """The prior's draws: those kept from an earlier call, or new ones."""
+        key = (prior.probabilities.tobytes(), prior.alpha0)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        made = exact.prepare(
+            self._means, prior, seed=self._settings.seed, draws=self._draws,
+            populations=self._settings.populations,
+        )  # fmt: skip
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) * (made.unit.nbytes + made.features.nbytes) > KEPT_BYTES:
+                self._kept.popitem(last=False)
+        return made
 
 
-def fit_dirichlet(material: Material, settings: Settings) -> Infer:
+class Dirichlet(Fitted):
     """Particles on the simplex, compared through mixtures of the (uncentred) class means."""
-    if settings.device != "cpu":
-        from simdx.methods import on_device
 
-        return on_device.fit_dirichlet(material, settings)
-    if settings.engine != "particles":
-        return SimplexView(material, settings).infer
-    space = Space.fit(material.embedded, centre=False)
-    kernel = settings.kernel or "hard"
-    means = space.class_means
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        self.kernel = settings.kernel or "hard"
+        self._posterior = SimplexPosterior(material, settings)
 
-    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        _hard_only(kernel)
-        return dirichlet_smc(
-            means, space.transform(observations.vectors), prior, keys=observations.keys, seed=settings.seed,
-            particles=settings.particles or PARTICLES, populations=settings.populations,
-            stop_acceptance=settings.stop_acceptance,
-        )  # fmt: skip
-
-    return infer
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        return Inferred(self._posterior(observations, prior))
 
 
-def _hard_only(kernel: str) -> None:
-    if kernel != "hard":
+class DirichletParticles(Fitted):
+    """The same by the sampler."""
+
+    kernel = "hard"
+    refits = False
+    cheap = False
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        self.settings = settings
+        self._raw = Space.fit(material.embedded, centre=False)
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        s = self.settings
+        return Inferred(
+            *dirichlet_smc(
+                self._raw.class_means,
+                self._raw.transform(observations.vectors),
+                prior,
+                keys=observations.keys,
+                seed=s.seed,
+                particles=s.particles or PARTICLES,
+                populations=s.populations,
+                stop_acceptance=s.stop_acceptance,
+            )
+        )
+
+
+def fit_multinomial(material: Material, settings: Settings) -> Fitted:
+    if settings.engine == "particles":
+        _hard_only(settings)
+        return MultinomialParticles(material, settings)
+    return Multinomial(material, settings)
+
+
+def fit_dirichlet(material: Material, settings: Settings) -> Fitted:
+    if settings.engine == "particles":
+        _hard_only(settings)
+        return DirichletParticles(material, settings)
+    return Dirichlet(material, settings)
+
+
+def _hard_only(settings: Settings) -> None:
+    if settings.kernel == "soft":
         raise BadInput("the particles engine accepts or rejects: it has no soft kernel (use --engine exact)")

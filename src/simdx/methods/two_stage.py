@@ -1,27 +1,65 @@
 """`--engine two-stage`: M-SMC over thousands of labels.
 
 The space and kernel are those of `--engine exact`, which it approximates; docs/scaling.md has the measured
-error. Typicality goes through an approximate search: against every simulation it would cost more than the
-answer. Its reference goes through the same search, so that what the search misses cancels.
+error. Typicality goes through an approximate search (faiss: an inverted file of unit vectors, which can miss
+neighbours but never gets a cosine wrong): against every simulation it would cost more than the answer. Its
+reference goes through the same search, so that what the search misses cancels.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.two_stage import ByClassMeans, LargeBank, two_stage
-from simdx.errors import BadInput
-from simdx.methods.base import Infer, Material, Observations, Settings
-from simdx.methods.neighbours import FaissNeighbours
-from simdx.types import Float, Posterior, Trace
+from simdx.errors import BadInput, MissingExtra
+from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
+from simdx.methods.material import Material, Observations
+from simdx.methods.smc import BANDWIDTH
+from simdx.types import Float, Int
 
-BANDWIDTH = 0.05
+SMALL = 10_000  # rows below which looking at all of them is as fast
+TRAINING_ROWS_PER_CELL = 32
 REFERENCE_ROWS = 4096
 TYPICAL_NEIGHBOURS = 5
+
+
+class FaissNeighbours:
+    """The rows of a bank nearest to an observation; `probes` cells are looked into."""
+
+    def __init__(self, vectors: Float, *, cells: int | None = None, probes: int | None = None) -> None:
+        logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # it reports every guess it makes
+        try:
+            import faiss
+        except ImportError:
+            raise MissingExtra("--engine two-stage", "scale") from None
+        n, width = vectors.shape
+        self.cells = cells or int(2 * np.sqrt(n))
+        self.probes = probes or max(8, self.cells // 32)
+        rows = np.ascontiguousarray(vectors, dtype=np.float32)
+        self._index: Any
+        if n < SMALL and cells is None:
+            self._index = faiss.IndexFlatIP(width)
+        else:
+            centres = faiss.IndexFlatIP(width)
+            self._index = faiss.IndexIVFFlat(centres, width, self.cells, faiss.METRIC_INNER_PRODUCT)
+            self._index.cp.max_points_per_centroid = TRAINING_ROWS_PER_CELL
+            self._index.cp.min_points_per_centroid = 1
+            self._index.cp.seed = 1234
+            self._index.train(rows)
+            self._index.nprobe = self.probes
+            self._keep_centres = centres  # faiss holds it by pointer
+        self._index.add(rows)
+
+    def nearest(self, observations: Float, count: int) -> tuple[Int, Float]:
+        cosine, rows = self._index.search(np.ascontiguousarray(observations, dtype=np.float32), count)
+        return rows, np.minimum(cosine, 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +86,9 @@ class SampledTypicality:
         return (1 + farther) / (1 + self.reference.size)
 
 
-class TwoStage:
-    """An inference function that also brings the typicality a bank of its size can afford."""
+class TwoStage(Fitted):
+    refits = False
+    cheap = False
 
     def __init__(self, material: Material, settings: Settings) -> None:
         if settings.tolerance is not None:
@@ -58,22 +97,30 @@ class TwoStage:
             raise BadInput(
                 "--engine two-stage needs its kernel named: --kernel soft, or hard with a larger error"
             )
-        self._settings = settings
-        self._space = Space.fit(material.embedded, centre=False)
-        self._bank = LargeBank.prepare(self._space.bank, self._space.label_index, self._space.n_labels)
+        super().__init__(material)
+        self.settings = settings
+        self.kernel = settings.kernel
+        self.proportional = settings.kernel == "soft"
+        self._raw = Space.fit(material.embedded, centre=False)
+        self._bank = LargeBank.prepare(self._raw.bank, self._raw.label_index, self._raw.n_labels)
 
-    def __call__(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace | None]:
-        settings = self._settings
-        posterior = two_stage(
-            self._bank, ByClassMeans(self._bank), self._space.transform(observations.vectors), prior,
-            kernel=settings.kernel or "soft", bandwidth=settings.bandwidth or BANDWIDTH,
-            populations=settings.populations,
-        )  # fmt: skip
-        return posterior, None
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        s = self.settings
+        return Inferred(
+            two_stage(
+                self._bank,
+                ByClassMeans(self._bank),
+                self._raw.transform(observations.vectors),
+                prior,
+                kernel=self.kernel or "soft",
+                bandwidth=s.bandwidth or BANDWIDTH,
+                populations=s.populations,
+            )
+        )
 
-    def typicality(self, space: Space) -> SampledTypicality:
-        return SampledTypicality.fit(space, self._settings.seed)
+    def carried(self, observations: Observations, prior: Prior) -> Carried:
+        return nearby(self._raw, observations)
 
-
-def fit_two_stage(material: Material, settings: Settings) -> Infer:
-    return TwoStage(material, settings)
+    @cached_property
+    def typicality(self) -> SampledTypicality:
+        return SampledTypicality.fit(self.space, self.settings.seed)

@@ -56,7 +56,7 @@ class ReviewRuleFile(BaseModel):
 
     @model_validator(mode="after")
     def _something_safe_to_look_for(self) -> ReviewRuleFile:
-        from simdx.decide.rules import pattern_problem
+        from simdx.panels.rules import pattern_problem
 
         if not self.phrases and not self.pattern:
             raise ValueError(f"review rule '{self.name}' has neither phrases nor a pattern")

@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simdx.answer import Answer
-from simdx.decide.audit import Gap, audit_html
+from simdx.evaluation import Evaluation
+from simdx.metrics.gaps import Gap
+from simdx.metrics.subgroups import SMALL
 from simdx.report.axes import Axes
 from simdx.report.page import render, table
 from simdx.types import Float, Int, Panel, entropy_bits
-
-if TYPE_CHECKING:
-    from simdx.evaluate import Evaluation
 
 _NAMES = {
     "accuracy": "Accuracy",
@@ -219,7 +218,7 @@ def _groups(groups: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _audit(rows: Sequence[Mapping[str, Any]]) -> str:
-    return audit_html([Gap(**{k: v for k, v in row.items() if k != "gap"}) for row in rows])
+    return gaps_html([Gap(**{k: v for k, v in row.items() if k != "gap"}) for row in rows])
 
 
 def _worst(result: Evaluation, answers: Mapping[int, Answer], show_texts: bool) -> str:
@@ -275,3 +274,31 @@ _CSS = """
 .confusion .cell{text-align:right;font-variant-numeric:tabular-nums;
 background:color-mix(in srgb,var(--lead) calc(var(--share)*55%),transparent)}
 """
+
+
+def gaps_html(gaps: Sequence[Gap], correction: str = "holm") -> str:
+    """Gaps between subgroups as a section of a report page."""
+    if not gaps:
+        return ""
+    named = {"holm": "Holm", "bh": "Benjamini–Hochberg"}[correction]
+    head = ("field", "group", "n", "metric", "group", "others", "gap", "95 % interval", "corrected p")
+    rows = []
+    for g in gaps:
+        interval = "–" if g.low is None else f"{g.low:+.3f} to {g.high:+.3f}"
+        cells = (
+            g.field, g.value, f"{g.n}{' (too few)' if g.too_small else ''}", g.metric.replace("_", " "),
+            _cell(g.inside), _cell(g.outside), _cell(g.gap, "+.3f"), interval, _cell(g.p_corrected),
+        )  # fmt: skip
+        mark = " class='found'" if g.p_corrected is not None and g.p_corrected < 0.05 else ""
+        rows.append(f"<tr{mark}>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
+    titles = "".join(f"<th>{escape(h)}</th>" for h in head)
+    return (
+        "<section><h2>Subgroups</h2><p>Each group against all other cases. Intervals by bootstrap; p-values "
+        f"corrected over the whole table ({named}). Groups marked “too few” have under {SMALL} cases: "
+        "conclude nothing from them.</p>"
+        f"<table><thead><tr>{titles}</tr></thead><tbody>{''.join(rows)}</tbody></table></section>"
+    )
+
+
+def _cell(value: float | None, form: str = ".3f") -> str:
+    return "–" if value is None else format(value, form)

@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from simdx import __version__
 from simdx.abc.prior import Prior
 from simdx.bank.files import read_bank
 from simdx.classifier import Classifier
 from simdx.errors import BadInput
-from simdx.methods import Settings
+from simdx.methods import RECIPE_VERSION, Settings
 from simdx.panels import load_panel
 from simdx.panels.load import PACKAGED
 from simdx.types import Bank, Panel, content_hash
@@ -76,7 +75,7 @@ class Job:
     def describe(self, classifier: Classifier) -> dict[str, Any]:
         """The job in words and hashes; two jobs with equal descriptions give equal answers."""
         return {
-            "version": __version__,
+            "recipe": RECIPE_VERSION,
             "panel": classifier.panel.name,
             "labels": list(classifier.panel.names),
             "bank": classifier.bank.identity,

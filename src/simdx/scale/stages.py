@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from simdx.classifier import BatchAnswer, check_text
+from simdx.classifier import check_text
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import SimdxError
-from simdx.methods import Observations
+from simdx.methods import AnswerTable, Observations
 from simdx.scale.blocks import ID, TEXT, Block, from_bytes, to_bytes
 from simdx.scale.job import Job
 from simdx.scale.storage import Place
@@ -92,7 +92,7 @@ class Answer:
         errors = [failed.get(i, error) for i, error in enumerate(errors)]
         return self._table(table.column(ID), parts, errors)
 
-    def _columns(self, batch: BatchAnswer) -> dict[str, list[Any]]:
+    def _columns(self, batch: AnswerTable) -> dict[str, list[Any]]:
         posterior, second = batch.posterior, batch.second_order
         best = posterior.argmax(axis=1)
         columns: dict[str, list[Any]] = {

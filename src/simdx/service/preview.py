@@ -18,7 +18,7 @@ from simdx.service.intervals import share_intervals
 
 def previews(classifier: Classifier, observations: Observations, prior: Prior) -> list[dict[str, Any]]:
     """One for each case: the posterior and its intervals."""
-    batch = classifier.infer_batch_observed(observations, prior, second_order=False)
+    batch = classifier.infer_batch_observed(observations, prior)
     names, outside = classifier.panel.names, batch.out_of_class
     out = []
     for i, posterior in enumerate(batch.posterior):

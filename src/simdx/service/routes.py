@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from simdx import __version__
+from simdx.answer import Answer
 from simdx.service import schemas
 from simdx.service.audit import Entry
 from simdx.service.audit.record import KINDS
@@ -62,7 +63,7 @@ def _object(description: str) -> dict[str, Any]:
     tags=["classify"],
     responses={
         200: {
-            "model": schemas.AnswerOut | schemas.ManyOut,
+            "model": Answer | schemas.ManyOut,
             "description": "The answer",
             "headers": ANSWER_HEADER,
         },

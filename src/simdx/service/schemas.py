@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
+
+from simdx.answer import Answer
 
 EXAMPLE_TEXT = (
     "A 24-year-old noticed a soft, bluish, painless swelling of the lower lip two weeks after biting it; "
@@ -198,52 +200,8 @@ FhirBody.model_rebuild()
 # --------------------------------------------------------------------------- answers, for OpenAPI only
 
 
-class DecisionOut(BaseModel):
-    action: Literal["accept", "test", "review"]
-    reason: str
-    reasons: list[str]
-
-
-class EvidenceOut(BaseModel):
-    label: str
-    text: str
-    distance: float
-
-
-class SecondOrderOut(BaseModel):
-    mean: dict[str, float]
-    total_bits: float
-    aleatoric_bits: float
-    epistemic_bits: float
-    alpha0: float | None
-    cap: float | None = None
-
-
-class AnswerOut(BaseModel):
-    """Exactly what `simdx classify --json` prints. A capability that is not there is null."""
-
-    panel: str
-    method: str
-    engine: str
-    label: str
-    posterior: dict[str, float]
-    posterior_in_class: dict[str, float]
-    entropy_bits: float
-    second_order: SecondOrderOut | None
-    typicality: float | None
-    out_of_class: float | None
-    alarm: dict[str, Any] | None
-    conformal_set: list[str] | None
-    effective_simulations: float | None
-    decision: DecisionOut
-    evidence: list[EvidenceOut]
-    sentences: list[dict[str, Any]] | None
-    flip: dict[str, Any] | None
-    provenance: dict[str, Any]
-
-
 class ManyOut(BaseModel):
-    results: list[AnswerOut]
+    results: list[Answer]
 
 
 Interval = Annotated[list[float], Field(min_length=2, max_length=2)]  # a list: validators differ on tuples
@@ -260,7 +218,7 @@ class ExploreOut(BaseModel):
     observation: str
     expires_in_s: float
     answer_id: str | None
-    answer: AnswerOut
+    answer: Answer
     intervals: dict[str, Interval]
     words: WordsOut
     draws: list[list[float]]

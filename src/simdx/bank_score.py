@@ -1,0 +1,209 @@
+"""How good is this bank? A look at it through cases without labels.
+
+Two families of figures:
+
+likeness    Do the cases look like the simulations? Typicality p-values, a two-sample MMD test, and coverage
+            both ways, in the embedder's space, which does not depend on the bank, so that cases and
+            simulations of one distribution are exchangeable there.
+answers     Do the answers look like those of a good bank? Their confidence, whether two comparisons of the
+            recipe agree, whether they average to a flat prior, and whether the bank classifies itself.
+
+`fidelity` is the geometric mean of confidence, agreement and balance. That combination was fixed before any
+labelled figure was looked at; what it is worth is measured in results/bank_scores. Likeness stands beside it
+and not inside it: a test with enough cases tells any simulation from reality, useful or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from simdx.abc import exact
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.abc.typicality import Typicality
+from simdx.errors import BadInput
+from simdx.methods.comparison import BANDWIDTH, Comparison
+from simdx.methods.material import Material, Observations
+from simdx.methods.recipe import pool
+from simdx.report.axes import Axes
+from simdx.types import EmbeddedBank, Float, entropy_bits
+
+QUANTILE = 0.95  # of the bank's own nearest distances: what counts as covered
+LOW_TYPICALITY = 0.05
+FEWEST_CASES = 10
+LARGEST_SAMPLE = 1500  # rows of either side in the MMD test: its kernel matrix is quadratic
+
+
+@dataclass(frozen=True, slots=True)
+class BankScore:
+    """Everything `score_bank` finds; the arrays hold the cases' own, in their order."""
+
+    n_cases: int
+    n_simulations: int
+    typicality_median: float  # .5 where cases are as usual as simulations
+    typicality_low: float  # share of cases with a p-value of at most .05
+    coverage: float  # share of cases whose nearest simulation is as near as simulations are to each other
+    usefulness: float  # share of simulations as near to a case as cases are to each other
+    mmd_squared: float  # unbiased; around zero for one distribution
+    mmd_p: float
+    confidence: float  # mean largest posterior
+    entropy_bits: float
+    agreement: float  # share of cases on which the recipe's kernel and summary name the same label
+    view_agreement: float  # the same for two views that share nothing: words alone, embeddings alone
+    balance: float  # 1 minus the distance of the mean posterior from uniform
+    self_accuracy: float  # of the kernel on the bank, each simulation left out
+    fidelity: float
+    typicality: Float  # (N,) p-values
+    posterior: Float  # (N, K) in class, uniform prior
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures, without the cases' own."""
+        return {key: value for key, value in asdict(self).items() if key not in ("typicality", "posterior")}
+
+
+def score_bank(
+    material: Material, observations: Observations, *, permutations: int = 500, seed: int = 0
+) -> BankScore:
+    """Judge the material's bank by unlabelled cases. The cases are taken to be of the panel's labels."""
+    n = len(observations.texts)
+    if n < FEWEST_CASES:
+        raise BadInput(f"{n} cases cannot judge a bank: give at least {FEWEST_CASES}")
+    if permutations < 20:
+        raise BadInput("the permutation test needs at least 20 permutations")
+    k = len(material.panel.names)
+    uniform = Prior.uniform(k)
+    c = Comparison.fit(
+        material.lexicon, material.bank.texts, material.embedded, bandwidth=BANDWIDTH, self_consistent=True
+    )
+    lexical, joint = c.observe(observations)
+    summary, kernel = c.summary(lexical), c.kernel(joint)
+    posterior = pool(summary, kernel, uniform.probabilities)
+    embedded = c.space.transform(observations.vectors)
+    by_embedding = exact.multinomial(
+        c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth
+    ).probabilities
+
+    usual = Typicality.fit(c.space.bank).p_value(embedded)
+    squared, p = mmd_test(material.embedded, observations.vectors, permutations, seed)
+    confidence = float(posterior.max(axis=1).mean())
+    agreement = float((summary.argmax(axis=1) == kernel.argmax(axis=1)).mean())
+    balance = 1 - 0.5 * float(np.abs(posterior.mean(axis=0) - 1 / k).sum())
+    return BankScore(
+        n_cases=n,
+        n_simulations=len(material.bank.texts),
+        typicality_median=float(np.median(usual)),
+        typicality_low=float((usual <= LOW_TYPICALITY).mean()),
+        coverage=covered(embedded, c.space.bank),
+        usefulness=covered(c.space.bank, embedded),
+        mmd_squared=squared,
+        mmd_p=p,
+        confidence=confidence,
+        entropy_bits=float(entropy_bits(posterior).mean()),
+        agreement=agreement,
+        view_agreement=float((summary.argmax(axis=1) == by_embedding.argmax(axis=1)).mean()),
+        balance=balance,
+        self_accuracy=self_accuracy(c),
+        fidelity=float((confidence * agreement * balance) ** (1 / 3)),
+        typicality=usual,
+        posterior=posterior,
+    )
+
+
+def covered(rows: Float, reference: Float, quantile: float = QUANTILE) -> float:
+    """Share of rows whose nearest reference row is within the quantile of the reference's own nearest."""
+    judge = Typicality.fit(reference, neighbours=1)
+    return float((judge.distance(rows) <= judge.tolerance(quantile)).mean())
+
+
+def mmd_test(bank: EmbeddedBank, cases: Float, permutations: int, seed: int) -> tuple[float, float]:
+    """Unbiased squared maximum mean discrepancy and its permutation p-value.
+
+    Gaussian kernel, its width the median distance of the pooled rows; both sides are centred on the pooled
+    mean, so that swapping rows between the sides changes nothing but the split.
+    """
+    rng = np.random.default_rng(seed)
+    sides = [_sample(np.asarray(bank.vectors), rng), _sample(np.asarray(cases), rng)]
+    n, m = len(sides[0]), len(sides[1])
+    together = np.concatenate(sides)
+    one_label = EmbeddedBank(together, np.zeros(n + m, dtype=np.int64), 1, bank.blocks)
+    rows = Space.fit(one_label, centre=True).bank.astype(float)  # one label: the order is kept
+    square = np.maximum((rows**2).sum(axis=1)[:, None] + (rows**2).sum(axis=1) - 2 * rows @ rows.T, 0)
+    width = float(np.median(square[np.triu_indices(n + m, 1)]))
+    kernel = np.exp(-square / max(width, 1e-12))
+    np.fill_diagonal(kernel, 0.0)
+    first = np.zeros((n + m, permutations + 1))
+    first[:n, 0] = 1
+    for i in range(1, permutations + 1):
+        first[rng.permutation(n + m)[:n], i] = 1
+    product = kernel @ first
+    within_first = (first * product).sum(axis=0)
+    across = ((1 - first) * product).sum(axis=0)
+    within_second = kernel.sum() - within_first - 2 * across
+    value = within_first / (n * (n - 1)) + within_second / (m * (m - 1)) - 2 * across / (n * m)
+    return float(value[0]), float((1 + (value[1:] >= value[0] - 1e-12).sum()) / (permutations + 1))
+
+
+def self_accuracy(c: Comparison) -> float:
+    """Label-balanced share of simulations that the kernel names rightly from the others."""
+    near = np.exp((c.bank @ c.bank.T - 1).astype(float) / c.bandwidth)
+    np.fill_diagonal(near, 0.0)
+    counts = np.bincount(c.label_index, minlength=c.n_labels).astype(float)
+    starts = np.searchsorted(c.label_index, np.arange(c.n_labels))
+    others = np.tile(counts, (len(near), 1))
+    others[np.arange(len(near)), c.label_index] = np.maximum(counts[c.label_index] - 1, 1)
+    density = np.log(np.maximum(np.add.reduceat(near, starts, axis=1) / others, 1e-300)) + c.bias
+    right = log_softmax(density, axis=1).argmax(axis=1) == c.label_index
+    return float(np.mean(np.bincount(c.label_index, weights=right, minlength=c.n_labels) / counts))
+
+
+def draw_score(score: BankScore) -> str:
+    """The cases' typicality under the bank: even bars for a bank that imitates them well."""
+    bins = 10
+    counts = np.histogram(score.typicality, bins=bins, range=(0, 1))[0] / len(score.typicality)
+    top = max(float(counts.max()), 2 / bins)
+    axes = Axes(
+        f"typicality of {score.n_cases} cases among {score.n_simulations} simulations",
+        f"typicality of the cases (fidelity {score.fidelity:.2f}, coverage {score.coverage:.2f}, "
+        f"MMD p {score.mmd_p:.3f})",
+        "share of cases", y=(0.0, top), size=(520, 320),
+    )  # fmt: skip
+    for i, share in enumerate(counts):
+        axes.bar(i / bins + 0.005, (i + 1) / bins - 0.005, float(share), "case", f"{share:.0%} of cases")
+    axes.line([0, 1], [1 / bins, 1 / bins], "even")
+    style = (
+        "<style>text{font:11px sans-serif;fill:#333}.tick-x{text-anchor:middle}.tick-y{text-anchor:end}"
+        ".grid{stroke:#e5e5e5}.frame{fill:none;stroke:#555}.case{fill:#1b6ca8}"
+        ".even{fill:none;stroke:#b5651d;stroke-dasharray:5 4}</style>"
+    )
+    return axes.svg().replace("</title>", "</title>" + style, 1) + "\n"
+
+
+def in_words(score: BankScore) -> str:
+    """A reading of the figures for the terminal."""
+    different = "tells them apart" if score.mmd_p <= 0.05 else "does not tell them apart"
+    lines: Sequence[str] = (
+        f"{score.n_cases} cases, {score.n_simulations} simulations",
+        f"  fidelity         {score.fidelity:.3f}   (confidence, agreement and balance together)",
+        f"  confidence       {score.confidence:.3f}   mean entropy {score.entropy_bits:.2f} bits",
+        f"  agreement        {score.agreement:.3f}   of kernel and summary; words and embeddings "
+        f"{score.view_agreement:.3f}",
+        f"  balance          {score.balance:.3f}   of the mean posterior (meant for evenly mixed cases)",
+        f"  self-accuracy    {score.self_accuracy:.3f}   of the bank on itself, left out in turn",
+        f"  typicality       {score.typicality_median:.3f}   median; {score.typicality_low:.0%} of cases "
+        f"at or below {LOW_TYPICALITY:g}",
+        f"  coverage         {score.coverage:.3f}   of the cases by the bank; of the bank by the cases "
+        f"{score.usefulness:.3f}",
+        f"  MMD²             {score.mmd_squared:.4f}   p {score.mmd_p:.3f}: the test {different}",
+    )
+    return "\n".join(lines)
+
+
+def _sample(rows: Float, rng: np.random.Generator) -> Float:
+    if len(rows) <= LARGEST_SAMPLE:
+        return rows
+    return rows[np.sort(rng.permutation(len(rows))[:LARGEST_SAMPLE])]

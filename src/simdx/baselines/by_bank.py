@@ -1,0 +1,167 @@
+"""Baselines that ask no model: they compare a case with the bank, or with the labels' own names.
+
+centroid       cosine to the mean of each label's simulations
+tfidf          the same, of bare words
+zero-shot      cosine to the label's name and description: no simulation at all
+bank-logistic  logistic regression on the bank's embeddings; its penalty is cross-validated within the bank
+
+Each ends in one non-negative score per label and case. Under a uniform prior the normalised scores are the
+answer; under another prior it is prior times score. A label with prior zero gets zero. Where no score is
+above zero on a possible label the scores say nothing, and the answer is the prior.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import softmax
+
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.embedders.cache import embed_cached
+from simdx.errors import BadInput
+from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.logistic import choose_penalty, fit_logistic
+from simdx.methods.material import Material, Observations
+from simdx.types import Float, Label, Mask, Posterior
+
+BANDWIDTH = 0.05
+
+
+def posterior_of(scores: Float, prior: Prior, carried_by: float | Float) -> Posterior:
+    """`carried_by`: how many simulations (or replies) stand behind each answer."""
+    scores = np.asarray(scores, dtype=float)
+    joint = scores * prior.probabilities
+    total = joint.sum(axis=1, keepdims=True)
+    silent = ~(total > 0)
+    probabilities = np.where(silent, prior.probabilities, joint / np.where(silent, 1.0, total))
+    n = len(scores)
+    return Posterior(probabilities, np.broadcast_to(np.asarray(carried_by, float), (n,)), np.full(n, np.nan))
+
+
+def similarity_scores(similarity: Float, kernel: str | None, bandwidth: float | None) -> Float:
+    """Similarities as scores: normalised as they are (hard, the paper's way) or through a softmax (soft).
+
+    Similarities lie close together, so normalising them as they are gives answers close to uniform; the
+    softmax at the kernel's own bandwidth is the fair form, and the one whose temperature can be fitted.
+    """
+    if kernel == "soft":
+        return softmax(np.asarray(similarity, float) / (bandwidth or BANDWIDTH), axis=1)
+    clipped = np.maximum(np.asarray(similarity, float), 0.0)
+    total = clipped.sum(axis=1, keepdims=True)
+    return clipped / np.where(total > 0, total, 1.0)
+
+
+class Similarity(Fitted):
+    """Scores from one similarity per label."""
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        self.settings = settings
+        self.kernel = settings.kernel
+
+    @abstractmethod
+    def similarity(self, observations: Observations) -> Float:
+        """(N, K)."""
+
+    def carried_by(self, similarity: Float) -> float | Float:
+        return float(len(self.material.bank.texts))
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        cosine = self.similarity(observations)
+        scores = similarity_scores(cosine, self.settings.kernel, self.settings.bandwidth)
+        return Inferred(posterior_of(scores, prior, self.carried_by(cosine)))
+
+
+class Centroid(Similarity):
+    @cached_property
+    def _raw(self) -> Space:
+        return Space.fit(self.material.embedded, centre=False)
+
+    @cached_property
+    def _means(self) -> Float:
+        return unit_rows(self._raw.class_means)
+
+    def similarity(self, observations: Observations) -> Float:
+        return self._raw.transform(observations.vectors) @ self._means.T
+
+
+class TfIdf(Similarity):
+    """Frequencies come from the bank; words that the bank never uses are ignored."""
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        super().__init__(material, settings)
+        bank = material.bank
+        self._model = TfidfVectorizer(token_pattern=r"(?u)\w\w+")
+        one_hot = np.eye(len(bank.labels))[bank.label_index]
+        try:
+            rows = self._model.fit_transform(bank.texts)
+        except ValueError:  # an empty vocabulary, the one thing it refuses in texts
+            raise BadInput("--method tfidf compares words: the bank holds no word of two letters") from None
+        self._means = unit_rows((rows.T @ one_hot).T)
+
+    def similarity(self, observations: Observations) -> Float:
+        return self._model.transform(observations.texts) @ self._means.T
+
+    def carried_by(self, similarity: Float) -> Float:
+        return np.where(_silent(similarity), 0.0, len(self.material.bank.texts))
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        cosine = self.similarity(observations)
+        scores = similarity_scores(cosine, self.settings.kernel, self.settings.bandwidth)
+        scores[_silent(cosine)] = 0.0  # no word in common: nothing was said, also under a softmax
+        return Inferred(posterior_of(scores, prior, self.carried_by(cosine)))
+
+
+class ZeroShot(Similarity):
+    @cached_property
+    def _named(self) -> Space:
+        """The labels' own texts stand where the bank would: one vector for each label."""
+        texts = [label_text(label) for label in self.material.panel.labels]
+        named = replace(
+            self.material.embedded,
+            vectors=embed_cached(self.material.embedder, texts),
+            label_index=np.arange(len(texts)),
+            background=None,
+        )
+        return Space.fit(named, centre=False)
+
+    def similarity(self, observations: Observations) -> Float:
+        return self._named.transform(observations.vectors) @ self._named.bank.T
+
+    def carried_by(self, similarity: Float) -> float:
+        return 0.0
+
+
+class BankLogistic(Fitted):
+    """A discriminative classifier on the same simulations. It sees what M-SMC sees, and no real label."""
+
+    proportional = True
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        x, y, n_labels = self.space.bank, self.space.label_index, self.space.n_labels
+        self._model = fit_logistic(x, y, n_labels, choose_penalty(x, y, n_labels, settings.seed))
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        # The loss is balanced over labels, so these are the probabilities under a uniform prior.
+        scores = self._model.probabilities(self.space.transform(observations.vectors))
+        return Inferred(posterior_of(scores, prior, carried_by=float(len(self.space.bank))))
+
+
+def label_text(label: Label) -> str:
+    return f"{label.name}: {label.description}" if label.description else label.name
+
+
+def unit_rows(rows: Float) -> Float:
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(length > 1e-12, length, 1.0)
+
+
+def _silent(similarity: Float) -> Mask:
+    return np.asarray(~similarity.any(axis=1))

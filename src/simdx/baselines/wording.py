@@ -1,0 +1,174 @@
+"""What a language model is asked about a case, and how its reply is read.
+
+Every prompt begins with the case and the list of options and ends with the instruction. So the eight
+paraphrases, the repeats and the elicitation share a long beginning, which a server has to read once; only
+the permuted option lists of `logits` part earlier.
+
+Replies are read strictly: either one says what was asked for, or it is a failure with a reason. Nothing is
+guessed and nothing is put in the place of an answer that cannot be read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from simdx.errors import BadInput
+from simdx.simulators.base import Completion
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+VERSION = "1"  # raise it when the meaning of a stored reading changes
+
+CHOOSE = "Which of the diagnoses above fits this case best? Reply with its letter only."
+
+# Persona, phrasing and output constraint vary; the question does not.
+PARAPHRASES = (
+    CHOOSE,
+    "You are the clinician in charge of this patient. Choose the single most likely diagnosis from the list "
+    "and give nothing but its letter.",
+    "As a specialist asked for a second opinion, decide which listed diagnosis explains these findings. "
+    "Output one letter.",
+    "Weigh every option against the description, then commit to one. Write only the letter of your choice.",
+    "This is a question from an examination for medical students. Mark the correct option by its letter.",
+    "If you had to bet on one diagnosis from the list, which would it be? One letter, no explanation.",
+    "Note for the file: record the letter of the most probable diagnosis. Do not add any other word.",
+    "One diagnosis on the list was later confirmed. Say which one, using its letter alone.",
+)
+
+
+def elicit(guesses: int) -> str:
+    return (
+        f"Give your {guesses} best guesses and, for each, the probability between 0 and 1 that it is the "
+        "correct diagnosis. Write one guess on each line as LETTER: PROBABILITY with two decimals, the most "
+        "likely guess first, no letter twice, and nothing else."
+    )
+
+
+def multiple_choice(text: str, options: Sequence[str], instruction: str) -> str:
+    return f"{case_part(text)}{options_part(options)}\n{instruction}"
+
+
+def case_part(text: str) -> str:
+    return f"Case description:\n{text.strip()}\n\n"
+
+
+def options_part(options: Sequence[str]) -> str:
+    if len(options) > len(LETTERS):
+        raise BadInput(
+            f"asking a language model works for at most {len(LETTERS)} labels, the panel has {len(options)}"
+        )
+    return "Possible diagnoses:\n" + "".join(
+        f"{letter}. {option}\n" for letter, option in zip(LETTERS, options, strict=False)
+    )
+
+
+# --------------------------------------------------------------------------- grammars (GBNF)
+
+
+def letter_grammar(n_options: int) -> str:
+    return "root ::= " + " | ".join(f'"{letter}"' for letter in LETTERS[:n_options])
+
+
+def guesses_grammar(n_options: int, guesses: int) -> str:
+    """Lines `LETTER: PROBABILITY` in which no letter comes twice: one rule per letters already used."""
+    rules = ['p ::= "0." [0-9] [0-9] | "1.00"']
+
+    def rule(used: str) -> str:
+        name = "root" if not used else "after-" + used.lower()
+        branches = []
+        for letter in LETTERS[:n_options]:
+            if letter in used:
+                continue
+            rest = f' "\\n" {rule(used + letter)}' if len(used) + 1 < guesses else ""
+            branches.append(f'"{letter}: " p{rest}')
+        rules.append(f"{name} ::= " + " | ".join(branches))
+        return name
+
+    rule("")
+    return "\n".join(rules)
+
+
+# --------------------------------------------------------------------------- replies
+
+_LETTER = re.compile(r"\(?([A-Z])\b\)?\s*[.:)]?\s*(.*)")
+_GUESS = re.compile(r"\(?([A-Z])\)?\s*:\s*(0?\.\d+|0|1|1\.0+)")
+LARGEST_LOGPROB = 0.01
+
+
+class Unreadable(Exception):
+    """The reason as a short phrase that never quotes the reply."""
+
+
+def read_letter(text: str, options: Sequence[str]) -> int:
+    """The position of the option a reply names: its letter, its name, or both in agreement."""
+    said = text.strip()
+    names = {option.casefold(): i for i, option in enumerate(options)}
+    bare = said.rstrip(".").casefold()
+    if bare in names:
+        return names[bare]
+    found = _LETTER.fullmatch(said)
+    if found is None:
+        raise Unreadable("no letter" if said else "empty")
+    position = LETTERS.index(found[1])
+    if position >= len(options):
+        raise Unreadable("a letter that is no option")
+    if found[2] and names.get(found[2].rstrip(".").casefold()) != position:
+        raise Unreadable("more than a letter")
+    return position
+
+
+def read_guesses(text: str, n_options: int, guesses: int) -> list[float]:
+    """A probability for every option. What the named ones leave is shared by the others.
+
+    Probabilities that sum to more than one, or name every option and sum to less, are divided by their sum.
+    """
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    if not lines:
+        raise Unreadable("empty")
+    if len(lines) != guesses:
+        raise Unreadable("another number of guesses")
+    said: dict[int, float] = {}
+    for line in lines:
+        found = _GUESS.fullmatch(line)
+        if found is None:
+            raise Unreadable("a line that is no guess")
+        position = LETTERS.index(found[1])
+        if position >= n_options:
+            raise Unreadable("a letter that is no option")
+        if position in said:
+            raise Unreadable("a letter twice")
+        said[position] = float(found[2])
+    total = math.fsum(said.values())
+    if total <= 0:
+        raise Unreadable("only zeros")
+    left, others = max(0.0, 1 - total), n_options - len(said)
+    if others:
+        values = [said.get(i, left / others) for i in range(n_options)]
+    else:
+        values = [said[i] for i in range(n_options)]
+    whole = math.fsum(values)
+    return [value / whole for value in values]
+
+
+def read_option_tokens(completion: Completion, n_options: int) -> list[float]:
+    """Next-token probabilities of the option letters, renormalised over the options.
+
+    A server lists only the likeliest tokens. A letter that is not among them has at most the probability of
+    the last one listed, and is given that; when no letter is among them the reply is a failure.
+    """
+    if not completion.logprobs or not completion.logprobs[0].top:
+        raise Unreadable("no log-probabilities")
+    # A server may send any number; a log-probability is none above zero (rounding aside), and no NaN.
+    top = [(token, logprob) for token, logprob in completion.logprobs[0].top if logprob <= LARGEST_LOGPROB]
+    mass = dict.fromkeys(LETTERS[:n_options], 0.0)
+    for token, logprob in top:
+        letter = token.strip()
+        if letter in mass:  # "A" and " A" are two tokens with one meaning
+            mass[letter] += math.exp(logprob)
+    if not any(mass.values()):
+        raise Unreadable("no option among the likeliest tokens")
+    floor = math.exp(min(logprob for _, logprob in top))
+    values = [value or floor for value in mass.values()]
+    whole = math.fsum(values)
+    return [value / whole for value in values]

@@ -1,0 +1,156 @@
+"""The decision: accept, test further, or send to review, with every reason in plain words.
+
+Doubt about the *question* (a text unlike the panel, views that contradict the answer, a feature of the case
+that a person must see) calls for review; doubt about the *answer* (mass left elsewhere, entropy, a label that
+must not be missed) calls for more tests. A utility matrix, where given, replaces the thresholds of the
+second kind by the decision of largest expected utility. All reasons that hold are collected; the gravest
+decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simdx.decide.policy import NONE_OF_THESE, Policy
+from simdx.panels.rules import matching
+from simdx.types import Decision, Float, Panel
+from simdx.words import alarm_words
+
+ROUND_FIGURES = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one answer when it is decided about."""
+
+    posterior: Float  # (K,)
+    posterior_in_class: Float  # (K,)
+    entropy_bits: float
+    out_of_class: float | None = None
+    typicality: float | None = None
+    aleatoric_bits: float | None = None
+    epistemic_bits: float | None = None
+    alarm: bool | None = None
+    alarm_p: float | None = None
+    preferred: tuple[str, ...] = ()  # the label each independent view puts first
+    conformal_set: tuple[str, ...] | None = None
+    text: str = ""
+
+
+def decide(panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES) -> Decision:
+    """What to do with one answer, and why."""
+    review = list(_review_reasons(panel, facts, policy))
+    if policy.utility is not None:
+        choice, why = _by_utility(panel, facts, policy.utility)
+        test = [why] if choice == "test" else []
+        review += [why] if choice == "review" else []
+        accepted = why
+    else:
+        test = list(_test_reasons(panel, facts, policy))
+        top = int(np.argmax(facts.posterior))
+        accepted = (
+            f"'{panel.names[top]}' has probability {probability_words(float(facts.posterior[top]))}, and no "
+            "limit of the policy is passed"
+        )
+    reasons = (*review, *test) or (accepted,)
+    action = "review" if review else "test" if test else "accept"
+    return Decision(action, "; ".join(reasons), reasons)
+
+
+def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
+    limit = policy.thresholds
+    for rule in matching(policy.rules(panel), facts.text):
+        yield rule.reason or f"the case meets the review rule '{rule.name}'"
+    if _reaches(facts.out_of_class, limit.out_of_class):
+        yield f"more likely none of the panel's labels (probability {facts.out_of_class:.2f})"
+    if facts.typicality is not None and limit.typicality is not None and facts.typicality < limit.typicality:
+        yield (
+            f"unlike the simulated descriptions (typicality {facts.typicality:.3f}): "
+            "the posterior may not apply"
+        )
+    if limit.alarm and facts.alarm:
+        claimed = panel.names[int(np.argmax(facts.posterior))]
+        yield alarm_words(claimed, facts.preferred, facts.alarm_p, raised=True)
+    if _exceeds(facts.epistemic_bits, limit.epistemic_bits):
+        yield (
+            f"on the simplex the probabilities are uncertain (epistemic {facts.epistemic_bits:.3f} bits, "
+            f"limit {limit.epistemic_bits:.3f})"
+        )
+
+
+def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
+    limit, names, p = policy.thresholds, panel.names, facts.posterior
+    order = np.argsort(-p, kind="stable")
+    top, second = int(order[0]), int(order[1])
+    for i in order[1:]:
+        if panel.labels[i].must_not_miss and _reaches(float(p[i]), limit.must_not_miss):
+            yield f"'{names[i]}' must not be missed and keeps probability {p[i]:.2f}"
+    if limit.confident is not None and p[top] < limit.confident:
+        yield f"'{names[top]}' leads with only {p[top]:.2f}, against {p[second]:.2f} for '{names[second]}'"
+    if policy.origin.refuted:
+        yield (
+            f"nothing is simply accepted: too many confident answers to the bank's own {policy.origin.n} "
+            "descriptions were wrong"
+        )
+    elif _exceeds(facts.entropy_bits, limit.entropy_bits):
+        yield f"entropy {facts.entropy_bits:.2f} bits is above the limit of {limit.entropy_bits:.2f}"
+    if _exceeds(facts.aleatoric_bits, limit.aleatoric_bits):
+        yield (
+            f"on the simplex the case stays ambiguous (aleatoric {facts.aleatoric_bits:.2f} bits, "
+            f"limit {limit.aleatoric_bits:.2f})"
+        )
+    risk = policy.risk
+    if risk is not None and (risk.entropy_bits is None or facts.entropy_bits > risk.entropy_bits):
+        if risk.entropy_bits is None:
+            yield f"no answer can be promised to be wrong in at most {risk.target:.0%} of cases"
+        else:
+            yield (
+                f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, "
+                f"and this answer has {facts.entropy_bits:.2f}"
+            )
+    if facts.conformal_set is not None and len(facts.conformal_set) != 1 and policy.conformal is not None:
+        listed = ", ".join(f"'{name}'" for name in facts.conformal_set) or "no label"
+        yield f"the {policy.conformal.level:.0%} set holds {listed}"
+
+
+def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:
+    """The decision of largest expected utility, and a sentence that says so; ties go to caution."""
+    outside = facts.out_of_class or 0.0
+    expected = {}
+    for decision, row in utility.items():
+        values = np.array([row[name] for name in panel.names])
+        if NONE_OF_THESE in row:
+            inside = float(values @ facts.posterior_in_class)
+            expected[decision] = (1 - outside) * inside + outside * row[NONE_OF_THESE]
+        else:
+            expected[decision] = float(values @ facts.posterior)
+    caution = {"review": 2, "test": 1}
+    ranked = sorted(expected, key=lambda d: (-round(expected[d], 12), -caution.get(d, 0)))
+    best, next_best = ranked[0], ranked[1]
+    words = _decision_words((best, next_best))
+    sentence = (
+        f"{words[0]} has the largest expected utility ({expected[best]:.2f}), before {words[1]} "
+        f"({expected[next_best]:.2f})"
+    )
+    return (best if best in caution else "accept"), sentence
+
+
+def _decision_words(decisions: Sequence[str]) -> list[str]:
+    said = {"test": "testing further", "review": "sending to review"}
+    return [said.get(d, f"accepting '{d}'") for d in decisions]
+
+
+def probability_words(p: float) -> str:
+    """Two digits, and never a certainty that is only rounding."""
+    return "over 0.99" if 0.995 <= p < 1 else f"{p:.2f}"
+
+
+def _exceeds(value: float | None, limit: float | None) -> bool:
+    return value is not None and limit is not None and value > limit
+
+
+def _reaches(value: float | None, limit: float | None) -> bool:
+    return value is not None and limit is not None and value >= limit

@@ -1,0 +1,149 @@
+"""What labelled cases can promise: conformal sets, and a limit on errors among accepted answers.
+
+Conformal sets hold the labels that cannot be ruled out. The score of a label is one minus its posterior
+probability; a set holds every label whose score the calibration cases make plausible at the chosen level,
+over all cases (*split*) or among the cases of that label (*class-conditional*, which guards rare labels too).
+The p-values come from crepes; what is kept is, per label, the largest calibration score still inside, so that
+an answer needs neither the library nor the calibration cases.
+
+Risk control finds the largest entropy up to which answers may be accepted with at most the target rate of
+errors, at a stated confidence, whatever the distribution. The test of many thresholds at once is MAPIE's
+(learn then test, Holm's correction). The thresholds are fixed in advance, so they owe nothing to the labels;
+and they are few, because each one tested costs power.
+
+Both hold for cases drawn like the calibration cases, answered by the same method, bank and prior.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simdx.errors import BadInput, MissingExtra
+from simdx.types import Float, Int, entropy_bits
+
+Kind = Literal["split", "class-conditional"]
+KINDS = ("split", "class-conditional")
+
+
+@dataclass(frozen=True, slots=True)
+class ConformalThresholds:
+    """Per label the largest score inside the set; infinite where the calibration cases are too few."""
+
+    kind: Kind
+    level: float
+    largest: tuple[float, ...]
+    n: int
+
+    def sets(self, posterior: Float) -> NDArray[np.bool_]:
+        """(N, K) bool: which labels each set holds."""
+        # the slack keeps a calibration case inside its own set in spite of rounding in the file
+        return 1 - np.atleast_2d(posterior) <= np.asarray(self.largest) + 1e-9
+
+
+def calibrate(
+    posterior: Float, truth: Int, *, level: float = 0.9, kind: Kind = "class-conditional"
+) -> ConformalThresholds:
+    """Thresholds from the posteriors (N, K) of labelled cases."""
+    try:
+        from crepes import ConformalClassifier
+    except ImportError:
+        raise MissingExtra("conformal calibration", "decide") from None
+    if kind not in KINDS:
+        raise BadInput(f"unknown kind of conformal set '{kind}': choose {' or '.join(KINDS)}")
+    if not 0 < level < 1:
+        raise BadInput(f"the coverage is {level:g}: give a number between 0 and 1, such as .9")
+    p = np.asarray(posterior, dtype=float)
+    y = np.asarray(truth)
+    if not len(y):
+        raise BadInput("there are no calibration cases")
+    score = 1 - p[np.arange(len(y)), y]
+    largest = []
+    for k in range(p.shape[1]):
+        own = score if kind == "split" else score[y == k]
+        largest.append(_largest_inside(ConformalClassifier, own, level))
+    return ConformalThresholds(kind, level, tuple(largest), len(y))
+
+
+def _largest_inside(classifier: type, score: Float, level: float) -> float:
+    """The largest score whose conformal p-value exceeds 1 − level."""
+    if not len(score):
+        return float("inf")
+    fitted = classifier().fit(score)
+    # A score above every calibration score has the smallest p-value there is: 1 / (n + 1).
+    probe = np.append(np.unique(score), np.inf)
+    p_value = fitted.predict_p(probe[:, None], smoothing=False).ravel()
+    inside = probe[p_value > 1 - level + 1e-12]
+    return float(inside.max()) if inside.size else -1.0
+
+
+def coverage_of(sets: NDArray[np.bool_], truth: Sequence[int] | Int) -> float:
+    """Share of cases whose set holds the gold label."""
+    return float(np.asarray(sets)[np.arange(len(truth)), truth].mean())
+
+
+# --------------------------------------------------------------------------- selective risk
+
+GRID = 6
+
+
+@dataclass(frozen=True, slots=True)
+class RiskControl:
+    """`entropy_bits` is the largest entropy to accept; None when nothing can be promised."""
+
+    target: float
+    confidence: float
+    entropy_bits: float | None
+    n: int
+    accepted: int
+    errors: int
+
+
+def control_risk(
+    posterior: Float, truth: Int, *, target: float = 0.05, confidence: float = 0.9
+) -> RiskControl:
+    """The most lenient entropy threshold with at most `target` errors among accepted, at that confidence."""
+    try:
+        from mapie.risk_control import BinaryClassificationController
+    except ImportError:
+        raise MissingExtra("risk control", "decide") from None
+    for name, value in (("risk", target), ("confidence", confidence)):
+        if not 0 < value < 1:
+            raise BadInput(f"the {name} is {value:g}: give a number between 0 and 1")
+    p = np.asarray(posterior, dtype=float)
+    if not len(p):
+        raise BadInput("there are no labelled cases to control the risk on")
+    most = np.log2(p.shape[1])
+    certainty = 1 - entropy_bits(p) / most  # in [0, 1], so that a grid can be fixed in advance
+    correct = (p.argmax(axis=1) == truth).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "no valid threshold" is an answer here, not a warning
+        controller = BinaryClassificationController(
+            predict_function=_as_binary,
+            risk="precision",
+            target_level=1 - target,
+            confidence_level=confidence,
+            list_predict_params=np.linspace(0, 1, GRID, endpoint=False),
+        ).calibrate(certainty[:, None], correct)
+    valid = np.asarray(controller.valid_predict_params, dtype=float)
+    if not valid.size:
+        return RiskControl(target, confidence, None, len(p), 0, 0)
+    kept = certainty >= valid.min()
+    return RiskControl(
+        target,
+        confidence,
+        float(most * (1 - valid.min())),
+        len(p),
+        int(kept.sum()),
+        int((1 - correct[kept]).sum()),
+    )
+
+
+def _as_binary(certainty: Float) -> Float:
+    s = np.asarray(certainty, dtype=float)[:, 0]
+    return np.column_stack([1 - s, s])

@@ -1,0 +1,65 @@
+"""What an evaluation found: the record, the curves of its plots, and a row for each case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simdx.chunks import Arrays
+from simdx.datasets.dataset import Dataset
+from simdx.types import Int, entropy_bits
+
+BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything an evaluation found."""
+
+    record: dict[str, Any]  # the contract's object, with further keys
+    curves: dict[str, Any]  # what the plots draw: reliability, risk–coverage, confusion, strata
+    labels: tuple[str, ...]
+    dataset: Dataset
+    ood: Dataset | None
+    label_index: Int
+    arrays: Arrays
+    ood_arrays: Arrays | None
+    fields: dict[str, list[str]]
+
+    def to_json(self) -> dict[str, Any]:
+        return self.record
+
+    def rows(self) -> dict[str, list[Any]]:
+        """Per-case columns: ids, labels, probabilities, uncertainty and the fields of `by`."""
+        table = _columns(self.dataset, self.arrays, self.labels)
+        predicted = self.arrays["posterior"].argmax(axis=1)
+        table["label"] = [case.label for case in self.dataset.cases]
+        table["predicted"] = [self.labels[i] for i in predicted]
+        table["correct"] = (predicted == self.label_index).tolist()
+        return table | dict(self.fields)
+
+    def ood_rows(self) -> dict[str, list[Any]] | None:
+        return None if self.ood is None else _columns(self.ood, self.ood_arrays or {}, self.labels)
+
+    def worst(self, count: int = 10) -> list[int]:
+        """Wrong answers, the most confident first (ties in the order of the cases)."""
+        p = self.arrays["posterior"]
+        wrong = np.flatnonzero(p.argmax(axis=1) != self.label_index)
+        return [int(i) for i in wrong[np.argsort(-p[wrong].max(axis=1), kind="stable")][:count]]
+
+
+def _columns(data: Dataset, arrays: Arrays, labels: Sequence[str]) -> dict[str, list[Any]]:
+    p = arrays["posterior"]
+    table: dict[str, list[Any]] = {"id": [case.id for case in data.cases]}
+    for k, label in enumerate(labels):
+        table[f"posterior.{label}"] = p[:, k].tolist()
+    for k, label in enumerate(labels):
+        table[f"posterior_in_class.{label}"] = arrays["posterior_in_class"][:, k].tolist()
+    table["entropy_bits"] = entropy_bits(p).tolist()
+    for name in ("out_of_class", "typicality", "effective_simulations", *BITS, "alpha0"):
+        if name in arrays:
+            table[name] = arrays[name].tolist()
+    return table

@@ -1,0 +1,85 @@
+"""Methods by name: the one place that knows all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from simdx.errors import BadInput
+from simdx.methods.fitted import Fitted, Settings
+from simdx.methods.material import Material
+
+if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
+    import simdx.amortised.method
+    import simdx.baselines.asking
+    import simdx.baselines.by_bank  # noqa: F401
+
+ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
+KERNELS = ("soft", "hard")
+_PLACES = {
+    "auto": ("simdx.methods.recipe", "fit_recipe"),
+    "m-smc": ("simdx.methods.smc", "fit_multinomial"),
+    "d-smc": ("simdx.methods.smc", "fit_dirichlet"),
+    "abi": ("simdx.amortised.method", "fit_amortised"),
+    "centroid": ("simdx.baselines.by_bank", "Centroid"),
+    "tfidf": ("simdx.baselines.by_bank", "TfIdf"),
+    "zero-shot": ("simdx.baselines.by_bank", "ZeroShot"),
+    "bank-logistic": ("simdx.baselines.by_bank", "BankLogistic"),
+    "logits": ("simdx.baselines.asking", "fit_asking"),
+    "elicited": ("simdx.baselines.asking", "fit_asking"),
+    "ensemble": ("simdx.baselines.asking", "fit_asking"),
+    "fidelity": ("simdx.baselines.asking", "fit_asking"),
+}
+_ON_DEVICE = {
+    "m-smc": ("simdx.methods.device", "DeviceMultinomial"),
+    "d-smc": ("simdx.methods.device", "DeviceDirichlet"),
+}
+METHODS = tuple(_PLACES)
+
+
+def fit_method(material: Material, settings: Settings) -> Fitted:
+    """Fit the method a `Settings` names."""
+    _check(settings)
+    if settings.device != "cpu":
+        from simdx.methods.device import check_device
+
+        check_device(settings)
+    if material.real is not None:
+        from simdx.methods.real import check_settings
+
+        check_settings(settings)
+    module, name = _place(settings)
+    fit: Callable[[Material, Settings], Fitted] = getattr(import_module(module), name)
+    return fit(material, settings)
+
+
+def _place(settings: Settings) -> tuple[str, str]:
+    """Module and name of what fits these settings: an engine or a device of its own, else the method's."""
+    if settings.engine in ("live", "hybrid"):
+        return "simdx.methods.live", "Live"
+    if settings.engine == "two-stage":
+        return "simdx.methods.two_stage", "TwoStage"
+    if settings.device != "cpu":
+        return _ON_DEVICE.get(settings.method) or _PLACES[settings.method]
+    return _PLACES[settings.method]
+
+
+def _check(settings: Settings) -> None:
+    if settings.method not in _PLACES:
+        raise BadInput(f"unknown method '{settings.method}': choose one of {', '.join(METHODS)}")
+    if settings.engine not in ENGINES:
+        raise BadInput(f"unknown engine '{settings.engine}': choose one of {', '.join(ENGINES)}")
+    if settings.kernel is not None and settings.kernel not in KERNELS:
+        raise BadInput(f"unknown kernel '{settings.kernel}': choose soft or hard")
+    if not 1 <= settings.populations <= 20:
+        raise BadInput(f"--populations is {settings.populations}: give a number from 1 to 20")
+    if settings.engine == "two-stage" and settings.method != "m-smc":
+        raise BadInput("--engine two-stage is a way to run m-smc: add --method m-smc")
+    if settings.engine in ("live", "hybrid"):
+        if settings.method not in ("m-smc", "d-smc"):
+            raise BadInput(
+                f"--engine {settings.engine} is a way to run m-smc or d-smc: name one with --method"
+            )
+        if settings.budget is not None and settings.budget < 1:
+            raise BadInput(f"--budget is {settings.budget}: give the most simulations a case may cost")

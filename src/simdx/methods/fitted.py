@@ -1,0 +1,210 @@
+"""The one shape of a method.
+
+    fit(material, settings) -> Fitted
+    Fitted.answer(observations, prior) -> AnswerTable
+
+M-SMC, D-SMC, the shipped recipe, the amortised network and every baseline have it. A `Fitted` says what it
+is, so nothing that uses one has to know which method it was.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from simdx.abc.prior import Prior
+from simdx.abc.space import Space
+from simdx.abc.typicality import Typicality
+from simdx.egress import is_remote
+from simdx.methods.material import Material, Observations
+from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits
+
+# What an answer is, as a number: raise it by hand whenever a change of code moves any figure. Policies and
+# resumed runs made under another number are not used. tests/test_recipe_version.py holds the figures.
+RECIPE_VERSION = 1
+
+Kernel = Literal["soft", "hard"]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user may choose. None means the method's own default."""
+
+    method: str = "auto"
+    engine: str = "exact"
+    kernel: Kernel | None = None
+    populations: int = 5
+    tolerance: float | None = None
+    particles: int | None = None
+    bandwidth: float | None = None
+    stop_acceptance: float | None = 0.2  # the paper's rule for particles; None never stops early
+    budget: int | None = None
+    simulator: str | None = None
+    network: str | None = None
+    real: str | None = None  # identity of the real cases given: thresholds and resumed runs depend on them
+    archive: str | None = None  # and of the unlabelled ones
+    allow_remote: bool = False  # whether case text may leave this machine
+    replies: str | None = None  # folder in which an asking baseline keeps what was answered
+    device: str = "cpu"  # cuda, cuda:1, …: the exact engines of m-smc and d-smc through torch
+    seed: int = 0
+
+    @classmethod
+    def named_alike(cls, description: object, **more: Any) -> Settings:
+        """Every setting that a longer description of a run has under the same name; `more` wins."""
+        alike = (f.name for f in fields(cls) if hasattr(description, f.name))
+        return cls(**({name: getattr(description, name) for name in alike} | more))
+
+
+class Inferred(NamedTuple):
+    """What a method itself infers; `usage` is what its calls to a language model cost."""
+
+    posterior: Posterior
+    trace: Trace | None = None
+    usage: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Carried:
+    """Which simulations lie behind answers: (N, n) distances, and shares where the method is a kernel."""
+
+    label_index: Int  # (n,)
+    rows: Int  # (n,) positions in the bank's texts
+    distance: Float
+    share: Float | None
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """N answers as columns. Those that not every reader wants are made when they are first read."""
+
+    posterior_in_class: Float  # (N, K)
+    out_of_class: Float | None  # (N,) probability of none of these; None where the method has no such answer
+    prior: Prior
+    effective_simulations: Float  # (N,)
+    tolerance: Float  # (N,)
+    trace: Trace | None
+    usage: Mapping[str, Any] | None
+    make_typicality: Callable[[], Float]
+    make_second_order: Callable[[], SecondOrder | None]
+
+    @cached_property
+    def posterior(self) -> Float:
+        """(N, K) what the decision uses: none of these leaves its mass to the prior."""
+        inside = self.posterior_in_class
+        if self.out_of_class is None:
+            return inside
+        outside = self.out_of_class[:, None]
+        return (1 - outside) * inside + outside * self.prior.probabilities
+
+    @cached_property
+    def entropy_bits(self) -> Float:
+        return entropy_bits(self.posterior)
+
+    @cached_property
+    def typicality(self) -> Float:
+        """(N,) share of the bank's own simulations that lie farther from the others than the case does."""
+        return self.make_typicality()
+
+    @cached_property
+    def second_order(self) -> SecondOrder | None:
+        return self.make_second_order()
+
+
+def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
+    """Several batches under one prior as one."""
+
+    def second_order() -> SecondOrder | None:
+        parts = [table.second_order for table in tables]
+        if any(part is None for part in parts):
+            return None
+        names = [f.name for f in fields(SecondOrder) if f.name != "cap"]
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        return SecondOrder(**columns, cap=parts[0].cap if parts[0] else None)
+
+    outside = [table.out_of_class for table in tables]
+    known = [part for part in outside if part is not None]
+    return AnswerTable(
+        posterior_in_class=np.concatenate([table.posterior_in_class for table in tables]),
+        out_of_class=np.concatenate(known) if len(known) == len(tables) else None,
+        prior=tables[0].prior,
+        effective_simulations=np.concatenate([table.effective_simulations for table in tables]),
+        tolerance=np.concatenate([table.tolerance for table in tables]),
+        trace=None,
+        usage=None,
+        make_typicality=lambda: np.concatenate([table.typicality for table in tables]),
+        make_second_order=second_order,
+    )
+
+
+class Fitted(ABC):
+    """A method fitted to a bank."""
+
+    kernel: Kernel | None = None  # None: no simulation is accepted, rejected or weighed by its distance
+    remote: bool = False  # case text leaves this machine
+    refits: bool = True  # it can be fitted again to part of a bank in milliseconds
+    cheap: bool = True  # it can be asked hundreds of times for one explanation
+    proportional: bool = False  # the in-class posterior is prior times likelihood
+    none_of_these: bool = False  # it gives a probability of belonging to no label
+    simulates: bool = False  # it makes simulations of its own while it answers
+    progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self.remote = is_remote(material.embedder)
+
+    @abstractmethod
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        """The posterior among the labels."""
+
+    def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
+        """(N,) probability of none of these."""
+        return None
+
+    def second_order(
+        self, observations: Observations, prior: Prior, posterior: Posterior
+    ) -> SecondOrder | None:
+        """The posterior on the simplex."""
+        return posterior.second_order
+
+    def carried(self, observations: Observations, prior: Prior) -> Carried:
+        """The simulations behind each answer; for a method that is no kernel, those that lie near."""
+        return nearby(self.space, observations)
+
+    def watch(self, told: Callable[[Any], None]) -> None:  # noqa: B027  # most methods make no call
+        """Let `told` hear of every call to a language model that answering makes."""
+
+    def answer(self, observations: Observations, prior: Prior) -> AnswerTable:
+        posterior, trace, usage = self.infer(observations, prior)
+        return AnswerTable(
+            posterior_in_class=np.clip(posterior.probabilities, 0.0, 1.0),  # shares may round to above one
+            out_of_class=self.out_of_class(observations, prior),
+            prior=prior,
+            effective_simulations=posterior.effective_simulations,
+            tolerance=posterior.tolerance,
+            trace=trace,
+            usage=usage,
+            make_typicality=lambda: self.typicality.p_value(self.space.transform(observations.vectors)),
+            make_second_order=lambda: self.second_order(observations, prior, posterior),
+        )
+
+    @cached_property
+    def space(self) -> Space:
+        """The bank's embeddings around their mean."""
+        return Space.fit(self.material.embedded, centre=True)
+
+    @cached_property
+    def typicality(self) -> Any:
+        """Something with `p_value(places)`; a method for very large banks brings what it can afford."""
+        return Typicality.fit(self.space.bank)
+
+
+def nearby(space: Space, observations: Observations, share: Float | None = None) -> Carried:
+    """Every simulation with its distance in a space."""
+    distance: Float = 1 - space.transform(observations.vectors) @ space.bank.T
+    return Carried(space.label_index, space.rows, distance, share)

@@ -1,0 +1,194 @@
+"""What a method may learn from, and what it is asked about.
+
+`Material` is the panel and its simulated texts, embedded. Real cases are in it only where the user gives
+some, apart from the bank, because nothing may quote or keep them. `Observations` are the cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from simdx.embedders.base import Embedder, embed_texts
+from simdx.embedders.cache import embed_cached
+from simdx.methods.lexical import Lexicon
+from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Centre:
+    """The mean of an archive, which is taken out of real text instead of the mean of the simulations."""
+
+    embedded: Float  # (d,) of block-normalised vectors
+    lexical: Float  # (vocabulary,)
+    texts: frozenset[str]  # the archive's, in plain words: to know them again when they are asked about
+    folds: tuple[Centre, ...] = ()  # the same without the texts of each fold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RealCases:
+    """Cases of the user's own beside the bank. Patient data: in memory only, never quoted as evidence.
+
+    Labelled cases are one row each. A text of the archive, whose label was inferred, is a row for every
+    label it may have, and one for none of these (`n_labels` as its label).
+    """
+
+    texts: tuple[str, ...]
+    label_index: Int
+    vectors: Float  # (m, d) raw embeddings
+    weight: Float  # (m,) how many simulations each counts as
+    fold: Int  # (m,) of a text of the archive; −1: a labelled case
+    centre: Centre | None = None  # where there is an archive
+
+    @property
+    def inferred(self) -> Mask:
+        """(m,) rows of the archive."""
+        return self.fold >= 0
+
+    def only(self, rows: Mask) -> RealCases:
+        """These rows alone, centred as before."""
+        texts = tuple(text for text, kept in zip(self.texts, rows, strict=True) if kept)
+        return RealCases(
+            texts, self.label_index[rows], self.vectors[rows], self.weight[rows], self.fold[rows], self.centre
+        )
+
+    def without(self, fold: int) -> RealCases:
+        """The same without a fold of the archive, in rows and centre."""
+        assert self.centre is not None  # only an archive has folds
+        return replace(self.only(self.fold != fold), centre=self.centre.folds[fold])
+
+    def notes(self, n_labels: int) -> tuple[str, ...]:
+        """What the provenance of an answer says about them."""
+        said = []
+        labelled = ~self.inferred & (self.label_index < n_labels)
+        others = int((~self.inferred & (self.label_index == n_labels)).sum())
+        if labelled.any():
+            counts = np.bincount(self.label_index[labelled], minlength=n_labels)
+            low, high = int(counts.min()), int(counts.max())
+            many = str(low) if low == high else f"{low} to {high}"
+            each = f"each counted as {self.weight[labelled][0]:g} simulations"
+            said.append(f"{many} real labelled cases per label, {each}")
+        if others:
+            said.append(f"real cases of none of the labels beside the background: {others}")
+        if self.centre is not None:
+            learnt = self.weight[self.inferred].sum()
+            said.append(
+                f"cases centred on an archive ({len(self.centre.texts)} unlabelled), "
+                f"which counts as {learnt:.1f} simulations; thresholds were found without it"
+            )
+        return tuple(said)
+
+
+@dataclass(frozen=True)
+class Material:
+    """A panel with its bank, embedded."""
+
+    panel: Panel
+    bank: Bank
+    embedded: EmbeddedBank
+    embedder: Embedder
+    real: RealCases | None = None
+
+    @classmethod
+    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder) -> Material:
+        """Embed a bank and its background, or take their vectors from the cache."""
+        vectors = embed_cached(embedder, bank.texts)
+        background = embed_cached(embedder, bank.background) if bank.background else None
+        embedded = EmbeddedBank(vectors, bank.label_index, len(panel.names), embedder.blocks, background)
+        return cls(panel, bank, embedded, embedder)
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The vocabulary of everything that was simulated for the panel."""
+        return Lexicon([*self.bank.texts, *self.bank.background])
+
+    def beside(self, real: RealCases | None) -> Material:
+        """The same bank with these real cases beside it; the vocabulary, which is the bank's, is kept."""
+        other = replace(self, real=real)
+        if "lexicon" in self.__dict__:
+            other.__dict__["lexicon"] = self.lexicon
+        return other
+
+    @property
+    def has_archive(self) -> bool:
+        return self.real is not None and self.real.centre is not None
+
+    def without_archive(self) -> Material:
+        """The same without unlabelled real cases."""
+        if not self.has_archive:
+            return self
+        assert self.real is not None
+        labelled = ~self.real.inferred
+        return self.beside(replace(self.real.only(labelled), centre=None) if labelled.any() else None)
+
+    def observe(self, texts: Sequence[str], of: Sequence[str] | None = None) -> Observations:
+        """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
+        keys = [case_key(text) for text in texts]
+        whole = None if of is None else tuple(of)
+        return Observations(tuple(texts), embed_texts(self.embedder, texts), tuple(keys), whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """Cases as a method sees them: their texts, raw embeddings, and the keys of their random streams."""
+
+    texts: tuple[str, ...]
+    vectors: Float
+    keys: tuple[int, ...]
+    of: tuple[str, ...] | None = None  # the whole texts, where these are made of them: a sentence left out
+
+    def at(self, rows: Int) -> Observations:
+        """Some of the cases."""
+        return Observations(
+            tuple(self.texts[i] for i in rows),
+            self.vectors[rows],
+            tuple(self.keys[i] for i in rows),
+            None if self.of is None else tuple(self.of[i] for i in rows),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RealRows:
+    """Which rows of a bank are real texts, which of those have inferred labels, and their own centre."""
+
+    rows: Mask  # (n,)
+    inferred: Mask  # (n,)
+    centre: Centre | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """Rows to compare with, and what is known of each besides its label."""
+
+    texts: list[str]
+    bank: EmbeddedBank
+    weight: Float | None  # (n,) how many simulations each counts as; None: there are simulations alone
+    real: RealRows | None
+
+
+def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
+    """These rows of the bank, then the background as one more label where wanted, then all real cases."""
+    bank, real = material.embedded, material.real
+    texts = [material.bank.texts[i] for i in rows]
+    vectors, label_index = [bank.vectors[rows]], [bank.label_index[rows]]
+    if background and bank.background is not None:
+        texts += material.bank.background
+        vectors.append(bank.background)
+        label_index.append(np.full(len(bank.background), bank.n_labels))
+    n_simulated = len(texts)
+    weight, rows_of = None, None
+    if real is not None:
+        real = real if background else real.only(real.label_index < bank.n_labels)
+        texts += real.texts
+        vectors.append(real.vectors)
+        label_index.append(real.label_index)
+        weight = np.concatenate([np.ones(n_simulated), real.weight])
+        inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), real.inferred])
+        rows_of = RealRows(np.arange(len(texts)) >= n_simulated, inferred, real.centre)
+    gathered = EmbeddedBank(
+        np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
+    )
+    return Gathered(texts, gathered, weight, rows_of)

@@ -1,0 +1,141 @@
+"""Gaps between subgroups: is the answer as well calibrated, and as aware of its errors, for everyone?
+
+For any field, or combination of fields, each group is compared with all other cases: accuracy, calibration
+error and error detection, the gap with a bootstrap interval and a p-value. Many groups mean many chances of
+a false finding, so p-values are corrected over all of them (Holm by default, Benjamini–Hochberg on
+request). A group under `SMALL` cases keeps its figures and is marked: nothing should be concluded from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from simdx.errors import BadInput
+from simdx.metrics.resampling import WeightedMetrics, count_chunks
+from simdx.metrics.subgroups import NOT_STATED, SMALL
+from simdx.metrics.value import checked
+from simdx.types import Float, Int
+
+METRICS = ("accuracy", "ece", "error_auroc")
+LEAST_DEFINED = 0.9
+CORRECTIONS = ("holm", "bh")
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One metric of one group against everyone else. None where it is undefined on either side."""
+
+    field: str
+    value: str
+    n: int
+    metric: str
+    inside: float | None
+    outside: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    p_corrected: float | None
+    too_small: bool
+
+    @property
+    def gap(self) -> float | None:
+        return None if self.inside is None or self.outside is None else self.inside - self.outside
+
+
+def combined(fields: Mapping[str, Sequence[object]], by: Sequence[str]) -> dict[str, list[str]]:
+    """Group names for each entry of `by`: a field, or fields crossed as 'sex*site'."""
+    out = {}
+    for entry in by:
+        parts = [p.strip() for p in entry.split("*")]
+        for part in parts:
+            if part not in fields:
+                raise BadInput(f"there is no field '{part}' to group by: choose {', '.join(sorted(fields))}")
+        columns = [[NOT_STATED if v is None or v == "" else str(v) for v in fields[p]] for p in parts]
+        out[entry] = [" × ".join(values) for values in zip(*columns, strict=True)]
+    return out
+
+
+def subgroup_gaps(
+    probabilities: ArrayLike,
+    label_index: ArrayLike,
+    groups: Mapping[str, Sequence[str]],
+    *,
+    metrics: Sequence[str] = METRICS,
+    resamples: int = 2000,
+    level: float = 0.95,
+    correction: str = "holm",
+    rng: np.random.Generator,
+) -> list[Gap]:
+    """Every group of every field against the rest, p-values corrected over all gaps that could be tested."""
+    p, y = checked(probabilities, label_index)
+    if correction not in CORRECTIONS:
+        raise BadInput(f"unknown correction '{correction}': choose holm or bh")
+    found: list[Gap] = []
+    for field, names in groups.items():
+        if len(names) != len(y):
+            raise BadInput(f"field '{field}' has {len(names)} values for {len(y)} cases")
+        column = np.asarray(names, dtype=object)
+        for value in sorted(set(names)):
+            inside = column == value
+            found += _gaps(p, y, inside, field, value, metrics, resamples, level, rng)
+    tested = [i for i, gap in enumerate(found) if gap.p_value is not None]
+    corrected = adjust([float(found[i].p_value or 0.0) for i in tested], correction)
+    for i, q in zip(tested, corrected, strict=True):
+        found[i] = replace(found[i], p_corrected=q)
+    return found
+
+
+def adjust(p_values: Sequence[float], correction: str = "holm") -> list[float]:
+    """Holm (family-wise error) or Benjamini–Hochberg (false discovery rate), in the given order."""
+    p = np.asarray(p_values, dtype=float)
+    n = len(p)
+    if not n:
+        return []
+    order = np.argsort(p, kind="stable")
+    if correction == "holm":
+        ranked = np.maximum.accumulate(p[order] * (n - np.arange(n)))
+    else:
+        ranked = np.minimum.accumulate((p[order] * n / np.arange(1, n + 1))[::-1])[::-1]
+    out = np.empty(n)
+    out[order] = np.clip(ranked, p[order], 1.0)  # times n over n may round below the value itself
+    return [float(v) for v in out]
+
+
+def _gaps(
+    p: Float, y: Int, inside: NDArray[np.bool_], field: str, value: str, metrics: Sequence[str],
+    resamples: int, level: float, rng: np.random.Generator,
+) -> list[Gap]:  # fmt: skip
+    n = int(inside.sum())
+    small = n < SMALL
+    if n == len(y):
+        return [Gap(field, value, n, m, None, None, None, None, None, None, small) for m in metrics]
+    mine, theirs = (
+        WeightedMetrics(p[inside], y[inside], metrics),
+        WeightedMetrics(p[~inside], y[~inside], metrics),
+    )
+    point = [s(np.ones((1, k)))[0] for s, k in ((mine, n), (theirs, len(y) - n))]
+    # Groups are resampled on their own: their sizes are facts of the data, not chance.
+    draws = np.concatenate([mine(w) for w in count_chunks(n, resamples, rng)]) - np.concatenate(
+        [theirs(w) for w in count_chunks(len(y) - n, resamples, rng)]
+    )
+    out = []
+    for i, metric in enumerate(metrics):
+        a, b = (_known(values[i]) for values in point)
+        good = draws[~np.isnan(draws[:, i]), i]
+        low = high = p_value = None
+        if a is not None and b is not None and good.size >= LEAST_DEFINED * resamples:
+            tail = (1 - level) / 2
+            # shifted by the bootstrap's own estimate of bias, as in metrics.significance
+            low, high = (float(q) for q in np.quantile(good, [tail, 1 - tail]) - (good.mean() - (a - b)))
+            extreme = np.abs(good - good.mean()) >= abs(a - b) - 1e-12
+            p_value = (1 + int(extreme.sum())) / (1 + good.size)
+        out.append(Gap(field, value, n, metric, a, b, low, high, p_value, None, small))
+    return out
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,84 @@
+"""The subgroup audit: gaps, intervals that cover, corrections, crossed fields."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdx.errors import BadInput
+from simdx.metrics.gaps import adjust, combined, subgroup_gaps
+from simdx.report.evaluation import gaps_html
+from simdx.types import Float, Int
+
+
+def test_corrections_by_hand() -> None:
+    p = [0.01, 0.04, 0.03, 0.5]
+    assert adjust(p, "holm") == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    assert adjust(p, "bh") == pytest.approx([0.04, 0.04 * 4 / 3, 0.04 * 4 / 3, 0.5])
+    assert adjust([]) == []
+
+
+def test_corrections_agree_with_statsmodels() -> None:
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    p = np.random.default_rng(0).random(20) ** 2
+    for ours, theirs in (("holm", "holm"), ("bh", "fdr_bh")):
+        assert adjust(p.tolist(), ours) == pytest.approx(multitest.multipletests(p, method=theirs)[1])
+
+
+def cases(n: int, rng: np.random.Generator, gap: float) -> tuple[Float, Int, list[str]]:
+    """Two groups; in the second one accuracy is lower by `gap` at the same stated confidence."""
+    group = rng.integers(0, 2, n)
+    confidence = rng.uniform(0.6, 0.95, n)
+    right = rng.random(n) < confidence - gap * group
+    p = np.column_stack([confidence, 1 - confidence])
+    return p, np.where(right, 0, 1), ["old" if g else "young" for g in group]
+
+
+def test_a_real_gap_is_found_and_a_false_one_rarely() -> None:
+    rng = np.random.default_rng(5)
+    p, y, group = cases(600, rng, 0.3)
+    found = {(g.value, g.metric): g for g in subgroup_gaps(p, y, {"age": group}, resamples=500, rng=rng)}
+    gap = found["old", "accuracy"]
+    assert gap.gap is not None
+    assert gap.low is not None
+    assert gap.high is not None
+    assert gap.low < -0.3 < gap.high
+    assert gap.p_corrected is not None
+    assert gap.p_corrected < 0.05
+    assert found["old", "ece"].gap == pytest.approx(-(found["young", "ece"].gap or 0))
+    hits = 0
+    for _ in range(40):
+        p, y, group = cases(200, rng, 0.0)
+        gaps = subgroup_gaps(p, y, {"age": group}, resamples=200, rng=rng)
+        hits += any(g.p_corrected is not None and g.p_corrected < 0.05 for g in gaps)
+    assert hits <= 7  # family-wise 5 % of 40 is 2; a binomial exceeds 7 once in 1000
+
+
+def test_small_groups_are_marked_and_undefined_gaps_have_no_p() -> None:
+    rng = np.random.default_rng(6)
+    p, y, _ = cases(100, rng, 0.0)
+    group = ["rare"] * 5 + ["common"] * 95
+    y[:5] = 0  # no error among the rare: no error detection to measure
+    found = {(g.value, g.metric): g for g in subgroup_gaps(p, y, {"g": group}, resamples=200, rng=rng)}
+    assert found["rare", "accuracy"].too_small
+    assert found["rare", "error_auroc"].inside is None
+    assert found["rare", "error_auroc"].p_corrected is None
+    assert not found["common", "accuracy"].too_small
+    page = gaps_html(list(found.values()))
+    assert "too few" in page
+    assert "Holm" in page
+    one = subgroup_gaps(p, y, {"g": ["all"] * 100}, resamples=200, rng=rng)
+    assert all(g.gap is None for g in one)
+
+
+def test_fields_can_be_crossed() -> None:
+    fields = {"sex": ["f", "m", None], "site": ["lip", "", "tongue"]}
+    assert combined(fields, ["sex*site"]) == {
+        "sex*site": ["f × lip", "m × not stated", "not stated × tongue"]
+    }
+    with pytest.raises(BadInput, match="no field 'age'"):
+        combined(fields, ["sex*age"])
+    with pytest.raises(BadInput, match="correction"):
+        subgroup_gaps(np.eye(2), np.array([0, 1]), {}, correction="none", rng=np.random.default_rng(0))
+    with pytest.raises(BadInput, match="values"):
+        subgroup_gaps(np.eye(2), np.array([0, 1]), {"g": ["a"]}, rng=np.random.default_rng(0))

@@ -1,0 +1,150 @@
+"""Bank scores: the MMD against its definition, a valid test, and figures that move the right way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from simdx.abc.prior import Prior
+from simdx.bank.files import write_bank
+from simdx.bank_score import BankScore, covered, draw_score, in_words, mmd_test, score_bank
+from simdx.cli.main import app
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput
+from simdx.methods import Material
+from simdx.methods.recipe import AmongLabels
+from simdx.types import Bank, EmbeddedBank, Panel
+
+WORDS = {
+    "apple": "red sweet fruit tree orchard juice core peel",
+    "river": "water bank current bridge flood boat stream delta",
+    "engine": "piston oil fuel gear heat torque motor valve",
+}
+
+
+def cases(seed: int, per_label: int = 10) -> list[str]:
+    """Texts made as the toy bank's are."""
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS[n].split(), size=6)) for n in WORDS for _ in range(per_label)]
+
+
+def score_of(panel: Panel, bank: Bank, texts: list[str]) -> BankScore:
+    material = Material.prepare(panel, bank, get_embedder("hashing"))
+    return score_bank(material, material.observe(texts), permutations=99)
+
+
+def embedded(rows: np.ndarray) -> EmbeddedBank:
+    return EmbeddedBank(rows, np.zeros(len(rows), dtype=np.int64), 1, (rows.shape[1],))
+
+
+def test_mmd_against_its_definition() -> None:
+    rng = np.random.default_rng(1)
+    bank, seen = rng.normal(size=(7, 4)), rng.normal(size=(5, 4)) + 1
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (bank, seen)]
+    mean = np.concatenate(unit).mean(axis=0)
+    x, y = ((u - mean) / np.linalg.norm(u - mean, axis=1, keepdims=True) for u in unit)
+    pooled = np.concatenate([x, y])
+    gaps = [((a - b) ** 2).sum() for i, a in enumerate(pooled) for b in pooled[i + 1 :]]
+    width = np.median(gaps)
+
+    def k(a: np.ndarray, b: np.ndarray) -> float:
+        return float(np.exp(-((a - b) ** 2).sum() / width))
+
+    within_x = np.mean([k(a, b) for i, a in enumerate(x) for j, b in enumerate(x) if i != j])
+    within_y = np.mean([k(a, b) for i, a in enumerate(y) for j, b in enumerate(y) if i != j])
+    across = np.mean([k(a, b) for a in x for b in y])
+    found, _ = mmd_test(embedded(bank), seen, 20, 0)
+    assert found == pytest.approx(within_x + within_y - 2 * across, abs=1e-5)
+
+
+def test_the_mmd_test_holds_its_level_and_has_power() -> None:
+    """200 tests of one distribution at level .1: the count of rejections is Binomial(200, .1), mean 20 and
+    standard deviation 4.2; 4 of them are allowed. A shifted distribution is found at once."""
+    rng = np.random.default_rng(2)
+    rejected = 0
+    for seed in range(200):
+        one, two = rng.normal(size=(15, 3)), rng.normal(size=(12, 3))
+        rejected += mmd_test(embedded(one), two, 39, seed)[1] <= 0.1
+    assert rejected == pytest.approx(20, abs=17)
+    squared, p = mmd_test(embedded(rng.normal(size=(40, 3))), rng.normal(size=(40, 3)) + 2, 199, 0)
+    assert squared > 0.1
+    assert p == pytest.approx(1 / 200)
+
+
+def test_coverage_counts_rows_near_enough() -> None:
+    reference = np.array([[1.0, 0, 0], [0.995, 0.0998749, 0], [0.995, -0.0998749, 0]])
+    rows = np.array([[0.999, 0.0447, 0], [0, 1.0, 0], [0, 0, 1.0], [0.999, 0, 0.0447]])
+    assert covered(rows, reference) == 0.5
+
+
+def test_a_damaged_bank_scores_lower(toy_panel: Panel, toy_bank: Bank) -> None:
+    texts = cases(11)
+    whole = score_of(toy_panel, toy_bank, texts)
+    rng = np.random.default_rng(5)
+    index = toy_bank.label_index.copy()
+    wrong = rng.permutation(len(index))[: len(index) // 2]
+    index[wrong] = (index[wrong] + 1) % 3
+    noised = score_of(toy_panel, replace(toy_bank, label_index=index), texts)
+    assert whole.fidelity > noised.fidelity + 0.1
+    assert whole.self_accuracy > noised.self_accuracy + 0.2
+    assert whole.confidence > noised.confidence
+    assert whole.fidelity == pytest.approx((whole.confidence * whole.agreement * whole.balance) ** (1 / 3))
+
+
+def test_other_text_is_told_apart(toy_panel: Panel, toy_bank: Bank) -> None:
+    same = score_of(toy_panel, toy_bank, cases(12))
+    rng = np.random.default_rng(6)
+    words = ["court", "judge", "law", "paper", "appeal", "verdict", "crime", "jury"]
+    other = score_of(toy_panel, toy_bank, [" ".join(rng.choice(words, size=6)) for _ in range(30)])
+    assert same.mmd_p > 0.01
+    assert other.mmd_p == pytest.approx(1 / 100)
+    assert other.coverage < same.coverage
+    assert other.typicality_low > same.typicality_low
+    assert other.typicality_median < same.typicality_median
+
+
+def test_the_posterior_is_the_recipe_s(toy_panel: Panel, toy_bank: Bank) -> None:
+    material = Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+    seen = material.observe(cases(13))
+    found = score_bank(material, seen, permutations=20)
+    recipe = AmongLabels(material)(seen, Prior.uniform(3)).probabilities
+    assert np.allclose(found.posterior, recipe)
+    assert found.confidence == pytest.approx(recipe.max(axis=1).mean())
+    one_sided = score_bank(material, material.observe(cases(13)[:10]), permutations=20)
+    assert one_sided.balance < 0.6 < found.balance
+
+
+def test_what_is_refused(toy_panel: Panel, toy_bank: Bank) -> None:
+    with pytest.raises(BadInput, match="at least 10"):
+        score_of(toy_panel, toy_bank, cases(14)[:9])
+    material = Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+    with pytest.raises(BadInput, match="permutations"):
+        score_bank(material, material.observe(cases(14)), permutations=3)
+
+
+def test_plot_and_words(toy_panel: Panel, toy_bank: Bank) -> None:
+    found = score_of(toy_panel, toy_bank, cases(15))
+    assert draw_score(found).count('class="case"') == 10
+    assert f"fidelity         {found.fidelity:.3f}" in in_words(found)
+
+
+def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
+    panel = tmp_path / "panel.yaml"
+    panel.write_text("name: toy\nembedder: hashing\nlabels:\n- name: apple\n- name: river\n- name: engine\n")
+    write_bank(tmp_path / "bank", toy_bank, toy_panel)
+    texts = cases(16)
+    data = tmp_path / "cases.jsonl"
+    data.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    given = ["bank", "score", "--panel", str(panel), "--bank", str(tmp_path / "bank"), "--cases", str(data)]
+    done = CliRunner().invoke(
+        app, [*given, "--json", "--permutations", "99", "--plot", str(tmp_path / "p.svg")]
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["fidelity"] == pytest.approx(score_of(toy_panel, toy_bank, texts).fidelity)
+    assert (tmp_path / "p.svg").read_text().startswith("<svg")
+    assert "coverage" in CliRunner().invoke(app, given).stdout
