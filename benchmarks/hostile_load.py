@@ -3,9 +3,8 @@
 The service runs in a process of its own, as a user would start it with --require-token. This process is the
 honest client: two connections that ask, wait for the answer and think for 100 ms, so that they do not fill
 the service by themselves; one request in ten goes over a new connection, connecting included. A third process
-is hostile: so many connections of one kind, each opened again a second after the service has ended it. All
-share one address, and the service is started as it is behind a proxy (--address-sockets 0): what is left is
-to tell callers from strangers.
+is hostile: so many connections of one kind from ten other addresses (127.0.1.1 to .10), each opened again a
+second after the service has ended it.
 
     slow headers    a byte of a header every second
     half open       connected, and silent
@@ -52,9 +51,9 @@ PANEL = "oral-lesions"
 HONEST = 2
 THINK = 0.1
 NEW_CONNECTION = 10
+ADDRESSES = 10
 AGAIN = 1.0  # seconds until a hostile connection that was ended is opened again
 WARM_UP = 5.0
-OPTIONS = ("--address-sockets", "0")
 AIM = {"errors": 0, "p99_ratio": 3.0, "growth_mb": 100.0}
 PATIENCE = 30.0  # seconds after which an honest request is an error
 
@@ -152,6 +151,7 @@ async def _connection(kind: str, target: Target, counts: dict[str, int]) -> None
             async with asyncio.timeout(target.left):
                 made = socket.socket()
                 made.setblocking(False)
+                made.bind((f"127.0.1.{random.randint(1, ADDRESSES)}", 0))
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
                 await asyncio.get_running_loop().sock_connect(made, (HOST, target.port))
                 reader, writer = await asyncio.open_connection(sock=made, limit=4_096)
@@ -352,7 +352,7 @@ def _service(folder: Path) -> Iterator[Service]:
     command = [
         sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", PANEL, "--require-token",
         "--token-file", str(folder / "tokens.json"), "--audit", f"sqlite:///{folder / 'audit.sqlite3'}",
-        "--audit-key", str(folder / "audit.key"), *OPTIONS,
+        "--audit-key", str(folder / "audit.key"),
     ]  # fmt: skip
     # Into a file: a log that nobody reads must not be what stops the service.
     with open(folder / "log", "w+", encoding="utf-8") as log:

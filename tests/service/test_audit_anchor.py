@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from simdx.errors import BadInput
+from simdx.errors import BadInput, RunFailed
 from simdx.service.audit import KeyRing
-from tests.service import anchor_checks
+from tests.service import anchor_checks, audit_checks
 from tests.service.audit_checks import Open, entry
 from tests.service.test_audit import open_log, path, raw
 
@@ -104,6 +104,19 @@ def test_a_checkpoint_file_that_cannot_be_written_is_one_clear_line(open_log: Op
     with pytest.raises(Exception, match=r"noted cannot be (read|written): Is a directory"):
         store.checkpoint()
     (tmp_path / "noted").rmdir()
+
+
+def test_two_logs_do_not_share_a_file(open_log: Open, tmp_path: Path) -> None:
+    """Neither a log that has records, nor two that grow beside each other."""
+    anchor_checks.filled(open_log, tmp_path / "noted", batches=1).close()
+    for other in audit_checks.opener(f"sqlite:///{tmp_path / 'other.sqlite3'}"):
+        store = other(checkpoints=tmp_path / "noted")
+        with pytest.raises(RunFailed, match="another log"):
+            store.resume()
+        store.append([entry(8), entry(9)])
+        with pytest.raises(RunFailed, match="another log"):
+            store.checkpoint()
+        store._anchor = None
 
 
 def test_a_key_file_with_nonsense_in_it_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,9 @@ async def application(scope: dict, receive: Callable, send: Callable) -> None:  
             await send({"type": f"lifespan.{answer}.complete"})
         return
     if "known" in scope["path"]:
-        scope["simdx.known"]()
+        scope["simdx.connection"].known()
+    if "refused" in scope["path"]:
+        scope["simdx.connection"].blame()
     if "body" in scope["path"]:
         while (await receive()).get("more_body"):
             pass
@@ -240,6 +242,26 @@ def test_one_address_has_its_own_places_and_leaves_the_others_theirs() -> None:
         assert reply(mine[1]) == b""
         assert ask(other).startswith(b"HTTP/1.1 200")
         assert dropped(meters, "made room") == 2
+
+
+def test_an_address_that_is_only_refused_is_not_let_in_for_a_while() -> None:
+    limits = replace(LIMITS, sockets=50, address_sockets=20, misdeeds=2.0)
+    with serving(limits) as (connect, meters):
+        kept = connect()
+        assert ask(kept, b"/known").startswith(b"HTTP/1.1 200")
+        for _ in range(20):
+            assert ask(kept, b"/refused").startswith(b"HTTP/1.1 200")
+        assert reply(connect()) == b""
+        assert dropped(meters, "misdeeds") == 1
+        assert ask(kept, b"/known").startswith(b"HTTP/1.1 200")
+        assert ask(connect("127.0.0.2")).startswith(b"HTTP/1.1 200")
+        time.sleep(1.1)
+        assert ask(connect()).startswith(b"HTTP/1.1 200")
+    with serving(replace(limits, address_sockets=0)) as (connect, _):  # behind a proxy
+        kept = connect()
+        for _ in range(30):
+            assert ask(kept, b"/refused").startswith(b"HTTP/1.1 200")
+        assert ask(connect()).startswith(b"HTTP/1.1 200")
 
 
 def test_a_reply_that_nobody_takes_is_given_up() -> None:

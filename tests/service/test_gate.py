@@ -15,7 +15,7 @@ from simdx.service.auth import Guard, TokenFile
 from simdx.service.config import Limits, ServiceConfig
 from simdx.service.gate import Gate
 from simdx.service.meters import Meters
-from simdx.service.rates import Rate
+from simdx.service.rates import MOST_NAMES, Rate
 from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
 
 ASK = {"panel": PANEL, "text": TEXT}
@@ -227,7 +227,7 @@ def test_a_damaged_token_file_is_no_internal_failure(tmp_path: Path) -> None:
 
 def test_a_bucket_gives_two_seconds_at_once_and_then_its_rate() -> None:
     now = [0.0]
-    rate = Rate(4, lambda: now[0])
+    rate = Rate(4, clock=lambda: now[0])
     assert [rate.wait("a") for _ in range(8)] == [0] * 8
     assert rate.wait("a") == pytest.approx(0.25)
     assert rate.wait("b") == 0
@@ -237,7 +237,18 @@ def test_a_bucket_gives_two_seconds_at_once_and_then_its_rate() -> None:
     now[0] = 1_000
     assert [rate.wait("a") > 0 for _ in range(9)] == [False] * 8 + [True]
     assert not any(Rate(0).wait("a") for _ in range(1_000))
-    assert Rate(0.1, lambda: 0).wait("a") == 0
+    assert Rate(0.1, clock=lambda: 0).wait("a") == 0
+    assert rate.spent("a")
+    assert not rate.spent("nobody")
+    now[0] += 0.25
+    assert not rate.spent("a")
+
+
+def test_names_without_end_do_not_fill_the_memory() -> None:
+    rate = Rate(1)
+    for i in range(3 * MOST_NAMES):
+        rate.wait(str(i))
+    assert len(rate._buckets) <= MOST_NAMES
 
 
 def test_a_token_has_its_rate_and_is_told_when_to_come_back(tmp_path: Path) -> None:

@@ -155,7 +155,8 @@ class Gate:
                 f"A token has {self._limits.rate:g} requests a second; wait.",
                 retry_after=math.ceil(wait),
             )
-        scope.get("simdx.known", _ignored)()  # its connection is now one to keep
+        if connection := scope.get("simdx.connection"):
+            connection.known()
 
     def _check_way(self, scope: Scope, health: bool) -> None:
         """Did the request come by a name, and by a way, that this service is to be reached by?"""
@@ -206,6 +207,8 @@ class Gate:
     async def _refuse(self, request: _Request, problem: Problem) -> None:
         self._meters.refused.labels(problem.kind).inc()
         self._guard.refused(address_of(request.scope), problem.kind)
+        if problem.status < 500 and (connection := request.scope.get("simdx.connection")):
+            connection.blame()
         if request.status == 0:
             response = problem.response(request.scope["path"])
             response.headers["connection"] = "close"  # the rest of a refused body is not read
@@ -307,10 +310,6 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _ignored() -> None:
-    """Of a connection that is not one of ours, as in tests."""
 
 
 def address_of(scope: Scope) -> str:

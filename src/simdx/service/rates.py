@@ -1,29 +1,40 @@
-"""How fast one caller may ask: a bucket that fills at a steady rate and holds two seconds' worth."""
+"""How fast something may happen: for each name a bucket that fills at a steady rate and holds so much."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-BURST_SECONDS = 2.0
+MOST_NAMES = 10_000  # a stranger with many addresses must not fill the memory
 
 
 class Rate:
-    """One bucket for each caller. Only callers with a valid token have one, so there are few."""
+    """`a_second` for each name, after `burst_seconds` worth at once; 0: no limit."""
 
-    def __init__(self, a_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, a_second: float, burst_seconds: float = 2.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rate, self._clock = a_second, clock
-        self._size = max(1.0, a_second * BURST_SECONDS)
+        self._size = max(1.0, a_second * burst_seconds)
         self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was so
 
-    def wait(self, caller: str) -> float:
-        """Take one request; 0, or the seconds after which there will be one to take."""
+    def wait(self, name: str) -> float:
+        """Take one; 0, or the seconds after which there will be one to take."""
         if not self._rate:
             return 0.0
-        now = self._clock()
-        left, then = self._buckets.get(caller, (self._size, now))
-        left = min(self._size, left + (now - then) * self._rate)
+        left = self._left(name)
         if left < 1:
             return (1 - left) / self._rate
-        self._buckets[caller] = (left - 1, now)
+        if len(self._buckets) >= MOST_NAMES and name not in self._buckets:
+            self._buckets.clear()
+        self._buckets[name] = (left - 1, self._clock())
         return 0.0
+
+    def spent(self, name: str) -> bool:
+        """Is there none to take? Takes none."""
+        return name in self._buckets and self._left(name) < 1
+
+    def _left(self, name: str) -> float:
+        now = self._clock()
+        left, then = self._buckets.get(name, (self._size, now))
+        return min(self._size, left + (now - then) * self._rate)

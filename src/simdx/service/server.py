@@ -40,6 +40,9 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
         server = server_for(app, _with_files(config.limits), app.state.house.meters)
         announce(f"simdx service on {_url(listener)} (panels: {', '.join(app.state.house.registry.names)})")
         _stop_on_term()
+        # The engine lets go of the interpreter at every product of matrices, and beside a busy event loop
+        # would get it back after 5 ms each time.
+        sys.setswitchinterval(0.0005)
         server.run(sockets=[listener])
     finally:
         listener.close()

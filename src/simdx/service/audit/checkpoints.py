@@ -80,6 +80,8 @@ class CheckpointFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=-1, mode=0o600):
                 last = self.last(ring)
+                if last is not None and last.records == records and last.head != head:
+                    raise CheckpointProblem(f"the checkpoints in {self.path} are another log's")
                 covered = last is not None and last.records >= records
                 made = last if last is not None and covered else Checkpoint.after(last, records, head, key)
                 self._write(b"" if covered else json.dumps(asdict(made)).encode("ascii") + b"\n")
@@ -103,8 +105,8 @@ class CheckpointFile:
         previous: Checkpoint | None = None
         try:
             with self.path.open("rb") as file:
-                while file.tell() < end:
-                    found = _parsed(file.readline(_TAIL))
+                while file.tell() < end and (line := file.readline(_TAIL)):
+                    found = _parsed(line)
                     if found is not None:  # else torn by a crash: its number comes again
                         self._check(found, previous, ring)
                         previous = found
