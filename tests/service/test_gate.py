@@ -266,6 +266,21 @@ def test_a_token_has_its_rate_and_is_told_when_to_come_back(tmp_path: Path) -> N
             assert client.get("/healthz", headers=first).status_code == 200
 
 
+def test_a_stranger_may_load_the_page_and_not_hammer_it(tmp_path: Path) -> None:
+    gate, _, _ = made(tmp_path, stranger_rate=4.0)
+
+    def get(path: str, address: str) -> int:
+        wire = Wire(gate, path)
+        wire.scope.update(method="GET", client=(address, 5))
+        return asyncio.run(wire.run())
+
+    statuses = [get("/", "192.0.2.1") for _ in range(40)]
+    assert statuses[:20] == [200] * 20
+    assert statuses.count(429) > 10
+    assert get("/", "192.0.2.2") == 200
+    assert get("/healthz", "192.0.2.1") == 200
+
+
 @pytest.mark.parametrize("wrong", [{"rate": -1.0}, {"rate": float("nan")}, {"address_sockets": -1}])
 def test_limits_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(BadInput, match="from 0 up"):

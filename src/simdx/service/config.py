@@ -35,6 +35,7 @@ class Limits:
     explained_texts: int = 24  # with more at hand, answers go out without sentences and flip
     observations: int = 256  # cases kept in memory for the prior sliders
     observation_seconds: float = 900.0
+    stranger_rate: float = 20.0  # requests a second of one address without a token, after 100 at once: pages
     # What connections may take, before anyone knows who is calling (`connections`).
     sockets: int = 2_048  # open at once; a further one takes the place of a stranger's
     address_sockets: int = 512  # of which one address may have; 0: all, for a proxy in front

@@ -35,7 +35,7 @@ UNREAD = 16_384  # bytes of a reply that may wait in a connection before it coun
 PIECE = 8_192  # bytes of a head parsed at a time, between two looks at its length
 PIPELINED = 2  # requests of one connection that may wait for the one before
 
-MISDEED_SECONDS = 10.0  # worth of misdeeds that are overlooked: one bad token in a ward of many is no attack
+MISDEED_SECONDS = 3.0  # worth of misdeeds that are overlooked: one bad token in a ward of many is no attack
 
 STRANGER, IDLE, BUSY = range(3)
 

@@ -44,6 +44,7 @@ HEADERS = tuple(
         "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
     }.items()
 )
+PAGES_SECONDS = 5.0  # worth of a stranger's requests at once: the page has sixteen files
 HEALTH = ("/healthz", "/readyz")
 # What a proxy adds to a request, beside everything that starts with x-forwarded.
 FORWARDING = frozenset(
@@ -60,7 +61,10 @@ class Gate:
     def __init__(self, app: ASGIApp, config: ServiceConfig, meters: Meters, guard: Guard) -> None:
         self._app, self._limits, self._meters, self._guard = app, config.limits, meters, guard
         self._hosts = config.host_names
-        self._rate = Rate(config.limits.rate if guard.asks_for_tokens else 0)
+        limits = config.limits
+        self._rate = Rate(limits.rate if guard.asks_for_tokens else 0)
+        # Behind a proxy, where addresses are not limited, they are nobody's.
+        self._stranger_rate = Rate(limits.stranger_rate if limits.address_sockets else 0, PAGES_SECONDS)
         self._open = self._strangers = 0
         self._by_caller: Counter[str] = Counter()
 
@@ -131,7 +135,6 @@ class Gate:
     def _admit(self, scope: Scope, place: str) -> None:
         who, health = scope["simdx.caller"], scope["path"] in HEALTH
         self._check_way(scope, health)
-        known = isinstance(who, Caller)
         if isinstance(who, Problem) and (
             scope["method"] not in ("GET", "HEAD", "OPTIONS") or _has_body(scope)
         ):
@@ -139,7 +142,7 @@ class Gate:
         if health:  # a probe must not be told that the service is busy: that would have it killed
             return
         if self._by_caller[place] > (
-            self._limits.caller_requests if known else self._limits.stranger_requests
+            self._limits.caller_requests if isinstance(who, Caller) else self._limits.stranger_requests
         ):
             raise Problem(
                 "too-many-requests", "You have too many requests open; wait for some.", retry_after=1
@@ -147,14 +150,11 @@ class Gate:
         # Strangers have half of the house at most: whoever has a token finds room.
         if self._open > self._limits.open_requests or self._strangers > self._limits.open_requests // 2:
             raise Problem("overloaded", "Too many requests are open; try again.", retry_after=1)
-        if isinstance(who, Problem):
+        wait = self._rate.wait(who.id) if isinstance(who, Caller) else self._stranger_rate.wait(place)
+        if wait:
+            raise Problem("too-many-requests", "You ask too fast; wait.", retry_after=math.ceil(wait))
+        if not isinstance(who, Caller):
             return
-        if wait := self._rate.wait(who.id):
-            raise Problem(
-                "too-many-requests",
-                f"A token has {self._limits.rate:g} requests a second; wait.",
-                retry_after=math.ceil(wait),
-            )
         if connection := scope.get("simdx.connection"):
             connection.known()
 
