@@ -31,7 +31,7 @@ from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.fitting import METHODS, fit_method
 from simdx.methods.archive import with_archive
-from simdx.methods.fitted import AnswerTable, Settings
+from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.material import Material, Observations
 from simdx.methods.odds import at_prior
 from simdx.methods.real import archive_identity, check_settings, real_identity, with_real
@@ -145,8 +145,10 @@ class Classifier:
         return self._known_beside or Beside.read(self._source)
 
     @cached_property
-    def _simplex(self) -> SimplexPosterior:
-        return SimplexPosterior(self.material, replace(self.settings, kernel=None, tolerance=None))
+    def _simplex(self) -> Simplex:
+        return self.fitted.simplex or SimplexPosterior(
+            self.material, replace(self.settings, kernel=None, tolerance=None)
+        )
 
     @cached_property
     def _bank_name(self) -> str:

@@ -81,7 +81,7 @@ def test_a_preview_needs_neither_embedding_nor_new_draws(app: FastAPI, client: T
     first = explore(client)
     classifier = app.state.house.registry.get(PANEL, "auto")
     slow: list[object] = []
-    embedder, simplex = classifier.material.embedder, classifier._simplex
+    embedder, simplex = classifier.material.embedder, classifier.fitted.simplex
     embed, draw = embedder.embed_batch, simplex.shared
     embedder.embed_batch = lambda texts: slow.append(texts) or embed(texts)
     simplex.shared = lambda prior: slow.append(prior) or draw(prior)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -142,6 +142,13 @@ def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
     )
 
 
+class Simplex(Protocol):
+    """A posterior on the simplex that can be drawn from."""
+
+    def draws(self, observations: Observations, prior: Prior, count: int) -> Float:
+        """(count, K) draws from the first observation's posterior."""
+
+
 class Fitted(ABC):
     """A method fitted to a bank."""
 
@@ -152,6 +159,7 @@ class Fitted(ABC):
     proportional: bool = False  # the in-class posterior is prior times likelihood
     none_of_these: bool = False  # it gives a probability of belonging to no label
     simulates: bool = False  # it makes simulations of its own while it answers
+    simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
 
     def __init__(self, material: Material) -> None:

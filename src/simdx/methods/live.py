@@ -45,7 +45,6 @@ class Live(Fitted):
             raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine hybrid)")
         super().__init__(material)
         self.kernel = settings.kernel or "hard"
-        self.proportional = settings.method == "m-smc" and settings.kernel == "soft"
         self._settings = settings
         self._raw = Space.fit(material.embedded, centre=False)
         name = settings.simulator or DEFAULT_SIMULATOR

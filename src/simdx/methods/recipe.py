@@ -80,7 +80,9 @@ class Recipe(Fitted):
         self.labels = CrossFitted(material, lambda part: AmongLabels(part, settings.bandwidth))
         self.outside = fit_outside(material)
         self.none_of_these = self.outside is not None
-        self.simplex = SimplexPosterior(material, replace(settings, kernel=None, tolerance=None))
+        self.simplex: SimplexPosterior = SimplexPosterior(
+            material, replace(settings, kernel=None, tolerance=None)
+        )
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         parts = [(rows, labels(part, prior)) for rows, part, labels in self.labels.parts(observations)]
