@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("out/fuzz"))
     parser.add_argument("targets", nargs="*", help="default: all")
     arguments = parser.parse_args()
+    if find_spec("atheris") is None:
+        parser.exit(2, "atheris is not installed: it has wheels for x86-64 Linux alone\n")
     chosen = arguments.targets or list(TARGETS)
     arguments.out.mkdir(parents=True, exist_ok=True)
     started, commit = time.time(), current_commit()  # as it begins: it takes minutes, and people commit

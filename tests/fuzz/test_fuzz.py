@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from fuzz import run
 from fuzz.targets import TARGETS
 from tests.conftest import ROOT
 from tests.service.conftest import _registry
+
+needs_atheris = pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is for x86-64 Linux alone")
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -30,6 +33,7 @@ def test_every_seed_is_taken(name: str, tmp_path: Path) -> None:
     target(b"")
 
 
+@needs_atheris
 @pytest.mark.slow
 def test_a_planted_fault_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "HANG_SECONDS", 2)
@@ -44,6 +48,7 @@ def test_a_planted_fault_is_a_finding(tmp_path: Path, monkeypatch: pytest.Monkey
     assert {path.name.split("-")[-2] for path in (tmp_path / "findings").iterdir()} == {"crash", "timeout"}
 
 
+@needs_atheris
 @pytest.mark.slow
 def test_the_driver_counts_and_exits(tmp_path: Path) -> None:
     def drive(*targets: str) -> subprocess.CompletedProcess[str]:
