@@ -26,6 +26,16 @@ WITHOUT_KERNEL = {
     "abi", "centroid", "tfidf", "zero-shot", "bank-logistic", "logits", "elicited", "ensemble", "fidelity",
 }  # fmt: skip
 
+# What they declare, said once more: a method that stops declaring it must say so here.
+PROPORTIONAL = ("auto", "m-smc soft", "m-smc two-stage", "bank-logistic")
+REFITS = (
+    "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
+    "tfidf", "zero-shot", "bank-logistic",
+)  # fmt: skip
+CHEAP = (*REFITS, "abi")
+# A fresh simulation is another one each time.
+REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name])
+
 
 @pytest.fixture(scope="module")
 def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
@@ -101,11 +111,8 @@ def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, material
     assert (raised[:, 2] >= flat[:, 2] - slack).all()
 
 
-def test_neither_order_nor_batch_nor_repetition_matters(
-    name: str, fitted: Fitted, material: Material
-) -> None:
-    if "simulator" in VARIANTS[name]:
-        pytest.skip("a fresh simulation is another one each time")
+@pytest.mark.parametrize("name", REPEATABLE, scope="module")
+def test_neither_order_nor_batch_nor_repetition_matters(fitted: Fitted, material: Material) -> None:
     together = fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class
     again = fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class
     np.testing.assert_allclose(again, together, atol=1e-6)
@@ -124,6 +131,9 @@ def test_it_is_what_it_declares(name: str, fitted: Fitted, material: Material) -
     kernel = VARIANTS[name].get("kernel", "soft" if method == "auto" else "hard")
     assert fitted.kernel == (None if name in WITHOUT_KERNEL else kernel)
     assert not fitted.remote
+    assert fitted.refits == (name in REFITS)
+    assert fitted.cheap == (name in CHEAP)
+    assert fitted.proportional == (name in PROPORTIONAL)
     assert fitted.none_of_these == (table.out_of_class is not None)
     calls = {} if table.usage is None else table.usage
     assert fitted.simulates == ("llm_calls" in calls)
@@ -144,9 +154,8 @@ def test_a_remote_embedder_makes_any_method_remote(name: str, material: Material
     assert fit_variant(name, far, network, said).remote
 
 
+@pytest.mark.parametrize("name", PROPORTIONAL, scope="module")
 def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, material: Material) -> None:
-    if not fitted.proportional:
-        pytest.skip("it does not say so")
     seen = material.observe((*CASES, "an engine in the red river"))
     prior = np.array([0.7, 0.1, 0.2])
     expected = fitted.answer(seen, UNIFORM).posterior_in_class * prior
@@ -154,11 +163,8 @@ def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, material: Materia
     np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
 
 
-def test_what_refits_answers_its_own_bank_held_out(
-    name: str, fitted: Fitted, material: Material, network: str
-) -> None:
-    if not fitted.refits:
-        pytest.skip("it does not say so")
+@pytest.mark.parametrize("name", REFITS)
+def test_what_refits_answers_its_own_bank_held_out(name: str, material: Material, network: str) -> None:
     rows, answers = cross_fitted(material, settings_of(name, network))
     assert answers is not None
     assert sorted(rows.tolist()) == list(range(len(material.bank.texts)))
