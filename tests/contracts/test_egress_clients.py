@@ -204,8 +204,10 @@ NETWORK = {
 KNOWN = {
     "egress.py": {"openai", "httpx2", "urllib"},  # the gate, and the parsing of addresses
     "simulators/openai.py": {"openai"},  # the kinds of errors
-    "models/fetch.py": {"socket"},  # weights come in: is there a network?
-    "datasets/symptoms.py": {"socket"},
+    "models/hub.py": {"socket"},  # weights come in: is there a network?
+    "service/config.py": {"urllib"},  # the parsing of addresses
+    "service/record_servers.py": {"urllib"},
+    "service/fetch.py": {"httpx2"},  # key sets and attachments come in, from servers the operator named
     "service/server.py": {"socket"},  # listens
 }
 

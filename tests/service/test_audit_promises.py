@@ -147,7 +147,7 @@ def test_who_reads_the_log_is_recorded(guarded: tuple[TestClient, str, str, Toke
 def test_a_hooks_call_is_recorded_with_who_asked_about_whom_and_what_was_sent(tmp_path: Path) -> None:
     (tmp_path / "service").mkdir()
     config = make_config(tmp_path / "service")
-    call = invocation()
+    call = json.loads(json.dumps(invocation()).replace("Patient/42", "Patient/Quatermass-42"))
     call["context"] |= {"patientId": "Quatermass-42", "encounterId": "Enc-Quatermass"}
     empty = invocation(prefetch={"documents": {"resourceType": "Bundle", "type": "searchset", "entry": []}})
     with TestClient(create_app(config), base_url=URL) as client:
