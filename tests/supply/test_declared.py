@@ -19,7 +19,8 @@ EXTRA_OF = {
     "amortised/train.py": "abi", "bank/exchange.py": "eval", "bench": "bench", "datasets/rows.py": "eval",
     "decide": "decide", "embedders/sentence.py": "sentence", "evaluate.py": "eval", "gpu": "abi",
     "egress.py": "openai", "methods/device.py": "abi", "methods/two_stage.py": "scale", "metrics": "eval",
-    "scale": "scale", "service": "service", "simulators/openai.py": "openai", "simulators/transformers.py": "transformers",
+    "scale": "scale", "service": "service", "simulators/openai.py": "openai",
+    "simulators/transformers.py": "transformers",
 }  # fmt: skip
 IMPORTED_AS = {"pyyaml": "yaml", "faiss_cpu": "faiss", "scikit_learn": "sklearn"}
 # Used where they are, never asked for: triton comes with torch for CUDA, xgrammar is the user's choice.
