@@ -275,7 +275,7 @@ def test_a_stranger_may_load_the_page_and_not_hammer_it(tmp_path: Path) -> None:
         return asyncio.run(wire.run())
 
     statuses = [get("/", "192.0.2.1") for _ in range(40)]
-    assert statuses[:20] == [200] * 20
+    assert statuses[:12] == [200] * 12
     assert statuses.count(429) > 10
     assert get("/", "192.0.2.2") == 200
     assert get("/healthz", "192.0.2.1") == 200

@@ -35,12 +35,12 @@ class Limits:
     explained_texts: int = 24  # with more at hand, answers go out without sentences and flip
     observations: int = 256  # cases kept in memory for the prior sliders
     observation_seconds: float = 900.0
-    stranger_rate: float = 20.0  # requests a second of one address without a token, after 100 at once: pages
+    stranger_rate: float = 20.0  # requests a second of one address without a token, after 60 at once: pages
     # What connections may take, before anyone knows who is calling (`connections`).
     sockets: int = 2_048  # open at once; a further one takes the place of a stranger's
     address_sockets: int = 512  # of which one address may have; 0: all, for a proxy in front
     misdeeds: float = (
-        10.0  # refused requests and late heads a second of one address; above it, it is not let in
+        10.0  # refused requests and late heads a second of one address; above it, it is not heard
     )
     head_bytes: int = 32_768  # of a request line and its headers; above it, 431
     head_count: int = 100  # headers of a request; above it, 431

@@ -4,8 +4,8 @@ uvicorn's parser (httptools) has no limit on headers, a connection that says not
 reply that nobody reads. Here every connection has a time by which it must have got on, and there are only so
 many of them. When all places are taken, a newcomer gets the place of the oldest connection that has shown no
 valid token, or else of the one that has been idle for longest: strangers may push each other out, but not a
-caller whose request is under way. An address that does nothing but be refused is not let in for a while: to
-end a connection at once costs a fifth of refusing a request.
+caller whose request is under way. An address that does nothing but be refused is not heard for a while: its
+new connections wait until their time is up, which costs nothing and keeps it from coming back at once.
 """
 
 from __future__ import annotations
@@ -66,13 +66,11 @@ class Sockets:
         self._sweeping = False
 
     def admit(self, connection: Connection) -> bool:
-        if self._misdeeds.spent(connection.address):
-            self._meters.dropped.labels("misdeeds").inc()
-            return False
+        connection.unheard = self._misdeeds.spent(connection.address)
         mine = self._by_address.setdefault(connection.address, {})
         limit = self.limits.address_sockets
         for pool, size in ((mine, limit or math.inf), (self._all, self.limits.sockets)):
-            if len(pool) >= size and not self._make_room(pool):
+            if len(pool) >= size and (connection.unheard or not self._make_room(pool)):
                 self._meters.dropped.labels("no room").inc()
                 if not mine:
                     self._by_address.pop(connection.address, None)
@@ -101,7 +99,7 @@ class Sockets:
     def drop(self, connection: Connection, why: str) -> None:
         """End a connection without waiting for its peer; its place is free at once."""
         self._meters.dropped.labels(why).inc()
-        if why != "made room":
+        if why in ("late", "unread", "refused"):
             self.blame(connection)
         self.forget(connection)
         connection.transport.abort()
@@ -117,7 +115,7 @@ class Sockets:
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         for connection in list(islice((c for c in self._all if c.due < now), SWEPT)):
-            self.drop(connection, "late")
+            self.drop(connection, "unheard" if connection.unheard else "late")
         unread = {c: c.transport.get_write_buffer_size() for c in self._all if c.flow.write_paused}
         excess = sum(unread.values()) - self.limits.unread_bytes
         if excess > 0:
@@ -139,6 +137,7 @@ class Connection(HttpToolsProtocol):
         self.sockets, self.limits = sockets, sockets.limits
         self.address = ""
         self.rank = STRANGER
+        self.unheard = False  # of an address that has done too much wrong: nothing is read
         self.due = math.inf  # the loop's time after which the sweep ends it; inf: the gate has it in hand
         self._known = False
         self._in_head = True
@@ -162,6 +161,9 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.unheard:
+            self.flow.pause_reading()
+            return
         self._unset_keepalive_if_required()
         view = memoryview(data)
         try:

@@ -44,7 +44,7 @@ HEADERS = tuple(
         "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
     }.items()
 )
-PAGES_SECONDS = 5.0  # worth of a stranger's requests at once: the page has sixteen files
+PAGES_SECONDS = 3.0  # worth of a stranger's requests at once: the page has sixteen files
 HEALTH = ("/healthz", "/readyz")
 # What a proxy adds to a request, beside everything that starts with x-forwarded.
 FORWARDING = frozenset(
