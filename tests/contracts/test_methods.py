@@ -60,14 +60,22 @@ def said(request: Request) -> str:
     return f"{right}: 0.70\n{others[0]}: 0.20\n{others[1]}: 0.10" if "guesses" in request.prompt else right
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
+@pytest.fixture(params=VARIANTS)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def fitted(name: str, material: Material, network: str) -> Fitted:
-    return fit_variant(name, material, network, said)
+def made() -> dict[str, Fitted]:
+    """Each variant is fitted once."""
+    return {}
+
+
+@pytest.fixture
+def fitted(name: str, material: Material, network: str, made: dict[str, Fitted]) -> Fitted:
+    if name not in made:
+        made[name] = fit_variant(name, material, network, said)
+    return made[name]
 
 
 def test_every_name_of_the_contract_is_a_method() -> None:
@@ -111,7 +119,7 @@ def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, material
     assert (raised[:, 2] >= flat[:, 2] - slack).all()
 
 
-@pytest.mark.parametrize("name", REPEATABLE, scope="module")
+@pytest.mark.parametrize("name", REPEATABLE)
 def test_neither_order_nor_batch_nor_repetition_matters(fitted: Fitted, material: Material) -> None:
     together = fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class
     again = fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class
@@ -154,7 +162,7 @@ def test_a_remote_embedder_makes_any_method_remote(name: str, material: Material
     assert fit_variant(name, far, network, said).remote
 
 
-@pytest.mark.parametrize("name", PROPORTIONAL, scope="module")
+@pytest.mark.parametrize("name", PROPORTIONAL)
 def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, material: Material) -> None:
     seen = material.observe((*CASES, "an engine in the red river"))
     prior = np.array([0.7, 0.1, 0.2])
