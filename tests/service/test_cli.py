@@ -150,33 +150,27 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert json.loads(simdx("token", "list", "--json", home=tmp_path).stdout)["tokens"][0]["revoked"]
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    environment = {**os.environ, "SIMDX_HOME": str(tmp_path)}
-    command = [
-        sys.executable,
-        "-m",
-        "simdx",
-        "serve",
-        "--port",
-        "0",
-        "--panel",
-        "oral-lesions",
-        "--access-log",
-    ]
+@contextlib.contextmanager
+def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A service in a process of its own, and its address."""
+    command = [sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", "oral-lesions", *options]
+    environment = {**os.environ, "SIMDX_HOME": str(home)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
-    address = None
-    for line in process.stderr:
-        if found := re.search(r"(http://127\.0\.0\.1:\d+)", line):
-            address = found.group(1)
-            break
-    assert address is not None
-    yield process, address
-    if process.poll() is None:
-        process.kill()
-    process.wait()
-    process.stderr.close()
+    try:
+        found = (re.search(r"(http://127\.0\.0\.1:\d+)", line) for line in process.stderr)
+        yield process, next(match.group(1) for match in found if match)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    with serving(tmp_path, "--access-log") as found:
+        yield found
 
 
 def test_a_running_service_answers_logs_no_text_and_ends_in_order(
@@ -219,6 +213,34 @@ def test_a_running_service_takes_no_headers_without_end(
             pytest.fail("10 MB of headers were taken")
     with urllib.request.urlopen(f"{running[1]}/healthz") as reply:
         assert reply.status == 200
+
+
+def test_a_running_service_waits_for_no_strangers_body(tmp_path: Path) -> None:
+    """A stranger's body was waited for, and made-up tokens held every place: an honest caller got 503."""
+    made = simdx("token", "new", "honest", home=tmp_path).stdout.split()[-1]
+    with serving(tmp_path, "--require-token") as (_, address), contextlib.ExitStack() as held:
+        host, port = address.removeprefix("http://").split(":")
+
+        def stranger(i: int) -> socket.socket:
+            """A request whose body never comes."""
+            client = held.enter_context(socket.create_connection((host, int(port)), 10))
+            client.sendall(
+                f"POST /v1/classify HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+                f"content-length: 1000\r\nauthorization: Bearer sdx_{i:08x}_made-up\r\n\r\n".encode()
+            )
+            return client
+
+        first = stranger(0)
+        first.settimeout(5)
+        assert first.recv(100).startswith(b"HTTP/1.1 401 ")
+        for i in range(1_100):  # more than all places
+            stranger(i)
+        body = json.dumps({"panel": "oral-lesions", "text": "A soft bluish swelling of the lip."}).encode()
+        headers = {"content-type": "application/json", "authorization": f"Bearer {made}"}
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{address}/v1/classify", body, headers), timeout=30
+        ) as reply:
+            assert reply.status == 200
 
 
 def test_a_panel_without_a_bank_is_told_how_serve_takes_one(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ async def application(scope: dict, receive: Callable, send: Callable) -> None:  
 def serving(limits: Limits = LIMITS) -> Iterator[tuple[Callable[..., socket.socket], Meters]]:
     """A server on loopback with these limits: a function that connects to it, and its meters."""
     meters = Meters()
-    server = server_for(application, limits, meters)  # type: ignore[arg-type]
+    server = server_for(application, limits, meters, lambda _, path: "known" in path)  # type: ignore[arg-type]
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
@@ -250,12 +250,13 @@ def test_an_address_that_is_only_refused_is_not_heard_for_a_while() -> None:
         kept = connect()
         assert ask(kept, b"/known").startswith(b"HTTP/1.1 200")
         for _ in range(20):
-            assert ask(kept, b"/refused").startswith(b"HTTP/1.1 200")
+            assert ask(kept, b"/known/refused").startswith(b"HTTP/1.1 200")
         unheard = connect()
         unheard.sendall(GOOD)
         assert reply(unheard) == b""
         assert dropped(meters, "unheard") == 1
         assert ask(kept, b"/known").startswith(b"HTTP/1.1 200")
+        assert ask(connect(), b"/known").startswith(b"HTTP/1.1 200")  # a caller is heard from there too
         assert ask(connect("127.0.0.2")).startswith(b"HTTP/1.1 200")
         time.sleep(2.5)
         assert ask(connect()).startswith(b"HTTP/1.1 200")

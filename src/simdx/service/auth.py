@@ -31,6 +31,7 @@ log = logging.getLogger("simdx.service")
 SCOPES = ("classify", "metrics", "admin")
 ALSO = {"metrics": "admin"}  # a scope that another one includes
 REFUSALS = frozenset({"no-token", "bad-token", "wrong-scope", "wrong-panel", "forwarded"})
+HEALTH = ("/healthz", "/readyz")  # open to anybody: an orchestrator's probes carry no token
 if TYPE_CHECKING:
     from simdx.service.cds_clients import ClientKeys
 
@@ -203,6 +204,11 @@ class Guard:
             log.error("%s", error)
             return Problem("not-ready", "The token file cannot be read; the log says which.", retry_after=5)
         return caller or Problem("bad-token", "The token is unknown, expired or revoked.")
+
+    def is_heard(self, authorization: str, path: str) -> bool:
+        """Is this a request to answer, however often its address was refused: a caller's, or a probe's?"""
+        known = isinstance(self.identify(authorization), Caller)
+        return known or path in HEALTH or self.is_signed(authorization, path)
 
     def is_signed(self, authorization: str, path: str) -> bool:
         """Is this a record system's signed call? Only CDS Hooks has such calls."""

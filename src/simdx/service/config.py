@@ -39,9 +39,7 @@ class Limits:
     # What connections may take, before anyone knows who is calling (`connections`).
     sockets: int = 2_048  # open at once; a further one takes the place of a stranger's
     address_sockets: int = 512  # of which one address may have; 0: all, for a proxy in front
-    misdeeds: float = (
-        10.0  # refused requests and late heads a second of one address; above it, it is not heard
-    )
+    misdeeds: float = 10.0  # refusals a second of one address; above it, its strangers get no answer
     head_bytes: int = 32_768  # of a request line and its headers; above it, 431
     head_count: int = 100  # headers of a request; above it, 431
     head_seconds: float = 10.0  # from the connection, or the last answer's next byte, to the last header

@@ -4,8 +4,9 @@ uvicorn's parser (httptools) has no limit on headers, a connection that says not
 reply that nobody reads. Here every connection has a time by which it must have got on, and there are only so
 many of them. When all places are taken, a newcomer gets the place of the oldest connection that has shown no
 valid token, or else of the one that has been idle for longest: strangers may push each other out, but not a
-caller whose request is under way. An address that does nothing but be refused is not heard for a while: its
-new connections wait until their time is up, which costs nothing and keeps it from coming back at once.
+caller whose request is under way. An address that is refused again and again is left without an answer for a
+while: a request of it that shows no valid token waits until its time is up, which costs nothing and keeps it
+from coming back at once. Whoever has a token is heard from there too: a ward shares one address.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -39,10 +40,13 @@ MISDEED_SECONDS = 3.0  # worth of misdeeds that are overlooked: one bad token in
 
 STRANGER, IDLE, BUSY = range(3)
 
+# Authorization header and path of a request -> is it one that is heard from any address?
+Heard = Callable[[str, str], bool]
 
-def server_for(app: ASGIApp, limits: Limits, meters: Meters) -> uvicorn.Server:
+
+def server_for(app: ASGIApp, limits: Limits, meters: Meters, heard: Heard) -> uvicorn.Server:
     """A server whose connections keep to the limits. It does not listen yet."""
-    protocol = partial(Connection, sockets=Sockets(limits, meters))
+    protocol = partial(Connection, sockets=Sockets(limits, meters, heard))
     return uvicorn.Server(
         uvicorn.Config(
             app, log_config=None, access_log=False, log_level="warning", server_header=False, ws="none",
@@ -56,8 +60,8 @@ def server_for(app: ASGIApp, limits: Limits, meters: Meters) -> uvicorn.Server:
 class Sockets:
     """All open connections, oldest first, and by address; who stays when there is no room; who is late."""
 
-    def __init__(self, limits: Limits, meters: Meters) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, meters: Meters, heard: Heard) -> None:
+        self.limits, self.heard = limits, heard
         self._meters = meters
         # Behind a proxy, where addresses are not limited, they are nobody's.
         self._misdeeds = Rate(limits.misdeeds if limits.address_sockets else 0, MISDEED_SECONDS)
@@ -66,11 +70,10 @@ class Sockets:
         self._sweeping = False
 
     def admit(self, connection: Connection) -> bool:
-        connection.unheard = self._misdeeds.spent(connection.address)
         mine = self._by_address.setdefault(connection.address, {})
         limit = self.limits.address_sockets
         for pool, size in ((mine, limit or math.inf), (self._all, self.limits.sockets)):
-            if len(pool) >= size and (connection.unheard or not self._make_room(pool)):
+            if len(pool) >= size and not self._make_room(pool):
                 self._meters.dropped.labels("no room").inc()
                 if not mine:
                     self._by_address.pop(connection.address, None)
@@ -95,6 +98,9 @@ class Sockets:
 
     def blame(self, connection: Connection) -> None:
         self._misdeeds.wait(connection.address)
+
+    def is_blamed(self, connection: Connection) -> bool:
+        return self._misdeeds.spent(connection.address)
 
     def drop(self, connection: Connection, why: str) -> None:
         """End a connection without waiting for its peer; its place is free at once."""
@@ -137,7 +143,7 @@ class Connection(HttpToolsProtocol):
         self.sockets, self.limits = sockets, sockets.limits
         self.address = ""
         self.rank = STRANGER
-        self.unheard = False  # of an address that has done too much wrong: nothing is read
+        self.unheard = False  # a stranger's, of an address that was refused too often: it gets no answer
         self.due = math.inf  # the loop's time after which the sweep ends it; inf: the gate has it in hand
         self._known = False
         self._in_head = True
@@ -179,7 +185,10 @@ class Connection(HttpToolsProtocol):
         except _TooLarge:
             self._refuse(_HEAD_TOO_LARGE)
         except httptools.HttpParserError as error:
-            self._refuse(_HEAD_TOO_LARGE if isinstance(error.__context__, _TooLarge) else _NOT_HTTP)
+            if isinstance(error.__context__, _Unheard):
+                self._leave_unheard()
+            else:
+                self._refuse(_HEAD_TOO_LARGE if isinstance(error.__context__, _TooLarge) else _NOT_HTTP)
         except httptools.HttpParserUpgrade:  # to a protocol that is not served: answered as plain HTTP
             pass
 
@@ -208,6 +217,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= PIPELINED:
             raise _TooLarge
+        if self.sockets.is_blamed(self) and not self._is_heard():
+            raise _Unheard
         self._seen, self._in_head = 0, False
         super().on_headers_complete()
         self._wait_for_next()
@@ -240,20 +251,40 @@ class Connection(HttpToolsProtocol):
         """No limit while a request is under way: the gate and the engine have theirs."""
         if self.flow.write_paused:  # the time for the reply runs
             return
-        under_way = self.cycle is not None and not self.cycle.response_complete
-        if under_way and not self.transport.is_closing():
+        if self._under_way and not self.transport.is_closing():
             self.due = math.inf
             return
         # uvicorn closes an idle connection by then. What is there a second later has a reply nobody reads.
         self.due = self.loop.time() + max(self.limits.idle_seconds, self.limits.reply_seconds) + 1
 
+    @property
+    def _under_way(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _is_heard(self) -> bool:
+        said = next((value for name, value in self.headers if name == b"authorization"), b"")
+        path = self.url.partition(b"?")[0]
+        return self._under_way or self.sockets.heard(said.decode("latin-1"), path.decode("latin-1"))
+
+    def _leave_unheard(self) -> None:
+        self.unheard = True
+        self.flow.pause_reading()
+        self._wait_for_head()
+
     def _refuse(self, answer: bytes) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._under_way:
             self.sockets.drop(self, "refused")  # an answer into the middle of another would be no answer
+            return
+        if self.sockets.is_blamed(self):
+            self._leave_unheard()
             return
         self.blame()
         self.transport.write(answer)
         self.transport.close()
+
+
+class _Unheard(Exception):
+    """A stranger's request, from an address that was refused too often."""
 
 
 class _TooLarge(Exception):

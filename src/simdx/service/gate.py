@@ -20,7 +20,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from simdx.service.auth import Caller, Guard
+from simdx.service.auth import HEALTH, Caller, Guard
 from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
@@ -45,7 +45,6 @@ HEADERS = tuple(
     }.items()
 )
 PAGES_SECONDS = 3.0  # worth of a stranger's requests at once: the page has sixteen files
-HEALTH = ("/healthz", "/readyz")
 # What a proxy adds to a request, beside everything that starts with x-forwarded.
 FORWARDING = frozenset(
     name.encode("ascii")

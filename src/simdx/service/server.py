@@ -37,7 +37,8 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
         if sys.stderr.isatty():  # a person waits some seconds here; a log has no use for it
             announce("loading panels and their banks …")
         app = create_app(config)
-        server = server_for(app, _with_files(config.limits), app.state.house.meters)
+        house = app.state.house
+        server = server_for(app, _with_files(config.limits), house.meters, house.guard.is_heard)
         announce(f"simdx service on {_url(listener)} (panels: {', '.join(app.state.house.registry.names)})")
         _stop_on_term()
         # The engine lets go of the interpreter at every product of matrices, and beside a busy event loop
