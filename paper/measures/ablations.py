@@ -19,7 +19,8 @@ from paper.spec import Measured, NotRun
 from paper.world import REFERENCE, Variant
 from simdx.embedders import get_embedder
 from simdx.errors import SimdxError
-from simdx.models import REGISTRY, locate
+from simdx.models import REGISTRY
+from simdx.models.fetch import locate
 
 
 def cosine_ablation(context: Context, rows: dict[str, tuple[str, Any]]) -> Measured:

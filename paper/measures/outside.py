@@ -21,7 +21,7 @@ from paper.spec import Measured, NotRun
 from simdx.errors import SimdxError
 from simdx.experiments.cells import subset
 from simdx.metrics.ood import ood_auroc
-from simdx.models import locate
+from simdx.models.fetch import locate
 from simdx.types import Float, entropy_bits
 
 COMPARED = ("m-smc", "d-smc", "abi", "auto", "bank-logistic", "centroid", "tfidf", "zero-shot")

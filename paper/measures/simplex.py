@@ -181,7 +181,7 @@ def abi_fidelity(context: Context) -> Measured:
     return Measured({f"{row['panel']}, {row['objective']}": row for row in rows}, context.n, models)
 
 
-def compared(comparison: fidelity.Comparison, m_smc: Float, label: Any) -> dict[str, Any]:
+def compared(comparison: fidelity.Fidelity, m_smc: Float, label: Any) -> dict[str, Any]:
     """The figures of the paper's table, with agreement with M-SMC beside them; no intervals."""
     abi, dsmc = comparison.abi, comparison.dsmc
     return fidelity.summary(comparison, label) | {

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from simdx.bank.builder import REJECTED_FILE, BuildReport, Limits, build_bank
+from simdx.bank.builder import REJECTED_FILE, BuildLimits, BuildReport, build_bank
 from simdx.bank.estimate import estimate
 from simdx.bank.files import problems_of, read_bank, read_manifest
-from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.bank.store import STORE_FILE, AnswerStore, read_answers
 from simdx.bank.verdicts import GIVE_UP_AFTER
 from simdx.errors import BadInput
@@ -32,7 +32,7 @@ SETTINGS = BuildSettings(per_label=6, background=5)
 
 
 def build(panel: Panel, out: Path, simulator: ScriptedSimulator | None = None, **limits: int) -> BuildReport:
-    return build_bank(panel, simulator or ScriptedSimulator(), SETTINGS, out, Limits(**limits))
+    return build_bank(panel, simulator or ScriptedSimulator(), SETTINGS, out, BuildLimits(**limits))
 
 
 def answered_keys(out: Path) -> list[str]:
@@ -110,7 +110,7 @@ def test_a_token_limit_stops_a_run(toy_panel: Panel, tmp_path: Path) -> None:
 
 def test_cost_is_counted_where_a_price_is_given(toy_panel: Panel, tmp_path: Path) -> None:
     report = build_bank(
-        toy_panel, ScriptedSimulator(), SETTINGS, tmp_path / "bank", Limits(price_in=2.0, price_out=4.0)
+        toy_panel, ScriptedSimulator(), SETTINGS, tmp_path / "bank", BuildLimits(price_in=2.0, price_out=4.0)
     )
     assert report.cost == pytest.approx((2 * report.prompt_tokens + 4 * report.completion_tokens) / 1e6)
     assert build(toy_panel, tmp_path / "other").cost is None
@@ -250,17 +250,17 @@ def test_damage_in_the_middle_is_refused_by_line(toy_panel: Panel, tmp_path: Pat
 
 def test_a_dry_run_estimates_and_writes_nothing(toy_panel: Panel, tmp_path: Path) -> None:
     out = tmp_path / "bank"
-    before = estimate(toy_panel, "scripted", SETTINGS, out, Limits(price_in=1.0))
+    before = estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits(price_in=1.0))
     assert not out.exists()
     assert (before.wanted, before.usable, before.requests_at_least, before.measured) == (23, 0, 23, False)
     assert before.cost is not None
     build(toy_panel, out, max_requests=10)
-    midway = estimate(toy_panel, "scripted", SETTINGS, out, Limits())
+    midway = estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits())
     assert midway.usable == 10
     assert midway.measured
     assert midway.requests_expected == 13
     build(toy_panel, out)
-    assert estimate(toy_panel, "scripted", SETTINGS, out, Limits()).requests_at_least == 0
+    assert estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits()).requests_at_least == 0
 
 
 def test_changed_settings_do_not_reuse_answers(toy_panel: Panel, tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def survive(out: Path, kills: Iterable[int], number: signal.Signals, per_label: 
     assert list(problems_of(out)) == []
     panel = load_panel("oral-lesions")
     settings = BuildSettings(per_label=per_label, background=10)
-    plan = Plan(panel, "scripted", settings)
+    plan = BankPlan(panel, "scripted", settings)
     planned = {plan.planned(name, i).key for name in plan.targets for i in range(10 * per_label)}
     assert set(keys) <= planned
     undisturbed = build_bank(panel, ScriptedSimulator(refusal=0.15), settings, out.parent / "undisturbed")

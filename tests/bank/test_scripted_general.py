@@ -11,7 +11,7 @@ import pytest
 
 from simdx.bank.builder import build_bank
 from simdx.bank.files import read_bank
-from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.simulators import scripted
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Label, Panel
@@ -51,6 +51,6 @@ def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_
 @pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
 def test_the_other_registers_keep_their_phrases(register: str) -> None:
     panel = Panel("p", (Label("gout"), Label("mumps")), register=register)
-    prompt = Plan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
+    prompt = BankPlan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
     text = scripted.describe(prompt, random.Random(1))
     assert any(thing in text for thing in scripted._CLINICAL.things)

@@ -8,7 +8,7 @@ import pytest
 
 from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
 from simdx.bank.facets import choose, facets_of, generic_facets
-from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
+from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
 from simdx.bank.prompts import MAX_TOKENS, features_of
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput
@@ -97,7 +97,7 @@ def test_a_panels_facets_replace_and_join_the_generic_ones(toy_panel: Panel) -> 
 @pytest.mark.parametrize("name", PACKAGED)
 def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
     panel = load_panel(name)
-    plan = Plan(panel, "model", BuildSettings(per_label=3, background=3, voice=voice))
+    plan = BankPlan(panel, "model", BuildSettings(per_label=3, background=3, voice=voice))
     for label in panel.labels:
         scrubber = Scrubber.for_label(label, panel.register)
         keys = set()
@@ -115,7 +115,7 @@ def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
 
 
 def test_facets_off_leaves_only_the_seed_to_differ() -> None:
-    plan = Plan(load_panel("oral-lesions"), "m", BuildSettings(per_label=3, facets=False, voice="short"))
+    plan = BankPlan(load_panel("oral-lesions"), "m", BuildSettings(per_label=3, facets=False, voice="short"))
     first, second = (plan.planned("oral mucocele", i) for i in (0, 1))
     assert first.request.prompt == second.request.prompt
     assert first.request.opening == second.request.opening
@@ -125,8 +125,8 @@ def test_facets_off_leaves_only_the_seed_to_differ() -> None:
 
 def test_the_full_voice_names_the_condition_and_the_short_one_does_not() -> None:
     panel = load_panel("oral-lesions")
-    full = Plan(panel, "m", BuildSettings(1, voice="full")).planned("oral mucocele", 0).request.prompt
-    short = Plan(panel, "m", BuildSettings(1, voice="short")).planned("oral mucocele", 0).request.prompt
+    full = BankPlan(panel, "m", BuildSettings(1, voice="full")).planned("oral mucocele", 0).request.prompt
+    short = BankPlan(panel, "m", BuildSettings(1, voice="short")).planned("oral mucocele", 0).request.prompt
     assert "oral mucocele" in full
     assert "mucocele" not in short
 
@@ -169,7 +169,7 @@ def test_a_bank_may_be_as_large_as_the_limit() -> None:
 def test_a_panel_that_is_not_about_illness_is_asked_for_in_words_that_are_not_either(voice: str) -> None:
     late = Label("delivery", description="The parcel is late or lost.")
     panel = Panel("tickets", (late, Label("billing", description="A charge is wrong.")), register="general")
-    plan = Plan(panel, "model", BuildSettings(per_label=12, background=12, voice=voice))
+    plan = BankPlan(panel, "model", BuildSettings(per_label=12, background=12, voice=voice))
     for stratum in ("delivery", BACKGROUND):
         for index in range(12):
             planned = plan.planned(stratum, index)

@@ -9,7 +9,7 @@ from simdx.abc.prior import Prior
 from simdx.baselines.interview import Asking
 from simdx.classifier import Classifier
 from simdx.errors import SimdxError
-from simdx.models import locate
+from simdx.models.fetch import locate
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from simdx.baselines.wording import (
     PARAPHRASES,
-    Unreadable,
+    UnreadableReply,
     guesses_grammar,
     letter_grammar,
     multiple_choice,
@@ -46,7 +46,7 @@ def test_letters_that_are_read(text: str, position: int) -> None:
     ],
 )
 def test_letters_that_are_not(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         read_letter(text, OPTIONS)
 
 
@@ -68,7 +68,7 @@ def test_guesses_for_every_option_sum_to_one() -> None:
      "1. A: 0.5\n2. B: 0.2", "A: 0.5\nB: 0.3\nC: 0.1"],
 )  # fmt: skip
 def test_guesses_that_are_not(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         read_guesses(text, 3, 2)
 
 
@@ -84,9 +84,9 @@ def test_option_tokens_with_and_without_a_space_are_one() -> None:
 
 def test_an_unlisted_option_gets_the_bound_and_no_option_is_a_failure() -> None:
     assert read_option_tokens(_tokens(("A", 0.8), ("The", 0.1)), 2) == pytest.approx([8 / 9, 1 / 9])
-    with pytest.raises(Unreadable, match="no option"):
+    with pytest.raises(UnreadableReply, match="no option"):
         read_option_tokens(_tokens(("The", 0.8), ("I", 0.1)), 2)
-    with pytest.raises(Unreadable, match="no log-probabilities"):
+    with pytest.raises(UnreadableReply, match="no log-probabilities"):
         read_option_tokens(Completion("A"), 2)
 
 

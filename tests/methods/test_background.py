@@ -121,7 +121,7 @@ def test_unlabelled_cases_move_the_centre_here_too(material: Material) -> None:
     assert moved is not None
     assert plain is not None
     seen, every = material.observe(CASES), np.ones(3, dtype=bool)
-    assert not np.allclose(moved.ahead(seen, every), plain.ahead(seen, every), atol=1e-3)
+    assert not np.allclose(moved.log_odds(seen, every), plain.log_odds(seen, every), atol=1e-3)
 
 
 def test_shares_are_a_distribution_and_rows_keep_their_texts(material: Material) -> None:
@@ -144,7 +144,9 @@ def test_kinds_apart_are_told_from_labels_between_them(material: Material) -> No
     every = np.ones(3, dtype=bool)
     opposition = Opposition.fit(material, kinds=2)
     assert opposition is not None
-    ahead = opposition.ahead(material.observe(("a violin plays", "rain on the hills", "a red fruit")), every)
+    ahead = opposition.log_odds(
+        material.observe(("a violin plays", "rain on the hills", "a red fruit")), every
+    )
     assert ahead[0] > 0
     assert ahead[1] > 0
     assert ahead[2] < 0
@@ -155,7 +157,7 @@ def test_only_possible_labels_oppose(material: Material) -> None:
     assert opposition is not None
     seen = material.observe(("a red fruit",))
     without_apple = np.array([False, True, True])
-    assert opposition.ahead(seen, without_apple)[0] > opposition.ahead(seen, np.ones(3, dtype=bool))[0]
+    assert opposition.log_odds(seen, without_apple)[0] > opposition.log_odds(seen, np.ones(3, dtype=bool))[0]
 
 
 def test_real_cases_weigh_as_they_were_told(material: Material) -> None:
@@ -168,7 +170,7 @@ def test_real_cases_weigh_as_they_were_told(material: Material) -> None:
     assert plain is not None
     assert light is not None
     assert heavy is not None
-    assert heavy.ahead(seen, every)[0] < light.ahead(seen, every)[0] < plain.ahead(seen, every)[0]
+    assert heavy.log_odds(seen, every)[0] < light.log_odds(seen, every)[0] < plain.log_odds(seen, every)[0]
     assert np.allclose(np.exp(heavy.log_share).sum(), 1)
 
 

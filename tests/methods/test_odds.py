@@ -1,4 +1,4 @@
-"""How far the background is ahead, as odds: recovered where they are known, rehearsed on texts not fitted."""
+"""The background's calibration: recovered where it is known, and cross-fitted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from simdx.methods.odds import (
     FOLDS,
     MOST_BITS,
     PRIORS,
-    Rehearsed,
+    HeldOut,
     at_prior,
     fit_odds,
-    rehearse_other,
-    rehearse_own,
+    held_out_other,
+    held_out_own,
     rise_of,
 )
 from simdx.methods.outside import SHIPPED_ODDS, Outside
@@ -45,48 +45,48 @@ def sure(n: int, k: int = 3) -> Float:
     return np.eye(k)[np.arange(n) % k]
 
 
-def drawn(slope: float, offset: float, n: int = 40_000) -> tuple[Rehearsed, float]:
+def drawn(slope: float, offset: float, n: int = 40_000) -> tuple[HeldOut, float]:
     """Scores whose true odds are known: uniform over a range, inside or outside by the logistic rule."""
     rng = np.random.default_rng(3)
     score = rng.uniform(-8, 4, n)
     outside = rng.random(n) < expit(slope * score + offset)
     # A balanced fit sees even odds; those of the draw come off the offset.
     given = logit(outside.mean())
-    return Rehearsed("own", score[~outside], score[outside], sure(int((~outside).sum()))), float(given)
+    return HeldOut("own", score[~outside], score[outside], sure(int((~outside).sum()))), float(given)
 
 
 @pytest.mark.parametrize(("slope", "offset"), [(0.7, 1.0), (1.6, 3.0)])
 def test_known_odds_are_recovered(slope: float, offset: float) -> None:
-    rehearsed, given = drawn(slope, offset)
-    odds = fit_odds([rehearsed]).odds
+    held_out, given = drawn(slope, offset)
+    odds = fit_odds([held_out]).odds
     assert abs(odds.slope - slope) < 0.05 * slope
     assert abs(odds.offset - (offset - given)) < 0.15
 
 
 @pytest.mark.parametrize(("inside", "outside"), [(-5.0, 5.0), (-60.0, -40.0), (-0.001, 0.001)])
 def test_perfectly_told_apart_stays_near_the_shipped(inside: float, outside: float) -> None:
-    odds = fit_odds([Rehearsed("own", np.full(30, inside), np.full(30, outside), sure(30))]).odds
+    odds = fit_odds([HeldOut("own", np.full(30, inside), np.full(30, outside), sure(30))]).odds
     assert abs(np.log(odds.slope / SHIPPED_ODDS.slope)) < 2
     assert abs(odds.offset - SHIPPED_ODDS.offset) < 5
 
 
 def test_few_texts_move_the_odds_less() -> None:
-    rehearsed, _ = drawn(3.0, 4.0)
-    few = Rehearsed("own", rehearsed.inside[:12], rehearsed.outside[:12], rehearsed.posterior[:12])
-    away = [abs(np.log(fit_odds([r]).odds.slope / SHIPPED_ODDS.slope)) for r in (few, rehearsed)]
+    held_out, _ = drawn(3.0, 4.0)
+    few = HeldOut("own", held_out.inside[:12], held_out.outside[:12], held_out.posterior[:12])
+    away = [abs(np.log(fit_odds([r]).odds.slope / SHIPPED_ODDS.slope)) for r in (few, held_out)]
     assert away[0] < away[1]
 
 
 def test_what_is_not_told_apart_has_no_odds() -> None:
     for inside, outside in ((5.0, -5.0), (0.0, 0.0)):
         with pytest.raises(BadInput, match="on the right side"):
-            fit_odds([Rehearsed("another", np.full(30, inside), np.full(30, outside), sure(30))])
+            fit_odds([HeldOut("another", np.full(30, inside), np.full(30, outside), sure(30))])
 
 
 def test_writers_weigh_the_same_whatever_they_wrote() -> None:
     rng = np.random.default_rng(0)
-    few = Rehearsed("own", rng.normal(-2, 1, 50), rng.normal(1, 1, 50), sure(50))
-    other = Rehearsed("another", rng.normal(-1, 2, 50), rng.normal(1, 2, 50), sure(50))
+    few = HeldOut("own", rng.normal(-2, 1, 50), rng.normal(1, 1, 50), sure(50))
+    other = HeldOut("another", rng.normal(-1, 2, 50), rng.normal(1, 2, 50), sure(50))
     many = replace(other, inside=np.tile(other.inside, 20), posterior=np.tile(other.posterior, (20, 1)))
     assert fit_odds([few, many]).odds == fit_odds([few, other]).odds
 
@@ -94,7 +94,7 @@ def test_writers_weigh_the_same_whatever_they_wrote() -> None:
 def test_the_prior_is_the_largest_that_costs_little() -> None:
     for shift in (-9.0, -6.0, -4.0):
         inside = np.random.default_rng(1).normal(shift, 1, 200)
-        found = fit_odds([Rehearsed("own", inside, np.random.default_rng(2).normal(1, 1, 200), sure(200))])
+        found = fit_odds([HeldOut("own", inside, np.random.default_rng(2).normal(1, 1, 200), sure(200))])
         allowed = [p for p in PRIORS if found.rise_bits[p] <= MOST_BITS]
         assert found.odds.prior == (max(allowed) if allowed else min(PRIORS))
         rises = [found.rise_bits[p] for p in sorted(PRIORS)]
@@ -102,8 +102,8 @@ def test_the_prior_is_the_largest_that_costs_little() -> None:
 
 
 def test_the_worst_writer_decides_the_prior() -> None:
-    far = Rehearsed("own", np.full(50, -20.0), np.full(50, 3.0), sure(50))
-    near = Rehearsed("another", np.full(50, -1.0), np.full(50, 3.0), sure(50))
+    far = HeldOut("own", np.full(50, -20.0), np.full(50, 3.0), sure(50))
+    near = HeldOut("another", np.full(50, -1.0), np.full(50, 3.0), sure(50))
     found = fit_odds([far, near])
     assert found.rise_bits[0.1] == rise_of(near, replace(found.odds, prior=0.1))
     assert found.rise_bits[0.1] > rise_of(far, replace(found.odds, prior=0.1))
@@ -111,9 +111,9 @@ def test_the_worst_writer_decides_the_prior() -> None:
 
 def test_a_rise_by_hand() -> None:
     """A sure answer of two labels, drawn half way to an even prior: (.75, .25), and .811 bits more."""
-    rehearsed = Rehearsed("own", np.zeros(4), np.zeros(4), np.eye(2)[[0, 1, 0, 1]])
+    held_out = HeldOut("own", np.zeros(4), np.zeros(4), np.eye(2)[[0, 1, 0, 1]])
     bits = -(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25))
-    assert np.isclose(rise_of(rehearsed, BackgroundOdds(1.0, 0.0, 0.5)), bits)
+    assert np.isclose(rise_of(held_out, BackgroundOdds(1.0, 0.0, 0.5)), bits)
 
 
 @pytest.mark.parametrize("two_banks", [False, True])
@@ -130,14 +130,14 @@ def test_nothing_is_asked_of_a_fit_that_holds_it(
     asked: list[tuple[Bank, Observations, Observations]] = []
     ask = odds_module._ask
 
-    def noted(writer: str, part: Material, inside: Observations, outside: Observations) -> Rehearsed:
+    def noted(writer: str, part: Material, inside: Observations, outside: Observations) -> HeldOut:
         asked.append((part.bank, inside, outside))
         assert part.embedded.background is not None
         assert len(part.embedded.background) == len(part.bank.background)
         return ask(writer, part, inside, outside)
 
     monkeypatch.setattr(odds_module, "_ask", noted)
-    rehearsed = rehearse_own(material, CONDITIONS)
+    held_out = held_out_own(material, CONDITIONS)
     condition_of = dict(zip(BACKGROUND, CONDITIONS, strict=True))
     label_of = dict(zip(material.bank.texts, material.bank.label_index.tolist(), strict=True))
     assert len(asked) == FOLDS
@@ -152,10 +152,10 @@ def test_nothing_is_asked_of_a_fit_that_holds_it(
         else:
             assert {label_of[t] for t in inside.texts} == {0, 1, 2}
     assert sorted(t for _, _, outside in asked for t in outside.texts) == sorted(BACKGROUND)
-    assert rehearsed.auroc > 0.9
+    assert held_out.auroc > 0.9
     # The answers belong to the texts they stand beside.
     truth = [label_of[t] for _, inside, _ in asked for t in inside.texts]
-    assert (rehearsed.posterior.argmax(axis=1) == truth).mean() > 0.9
+    assert (held_out.posterior.argmax(axis=1) == truth).mean() > 0.9
 
 
 def test_how_texts_are_dealt_does_not_hang_on_their_order(material: Material) -> None:
@@ -163,7 +163,7 @@ def test_how_texts_are_dealt_does_not_hang_on_their_order(material: Material) ->
     rows, others = rng.permutation(len(material.bank.texts)), rng.permutation(len(BACKGROUND))
     bank = replace(material.bank.subset(rows), background=tuple(BACKGROUND[i] for i in others))
     shuffled = Material.prepare(material.panel, bank, material.embedder)
-    one, other = rehearse_own(material, CONDITIONS), rehearse_own(shuffled, [CONDITIONS[i] for i in others])
+    one, other = held_out_own(material, CONDITIONS), held_out_own(shuffled, [CONDITIONS[i] for i in others])
     assert np.allclose(np.sort(one.outside), np.sort(other.outside), rtol=1e-2)
     assert np.allclose(np.sort(one.inside), np.sort(other.inside), rtol=1e-2)
     order = rng.permutation(40)
@@ -179,7 +179,7 @@ def test_texts_that_repeat_are_not_asked_about(material: Material) -> None:
     bank = replace(material.bank, background=(BACKGROUND[0],) * 24)
     same = Material.prepare(material.panel, bank, material.embedder)
     with pytest.raises(BadInput, match="texts that repeat"):
-        rehearse_own(same, [f"book {i}" for i in range(24)])
+        held_out_own(same, [f"book {i}" for i in range(24)])
     copied = (*material.bank.texts, *material.bank.texts)
     twice = replace(
         material.bank,
@@ -188,10 +188,10 @@ def test_texts_that_repeat_are_not_asked_about(material: Material) -> None:
         against=np.arange(len(copied)) < len(copied) // 2,
     )
     with pytest.raises(BadInput, match="texts that repeat"):
-        rehearse_own(Material.prepare(material.panel, twice, material.embedder), CONDITIONS)
+        held_out_own(Material.prepare(material.panel, twice, material.embedder), CONDITIONS)
     seen = material.observe(material.bank.texts[:12]), material.observe(BACKGROUND[:12])
     with pytest.raises(BadInput, match="are the panel's own"):
-        rehearse_other(material, *seen)
+        held_out_other(material, *seen)
 
 
 def test_texts_asked_of_every_fit_are_counted_once(material: Material) -> None:
@@ -199,11 +199,11 @@ def test_texts_asked_of_every_fit_are_counted_once(material: Material) -> None:
     named = Material.prepare(material.panel, replace(material.bank, against=against), material.embedder)
     aside = {t for t, a in zip(named.bank.texts, against, strict=True) if not a}
     fitted = {t for t, a in zip(named.bank.texts, against, strict=True) if a}
-    rehearsed = rehearse_own(named, CONDITIONS)
-    assert len(rehearsed.inside) > len(aside)
-    assert rehearsed.texts == min(len(aside - fitted), len(BACKGROUND))
+    held_out = held_out_own(named, CONDITIONS)
+    assert len(held_out.inside) > len(aside)
+    assert held_out.texts == min(len(aside - fitted), len(BACKGROUND))
     rng = np.random.default_rng(0)
-    once = Rehearsed("own", rng.normal(-2, 1, 60), rng.normal(2, 1, 60), sure(60), distinct=12)
+    once = HeldOut("own", rng.normal(-2, 1, 60), rng.normal(2, 1, 60), sure(60), distinct=12)
     often = replace(once, distinct=600)
     away = [abs(fit_odds([r]).odds.offset - SHIPPED_ODDS.offset) for r in (once, often)]
     assert away[0] < away[1]
@@ -215,12 +215,12 @@ def test_too_little_to_rehearse(material: Material) -> None:
         bank=replace(material.bank, background=BACKGROUND[:5]),
         embedded=replace(material.embedded, background=material.embedded.background[:5]),  # type: ignore[index]
     )
-    with pytest.raises(BadInput, match="too little to rehearse"):
-        rehearse_own(few, CONDITIONS[:5])
+    with pytest.raises(BadInput, match="too little to calibrate on"):
+        held_out_own(few, CONDITIONS[:5])
     with pytest.raises(BadInput, match="another writer needs"):
-        rehearse_other(material, material.observe(("one",)), material.observe(BACKGROUND))
+        held_out_other(material, material.observe(("one",)), material.observe(BACKGROUND))
     with pytest.raises(BadInput, match="no background"):
-        rehearse_own(
+        held_out_own(
             replace(
                 material,
                 bank=replace(material.bank, background=()),
@@ -236,7 +236,7 @@ def test_a_bank_brings_its_odds(material: Material, monkeypatch: pytest.MonkeyPa
     seen, uniform = material.observe(("a red fruit", "a paper book")), Prior.uniform(3)
     opposition = Opposition.fit(material)
     assert opposition is not None
-    ahead = opposition.ahead(seen, np.ones(3, dtype=bool))
+    ahead = opposition.log_odds(seen, np.ones(3, dtype=bool))
     for bank, odds in ((material.bank, SHIPPED_ODDS), (replace(material.bank, odds=own), own)):
         outside = Outside.fit(replace(material, bank=bank))
         assert outside is not None

@@ -181,7 +181,7 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
     assert before is not None
     assert after is not None
     seen = material.observe(["bridge and cards", "red sweet fruit"])
-    ahead = [o.opposition.ahead(seen, np.ones(3, dtype=bool)) for o in (before, after)]
+    ahead = [o.opposition.log_odds(seen, np.ones(3, dtype=bool)) for o in (before, after)]
     assert ahead[1][0] > ahead[0][0] + 0.5
     assert ahead[1][1] < 0
     assert taught.real.notes(3) == (

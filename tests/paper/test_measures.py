@@ -196,14 +196,12 @@ def test_a_perfect_network_is_faithful_and_a_concentrated_one_is_not() -> None:
     alpha = np.random.default_rng(0).gamma(4.0, size=(40, 3))
     target = of_dirichlet(alpha)
     label = target.mean.argmax(axis=1)
-    found = simplex.compared(
-        fidelity.Comparison(target, target, target, np.zeros(40), 100), target.mean, label
-    )
+    found = simplex.compared(fidelity.Fidelity(target, target, target, np.zeros(40), 100), target.mean, label)
     assert found["agreement"] == found["agreement_with_m_smc"] == 1.0
     assert found["alpha0_ratio"]["median"] == pytest.approx(1.0)
     assert found["kl_quartiles"] == [0.0, 0.0, 0.0]
     kl = fidelity.dirichlet_kl(alpha, 100 * alpha, np.ones(3, dtype=bool))
-    sharp = fidelity.Comparison(target, target, of_dirichlet(100 * alpha), kl, 100)
+    sharp = fidelity.Fidelity(target, target, of_dirichlet(100 * alpha), kl, 100)
     worse = simplex.compared(sharp, 1 - target.mean, label)
     assert worse["alpha0_ratio"]["median"] == pytest.approx(100.0)
     assert worse["kl_quartiles"][1] > 1

@@ -16,7 +16,7 @@ from simdx.abc.prior import Prior
 from simdx.amortised.network import save
 from simdx.amortised.train import TrainSettings, train
 from simdx.answer import Answer
-from simdx.baselines.wording import Unreadable, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.embedders import chunks, embed_texts, get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Fitted, Material
@@ -179,9 +179,9 @@ def test_replies_are_read_or_unreadable(text: str, options: list[str], top: list
     ):
         try:
             values = read()
-        except Unreadable:
+        except UnreadableReply:
             continue
         assert min(values) >= 0
         assert sum(values) == pytest.approx(1)
-    with contextlib.suppress(Unreadable):
+    with contextlib.suppress(UnreadableReply):
         assert 0 <= read_letter(text, options) < n

@@ -15,7 +15,7 @@ from simdx.abc.prior import Prior
 from simdx.embedders.hashing import HashingEmbedder
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Settings
-from simdx.scale.blocks import Columns, cut
+from simdx.scale.blocks import RowColumns, cut
 from simdx.scale.classify import DONE_FILE, Work, classify_parquet, in_this_process
 from simdx.scale.job import Job
 from simdx.scale.storage import Place
@@ -174,7 +174,7 @@ def test_inputs_that_cannot_be_worked_on(job: Job, cases, tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="no Parquet file"):
         classify_parquet(job, str(tmp_path / "nowhere"), out, in_this_process)
     with pytest.raises(BadInput, match="no column 'note'"):
-        classify_parquet(job, str(cases[0]), out, in_this_process, columns=Columns(text="note"))
+        classify_parquet(job, str(cases[0]), out, in_this_process, columns=RowColumns(text="note"))
     with pytest.raises(BadInput, match="from 1 to 3"):
         classify_parquet(replace(job, top=4), str(cases[0]), out, in_this_process)
     (tmp_path / "bad").mkdir()
@@ -218,15 +218,15 @@ def test_places_that_are_no_folders_of_this_machine(job: Job, cases, tmp_path: P
 
 
 def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
-    here = cut(Place(str(cases[0])), Columns(), 16)
+    here = cut(Place(str(cases[0])), RowColumns(), 16)
     cases[0].rename(tmp_path / "elsewhere")
-    there = cut(Place(str(tmp_path / "elsewhere")), Columns(), 16)
+    there = cut(Place(str(tmp_path / "elsewhere")), RowColumns(), 16)
     assert here.blocks == there.blocks
     assert here.digest == there.digest
     assert sum(here.blocks.values()) == 130
 
 
 def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
-    classify_parquet(job, str(cases[0]), str(tmp_path / "out"), in_this_process, columns=Columns(id=None))
+    classify_parquet(job, str(cases[0]), str(tmp_path / "out"), in_this_process, columns=RowColumns(id=None))
     ids = parquet.read_table(tmp_path / "out").column("id").to_pylist()
     assert len(set(ids)) == 130

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import digamma, gammaln, polygamma
-from scipy.stats import beta as beta_distribution
+from scipy.special import betaincc, betainccinv, digamma, gammaln, polygamma
 
 from simdx.errors import BadInput
 from simdx.types import Float, SecondOrder, entropy_bits
@@ -175,8 +174,8 @@ def concentration_cap(alpha: Float | int, populations: int) -> float:
         return 1.0
     keep = 0.5**populations
     rest = a.sum() - a
-    q = beta_distribution.isf(keep, a, rest)
-    top = a / a.sum() * beta_distribution.sf(q, a + 1, rest) / keep
+    q = betainccinv(a, rest, keep)
+    top = a / a.sum() * betaincc(a + 1, rest, q) / keep
     top = np.where(q >= 1, 1.0, top)  # a sparse prior has that much mass within rounding of the corner
     return float(np.clip(np.max(top), np.max(a) / a.sum(), 1.0))
 

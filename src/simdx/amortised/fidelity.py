@@ -26,7 +26,7 @@ DRAWS = 2_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class Fidelity:
     """N cases answered by both. `again` is D-SMC under another seed."""
 
     dsmc: SecondOrder
@@ -42,7 +42,7 @@ class Comparison:
 
 def compare(
     network: Network, space: Space, vectors: Float, prior: Prior, *, draws: int = DRAWS, seed: int = 0
-) -> Comparison:
+) -> Fidelity:
     """Both methods on raw embeddings."""
     if len(vectors) == 0:
         raise BadInput("there are no cases to compare on")
@@ -56,7 +56,7 @@ def compare(
         assert posterior.second_order is not None
         runs.append(posterior.second_order)
     kl = dirichlet_kl(alpha_of(runs[0]), alpha_of(abi), prior.probabilities > 0)
-    return Comparison(runs[0], runs[1], abi, kl, draws)
+    return Fidelity(runs[0], runs[1], abi, kl, draws)
 
 
 def alpha_of(second: SecondOrder) -> Float:
@@ -77,7 +77,7 @@ def dirichlet_kl(p: Float, q: Float, possible: Bool) -> Float:
 # --------------------------------------------------------------------------- summaries
 
 
-def summary(c: Comparison, gold: Int | None = None) -> dict[str, Any]:
+def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
     """The fidelity figures; `gold` (N,) label positions, -1 where unknown, adds accuracies."""
     ratio = c.abi.alpha0 / c.dsmc.alpha0
     epistemic = _correlation(c.abi.epistemic_bits, c.dsmc.epistemic_bits)
@@ -105,7 +105,7 @@ def summary(c: Comparison, gold: Int | None = None) -> dict[str, Any]:
     }
 
 
-def out_of_class(inside: Comparison, outside: Comparison) -> dict[str, Any]:
+def out_of_class(inside: Fidelity, outside: Fidelity) -> dict[str, Any]:
     """Fidelity on cases of no label, and whether either method's bits tell them from the others (AUROC)."""
     from simdx.metrics.ood import ood_auroc
 
@@ -122,7 +122,7 @@ def out_of_class(inside: Comparison, outside: Comparison) -> dict[str, Any]:
     return figures
 
 
-def rows(c: Comparison, ids: list[str], labels: tuple[str, ...]) -> list[dict[str, Any]]:
+def rows(c: Fidelity, ids: list[str], labels: tuple[str, ...]) -> list[dict[str, Any]]:
     """One record a case: ids and numbers, no text."""
     return [
         {
@@ -146,7 +146,7 @@ def _row(second: SecondOrder, i: int, labels: tuple[str, ...]) -> dict[str, Any]
     }
 
 
-def _disagreement(c: Comparison, gold: Int | None) -> dict[str, Any]:
+def _disagreement(c: Fidelity, gold: Int | None) -> dict[str, Any]:
     """Where the top classes differ: how close D-SMC itself was to a tie, and who was right."""
     differ = ~c.agree
     top = np.sort(c.dsmc.mean, axis=1)
@@ -164,7 +164,7 @@ def _disagreement(c: Comparison, gold: Int | None) -> dict[str, Any]:
     }
 
 
-def _accuracies(c: Comparison, gold: Int | None, chosen: Bool) -> dict[str, Any] | None:
+def _accuracies(c: Fidelity, gold: Int | None, chosen: Bool) -> dict[str, Any] | None:
     if gold is None:
         return None
     chosen = chosen & (gold >= 0)

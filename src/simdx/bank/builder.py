@@ -29,10 +29,10 @@ from simdx.bank.files import (
     write_jsonl,
     write_manifest,
 )
-from simdx.bank.plan import BACKGROUND, BuildSettings, Plan, Planned
+from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned
 from simdx.bank.store import STORE_FILE, AnswerStore, answer_row
 from simdx.bank.successor import refuse_lesser
-from simdx.bank.verdicts import Stratum, Verdict, strata_of
+from simdx.bank.verdicts import Stratum, TextVerdict, strata_of
 from simdx.disk import cannot_write
 from simdx.errors import BadInput, RunFailed
 from simdx.simulators.base import Request, Simulator
@@ -44,7 +44,7 @@ HOPELESS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BuildLimits:
     """Where this run stops, and what its tokens cost per million; None: no limit, no price."""
 
     max_requests: int | None = None
@@ -59,7 +59,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Progress:
+class BuildProgress:
     """What this run has done so far, for whoever draws it."""
 
     wanted: int
@@ -103,7 +103,7 @@ class BuildReport:
         return sum(self.usable.values()) / self.answers if self.answers else None
 
 
-Watch = Callable[[Progress], None]
+Watch = Callable[[BuildProgress], None]
 
 
 def build_bank(
@@ -111,18 +111,18 @@ def build_bank(
     simulator: Simulator,
     settings: BuildSettings,
     out: Path,
-    limits: Limits | None = None,
+    limits: BuildLimits | None = None,
     watch: Watch = lambda _: None,
 ) -> BuildReport:
     """Bring the bank at `out` to the settings' numbers, or as far as the limits allow."""
-    limits = limits or Limits()
+    limits = limits or BuildLimits()
     refuse_foreign(out, panel)
     refuse_lesser(out, panel, simulator.id, settings)
     with AnswerStore(out) as store:
         refuse_lesser(out, panel, simulator.id, settings)  # another build may just have finished here
-        plan = Plan(panel, simulator.id, settings)
+        plan = BankPlan(panel, simulator.id, settings)
         strata = strata_of(plan, store, lockstep=simulator.lockstep)
-        progress = Progress(sum(plan.targets.values()), sum(s.usable for s in strata.values()))
+        progress = BuildProgress(sum(plan.targets.values()), sum(s.usable for s in strata.values()))
         with _stop_on_signal(progress):
             _ask_what_is_missing(plan, strata, simulator, store, limits, progress, watch)
         return _finish(plan, strata, store, limits, progress, settings)
@@ -132,12 +132,12 @@ def build_bank(
 
 
 def _ask_what_is_missing(
-    plan: Plan,
+    plan: BankPlan,
     strata: Mapping[str, Stratum],
     simulator: Simulator,
     store: AnswerStore,
-    limits: Limits,
-    progress: Progress,
+    limits: BuildLimits,
+    progress: BuildProgress,
     watch: Watch,
 ) -> None:
     while progress.stopped is None and any(s.missing > 0 for s in strata.values()):
@@ -151,12 +151,12 @@ def _ask_what_is_missing(
 
 
 def _one_round(
-    plan: Plan,
+    plan: BankPlan,
     strata: Mapping[str, Stratum],
     simulator: Simulator,
     store: AnswerStore,
-    limits: Limits,
-    progress: Progress,
+    limits: BuildLimits,
+    progress: BuildProgress,
     watch: Watch,
 ) -> None:
     asked: list[Planned] = []
@@ -184,7 +184,7 @@ def _one_round(
 
 
 def _requests(
-    strata: Mapping[str, Stratum], asked: list[Planned], limits: Limits, progress: Progress
+    strata: Mapping[str, Stratum], asked: list[Planned], limits: BuildLimits, progress: BuildProgress
 ) -> Iterator[Request | None]:
     """Requests in turn over the strata, so that labels grow evenly; None while answers are awaited."""
     while progress.stopped is None:
@@ -208,12 +208,16 @@ def _requests(
         yield planned.request
 
 
-def _tokens(progress: Progress) -> int:
+def _tokens(progress: BuildProgress) -> int:
     return progress.prompt_tokens + progress.completion_tokens
 
 
 def _count(
-    progress: Progress, verdict: Verdict | None, prompt_tokens: int, completion_tokens: int, limits: Limits
+    progress: BuildProgress,
+    verdict: TextVerdict | None,
+    prompt_tokens: int,
+    completion_tokens: int,
+    limits: BuildLimits,
 ) -> None:
     progress.prompt_tokens += prompt_tokens
     progress.completion_tokens += completion_tokens
@@ -227,7 +231,7 @@ def _count(
 
 
 @contextmanager
-def _stop_on_signal(progress: Progress) -> Iterator[None]:
+def _stop_on_signal(progress: BuildProgress) -> Iterator[None]:
     """First Ctrl-C: ask nothing more and keep what is under way. Second: leave at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -250,11 +254,11 @@ def _stop_on_signal(progress: Progress) -> Iterator[None]:
 
 
 def _finish(
-    plan: Plan,
+    plan: BankPlan,
     strata: Mapping[str, Stratum],
     store: AnswerStore,
-    limits: Limits,
-    progress: Progress,
+    limits: BuildLimits,
+    progress: BuildProgress,
     settings: BuildSettings,
 ) -> BuildReport:
     rejected: Counter[str] = Counter()
@@ -286,7 +290,7 @@ def _finish(
     )
 
 
-def _why_incomplete(strata: Mapping[str, Stratum], progress: Progress) -> str:
+def _why_incomplete(strata: Mapping[str, Stratum], progress: BuildProgress) -> str:
     for stratum in strata.values():
         if stratum.exhausted:
             return (
@@ -317,7 +321,7 @@ def _write_rejected(folder: Path, strata: Mapping[str, Stratum]) -> None:
 
 
 def _write_complete(
-    plan: Plan,
+    plan: BankPlan,
     strata: Mapping[str, Stratum],
     folder: Path,
     rejected: Counter[str],
@@ -375,7 +379,7 @@ def _remove(path: Path) -> None:
         raise cannot_write(path, error) from None
 
 
-def _chosen(stratum: Stratum) -> list[Verdict]:
+def _chosen(stratum: Stratum) -> list[TextVerdict]:
     usable = sorted((v for v in stratum.verdicts if v.reason is None), key=lambda v: v.planned.index)
     return usable[: stratum.target]
 

@@ -74,7 +74,7 @@ class Planned:
     key: str
 
 
-class Plan:
+class BankPlan:
     """The endless sequence of requests of every stratum."""
 
     def __init__(self, panel: Panel, model: str, settings: BuildSettings) -> None:

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from simdx.bank.builder import Limits, build_bank
-from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.builder import BuildLimits, build_bank
+from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.errors import RunFailed
 from simdx.panels import load_panel
 from simdx.simulators import get_simulator
@@ -80,7 +80,7 @@ def run(
 
 
 def _raw(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
-    plan = Plan(panel, simulator.id, settings)
+    plan = BankPlan(panel, simulator.id, settings)
     names = panel.names
     asked = [plan.planned(names[i % len(names)], i // len(names)).request for i in range(requests)]
     started = time.monotonic()
@@ -92,5 +92,7 @@ def _raw(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: 
 def _build(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
-        report = build_bank(panel, simulator, settings, Path(folder) / "bank", Limits(max_requests=requests))
+        report = build_bank(
+            panel, simulator, settings, Path(folder) / "bank", BuildLimits(max_requests=requests)
+        )
         return report.completion_tokens, time.monotonic() - started

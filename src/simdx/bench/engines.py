@@ -43,7 +43,7 @@ SPREAD = 0.23  # of label centres: mean top mass of the exact answer is then bet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class Workload:
     """A bank, its class means and observations, in one space."""
 
     bank: Float
@@ -58,7 +58,7 @@ class Problem:
         return self.labels.size // self.n_labels
 
 
-def make_problem(n_labels: int, per_label: int, width: int, n_cases: int, seed: int = 0) -> Problem:
+def make_problem(n_labels: int, per_label: int, width: int, n_cases: int, seed: int = 0) -> Workload:
     """Unit vectors around overlapping label centres that share a common direction."""
     rng = np.random.default_rng([seed, n_labels, per_label, width])
     centres = rng.standard_normal(width) + SPREAD * rng.standard_normal((n_labels, width))
@@ -66,7 +66,7 @@ def make_problem(n_labels: int, per_label: int, width: int, n_cases: int, seed: 
     bank = _around(centres, labels, rng)
     means = np.add.reduceat(bank.astype(np.float64), np.arange(0, labels.size, per_label), axis=0) / per_label
     truth = rng.integers(0, n_labels, n_cases)
-    return Problem(bank, labels, n_labels, _around(centres, truth, rng), means, Prior.uniform(n_labels))
+    return Workload(bank, labels, n_labels, _around(centres, truth, rng), means, Prior.uniform(n_labels))
 
 
 def run(
@@ -142,7 +142,7 @@ def run(
 
 
 def measure_own(
-    problem: Problem, particles: int, populations: int, repeats: int, seed: int
+    problem: Workload, particles: int, populations: int, repeats: int, seed: int
 ) -> tuple[dict[str, float], dict[str, float], dict[str, float], float]:
     """Seconds per case of (exact, floor, particles), and the mean top mass of the exact answer.
 
@@ -197,13 +197,13 @@ def measure_own(
     return exact, floor, {"m": slow[0] / n, "d": slow[1] / n}, top
 
 
-def _floor_m(problem: Problem, populations: int) -> None:
+def _floor_m(problem: Workload, populations: int) -> None:
     cosine = problem.cases @ problem.bank.T
     n = cosine.shape[1]
     np.partition(cosine, n - max(1, n >> populations), axis=1)
 
 
-def _floor_d(problem: Problem, shared: SharedDraws, particles: int) -> None:
+def _floor_d(problem: Workload, shared: SharedDraws, particles: int) -> None:
     cosine = (problem.cases @ shared.means.T) @ shared.unit.T
     np.partition(cosine, cosine.shape[1] - particles, axis=1)
 
@@ -226,7 +226,7 @@ def _medians(jobs: list[Callable[[], Any]], repeats: int) -> list[float]:
 class _BankModel:
     """pyABC's M model: a fresh simulation of the proposed label, reduced to its distance."""
 
-    def __init__(self, problem: Problem, case: int) -> None:
+    def __init__(self, problem: Workload, case: int) -> None:
         self.distance = (1 - problem.bank @ problem.cases[case]).astype(float)
         self.per_label = problem.per_label
         self.rng: np.random.Generator | None = None
@@ -242,7 +242,7 @@ class _BankModel:
 class _SimplexModel:
     """pyABC's D model: log-gamma variables to a point of the simplex, and its distance."""
 
-    def __init__(self, problem: Problem, case: int) -> None:
+    def __init__(self, problem: Workload, case: int) -> None:
         self.names = [f"x{k}" for k in range(problem.n_labels)]
         self.c = problem.means @ problem.cases[case].astype(float)
         self.gram = problem.means @ problem.means.T
@@ -259,7 +259,7 @@ def _distance(simulated: Any, observed: Any) -> float:
 
 
 def run_pyabc(
-    pyabc: Any, problem: Problem, case: int, variant: str, particles: int, populations: int, sampler: str
+    pyabc: Any, problem: Workload, case: int, variant: str, particles: int, populations: int, sampler: str
 ) -> tuple[float, Float]:
     """(seconds inside `ABCSMC.run`, posterior over labels) of one case."""
     if variant == "m":
@@ -310,7 +310,7 @@ def _label_mass(frame: Any, weight: Float, variant: str, n_labels: int) -> Float
 
 
 def _time_pyabc(
-    pyabc: Any, problem: Problem, particles: int, populations: int, cases: int
+    pyabc: Any, problem: Workload, particles: int, populations: int, cases: int
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Median seconds per case of the faster sampler, and which that was, for M and D."""
     best: dict[str, float] = {}
@@ -330,7 +330,7 @@ def _time_pyabc(
 def _agreement(
     pyabc: Any,
     samplers: dict[str, str],
-    problem: Problem,
+    problem: Workload,
     particles: int,
     populations: int,
     cases: int,

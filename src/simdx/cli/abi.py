@@ -13,7 +13,7 @@ from simdx.cli.output import note, print_json
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
-    from simdx.amortised.train import Progress
+    from simdx.amortised.train import TrainingProgress
     from simdx.methods import Material
     from simdx.types import Float, Int
 
@@ -165,7 +165,7 @@ class _Live:
         self._every = 0.2 if self._moves else every
         self._last = 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         finished = progress.done >= progress.of
         now = time.monotonic()
         if now - self._last < self._every and not finished:

@@ -51,7 +51,7 @@ def build(
     """Ask a language model for what is missing; safe to kill and to run again."""
     from dataclasses import asdict
 
-    from simdx.bank.builder import Limits, build_bank, failed_line, refuse_foreign
+    from simdx.bank.builder import BuildLimits, build_bank, failed_line, refuse_foreign
     from simdx.bank.estimate import estimate
     from simdx.bank.plan import BuildSettings
     from simdx.bank.successor import refuse_lesser
@@ -73,7 +73,7 @@ def build(
         voice=voice or voice_for(simulator),
         conditions=described,
     )
-    limits = Limits(max_requests, max_tokens, price_in, price_out)
+    limits = BuildLimits(max_requests, max_tokens, price_in, price_out)
     if dry_run:
         refuse_lesser(out, chosen, identity_of(simulator), settings)
         expected = estimate(chosen, identity_of(simulator), settings, out, limits)
@@ -142,7 +142,7 @@ def conditions(
     """Conditions outside the panel for 'none of these': a broad list, or near misses that a model names."""
     from simdx.bank.conditions import outside
     from simdx.bank.files import write_atomically
-    from simdx.bank.neighbours import neighbours
+    from simdx.bank.near_misses import near_misses
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator
 
@@ -160,7 +160,7 @@ def conditions(
         running = get_simulator(simulator, allow_remote=True)  # labels alone are sent
         try:
             with CasesBar(None, "lists") as bar:
-                found = dict(neighbours(chosen, running, per_label or 20, bar))
+                found = dict(near_misses(chosen, running, per_label or 20, bar))
             heading = f"named by {running.id}"
         finally:
             running.close()

@@ -47,7 +47,7 @@ def list_(json: options.AsJson = False) -> None:
 @app.command()
 def pull(name: Annotated[str, typer.Argument(help="A name from 'models list'.")]) -> None:
     """Fetch a model, check its SHA-256 and put it in the cache folder."""
-    from simdx.models import pull as pull_model
+    from simdx.models.fetch import pull as pull_model
 
     print(pull_model(name, report=note))
 

@@ -131,6 +131,8 @@ def check_target(path: Path, option: str) -> None:
 
 def read_real(labels: tuple[str, ...], real: Path | None, unlabelled: Path | None) -> dict[str, Any]:
     """The classifier's arguments that real cases make; none where no file is given."""
+    if real is None and unlabelled is None:
+        return {}
     from simdx.datasets import read_cases
     from simdx.methods.real import NONE_OF_THESE
 

@@ -86,8 +86,9 @@ def new(
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
-    from simdx.panels import load_panel, scaffold
+    from simdx.panels import load_panel
     from simdx.panels.load import parse_panel
+    from simdx.panels.scaffold import scaffold
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
     labels = label or ["first diagnosis", "second diagnosis"]
@@ -151,7 +152,7 @@ def calibrate(
     from simdx.datasets import read_cases
     from simdx.embedders import get_embedder
     from simdx.methods import Material
-    from simdx.methods.odds import MOST_BITS, fit_odds, rehearse_other, rehearse_own
+    from simdx.methods.odds import MOST_BITS, fit_odds, held_out_other, held_out_own
     from simdx.panels import load_source
 
     if (inside is None) != (not outside):
@@ -178,14 +179,14 @@ def calibrate(
     model = get_embedder(embedder or source.panel.embedder, allow_remote=allow_remote)
     material = Material.prepare(source.panel, packaged_bank(source), model)
     conditions = background_conditions(source.background)
-    rehearsals = [rehearse_own(material, conditions)]
+    held_out = [held_out_own(material, conditions)]
     if texts:
-        rehearsals.append(rehearse_other(material, *(material.observe(part) for part in texts)))
-    found = fit_odds(rehearsals)
+        held_out.append(held_out_other(material, *(material.observe(part) for part in texts)))
+    found = fit_odds(held_out)
     odds = asdict(found.odds)
     told = [
         {"writer": r.writer, "inside": len(r.inside), "outside": len(r.outside), "auroc": r.auroc}
-        for r in rehearsals
+        for r in held_out
     ]
     if json:
         rises = {f"{prior:g}": bits for prior, bits in found.rise_bits.items()}

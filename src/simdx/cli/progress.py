@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from simdx.cli.output import note
 
 if TYPE_CHECKING:
-    from simdx.bank.builder import Progress
+    from simdx.bank.builder import BuildProgress
     from simdx.bank.live import Usage
 
 # --------------------------------------------------------------------------- a bank being built
 
 
 @contextmanager
-def building() -> Iterator[Callable[[Progress], None]]:
+def building() -> Iterator[Callable[[BuildProgress], None]]:
     """What `build_bank` reports as a bar with rate, cost and time left; elsewhere as a line now and then."""
     if not sys.stderr.isatty():
         yield _sparse_lines()
@@ -44,16 +44,16 @@ def building() -> Iterator[Callable[[Progress], None]]:
     with bar:
         task = bar.add_task("build", total=None, facts="")
 
-        def watch(p: Progress) -> None:
+        def watch(p: BuildProgress) -> None:
             bar.update(task, total=p.wanted, completed=p.usable, facts=facts_of(p))
 
         yield watch
 
 
-def _sparse_lines(every: float = 30.0) -> Callable[[Progress], None]:
+def _sparse_lines(every: float = 30.0) -> Callable[[BuildProgress], None]:
     last = [0.0]
 
-    def watch(p: Progress) -> None:
+    def watch(p: BuildProgress) -> None:
         if p.seconds - last[0] >= every:
             last[0] = p.seconds
             note(f"{p.usable} of {p.wanted} usable, {facts_of(p)}")
@@ -61,7 +61,7 @@ def _sparse_lines(every: float = 30.0) -> Callable[[Progress], None]:
     return watch
 
 
-def facts_of(p: Progress) -> str:
+def facts_of(p: BuildProgress) -> str:
     """Rate, tokens, rejections, failures and cost in one short phrase."""
     seconds = max(p.seconds, 1e-9)
     parts = [

@@ -54,8 +54,8 @@ def classify(
     """Answer every row of Parquet files. Safe to kill and to run again: it goes on where it was."""
     from simdx.methods import Settings
     from simdx.panels import load_panel
-    from simdx.scale.blocks import Columns
-    from simdx.scale.classify import Summary, classify_parquet, in_this_process
+    from simdx.scale.blocks import RowColumns
+    from simdx.scale.classify import JobSummary, classify_parquet, in_this_process
     from simdx.scale.job import Job
 
     settings = Settings(
@@ -64,9 +64,9 @@ def classify(
     )  # fmt: skip
     chosen = options.make_prior(load_panel(panel).names, prior, prior_counts, odds)
     job = Job.make(panel, bank, settings, embedder=embedder, prior=chosen, top=top, decide=decide)
-    columns = Columns(text_column, id_column or None)
+    columns = RowColumns(text_column, id_column or None)
     watch = _watch()
-    summary: Summary
+    summary: JobSummary
     if in_process:
         summary = classify_parquet(
             job, source, output, in_this_process, columns=columns, block_rows=block_rows, watch=watch
@@ -112,7 +112,7 @@ def bank_(
     """Build one bank with several OpenAI-compatible servers of one model, into one store."""
     from dataclasses import asdict
 
-    from simdx.bank.builder import Limits, build_bank, failed_line, refuse_foreign
+    from simdx.bank.builder import BuildLimits, build_bank, failed_line, refuse_foreign
     from simdx.bank.plan import BuildSettings
     from simdx.cli.bank_build import note_left_out, read_described
     from simdx.panels import load_panel
@@ -128,7 +128,7 @@ def bank_(
     refuse_foreign(out, chosen)
     servers = open_endpoints(endpoint)
     try:
-        report = build_bank(chosen, servers, settings, out, Limits(max_requests, max_tokens))
+        report = build_bank(chosen, servers, settings, out, BuildLimits(max_requests, max_tokens))
     finally:
         servers.close()
     shares = servers.report()

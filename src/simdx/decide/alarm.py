@@ -223,7 +223,7 @@ class Alarm:
 
     views: tuple[View, ...]
     nulls: tuple[Null, ...]
-    own: bool = True  # does the score hold the answer's own log odds? Not where they could not be rehearsed
+    own: bool = True  # does the score hold the answer's own log odds? Not where there are no held-out answers
 
     def judge(self, seen: Seen, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
         """The alarm on each answer (N, K), and the views' posteriors (V, N, K)."""

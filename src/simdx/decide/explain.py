@@ -66,7 +66,7 @@ def split_sentences(text: str) -> list[str]:
     return out
 
 
-def parts_of(text: str, most: int = MOST_PARTS) -> list[str]:
+def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
     """At most `most` runs of whole consecutive sentences, as equal in length as they allow."""
     sentences = split_sentences(text)
     if len(sentences) <= most:

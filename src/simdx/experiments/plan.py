@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simdx.baselines.asking import ASKING
-from simdx.baselines.interview import Plan, Question, Speed, plan_questions, replies_path, reply_key
+from simdx.baselines.interview import CallPlan, Question, Speed, plan_questions, replies_path, reply_key
 from simdx.baselines.replies import ReplyStore
 from simdx.errors import SimdxError
 from simdx.experiments.cells import Loaded, Setting, load, settings_of
@@ -29,7 +29,7 @@ class PlannedCell:
     cell: Cell
     state: str
     n: int
-    plan: Plan
+    plan: CallPlan
     seconds: float | None
     price: float | None
 
@@ -43,7 +43,7 @@ def is_done(cell: Cell, setting: Setting, loaded: Loaded) -> bool:
 
 
 def _planned(cell: Cell, setting: Setting) -> PlannedCell:
-    nothing = Plan(0, 0, 0, 0)
+    nothing = CallPlan(0, 0, 0, 0)
     try:
         loaded = load(cell, setting)
     except (SimdxError, OSError) as problem:
@@ -80,13 +80,13 @@ def _stored(cell: Cell, setting: Setting, names: tuple[str, ...]) -> Callable[[Q
     return lambda question: store.get(reply_key(question, simulator_id, names)) is not None
 
 
-def _seconds(plan: Plan, part: SimulatorPart | None) -> float | None:
+def _seconds(plan: CallPlan, part: SimulatorPart | None) -> float | None:
     if part is None or part.reading is None or part.writing is None:
         return None
     return Speed(part.reading, part.writing).seconds(plan)
 
 
-def _price(plan: Plan, part: SimulatorPart | None) -> float | None:
+def _price(plan: CallPlan, part: SimulatorPart | None) -> float | None:
     if part is None or (part.prompt_price is None and part.completion_price is None):
         return None
     spent = plan.prompt_tokens * (part.prompt_price or 0) + plan.completion_tokens * (

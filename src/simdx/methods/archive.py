@@ -93,8 +93,8 @@ def shares(material: Material, asked: Observations, bandwidth: float | None = No
     outside = Outside.fit(material)
     if outside is None:
         return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)
-    another, strange = outside.log_odds(asked, uniform)
-    panel = -np.logaddexp(0.0, np.logaddexp(another, strange))  # log probability that it is one of the labels
+    another, novel = outside.log_odds(asked, uniform)
+    panel = -np.logaddexp(0.0, np.logaddexp(another, novel))  # log probability that it is one of the labels
     return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
 
 

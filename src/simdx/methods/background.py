@@ -70,8 +70,8 @@ class Opposition:
         mixture = logsumexp(score[:, k:] + self.log_share, axis=1, keepdims=True)
         return np.concatenate([score[:, :k], mixture], axis=1)
 
-    def ahead(self, observations: Observations, possible: Mask) -> Float:
-        """(N,) how far the background is ahead of the best of the possible labels: log odds, uncalibrated."""
+    def log_odds(self, observations: Observations, possible: Mask) -> Float:
+        """(N,) log odds of the background against the best of the possible labels, not yet calibrated."""
         summary, kernel = self.scores(observations)
         score = self.folded(summary + kernel)
         return score[:, -1] - score[:, :-1][:, possible].max(axis=1)

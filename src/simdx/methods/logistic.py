@@ -59,7 +59,7 @@ def fit_logistic(x: Float, y: Int, n_labels: int, penalty: float, weight: Float 
 
 def choose_penalty(x: Float, y: Int, n_labels: int, seed: int) -> float:
     """The penalty with the least cross-validated log-loss on the very material it is fitted to."""
-    fold = folds_by_label(y, FOLDS, seed)
+    fold = shuffled_folds(y, FOLDS, seed)
     losses = []
     for penalty in PENALTIES:
         terms = np.zeros(len(y))
@@ -71,7 +71,7 @@ def choose_penalty(x: Float, y: Int, n_labels: int, seed: int) -> float:
     return PENALTIES[int(np.argmin(losses))]
 
 
-def folds_by_label(y: Int, folds: int, seed: int) -> Int:
+def shuffled_folds(y: Int, folds: int, seed: int) -> Int:
     """A fold for every row, each label dealt evenly in a seeded order."""
     rng = np.random.default_rng(seed)
     fold = np.empty(len(y), dtype=np.int64)

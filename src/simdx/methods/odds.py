@@ -1,16 +1,16 @@
-"""From how far the background is ahead to a probability of another condition, fitted on simulated text.
+"""Calibration of the background: from its raw log odds to a probability of another condition.
 
-How much a lead means differs from panel to panel: where the labels look like nothing else, a small one is
-telling. So a panel may carry its own odds (`background_odds`), rehearsed on texts that the fit does not hold:
+What the raw log odds mean differs from panel to panel. So a panel may carry its own calibration
+(`background_odds`), fitted by cross-fitting on simulated text:
 
-own writers      cases outside are the background's conditions, a fifth left out at a time; cases inside the
-                 texts that do not stand against the background, answered by those that do. Where all stand, a
-                 fifth of every label's is left out instead
+own writers      outside: the background's conditions, a fifth left out at a time. Inside: the texts that do
+                 not stand against the background, answered by those that do; where all stand, a fifth of
+                 every label's texts is left out instead
 another writer   where given: another simulator's texts of the labels and of other conditions
-slope, offset    the most probable at even odds; writers weigh the same, inside and outside do. They are
-                 thought to lie near the shipped ones, as those of the packaged panels do: a few texts, or
-                 texts that are told apart perfectly, do not move them far
-prior            the largest of a few for which no writer's cases inside gain more than a tenth of a bit
+slope, offset    the posterior mode at even odds, with a normal prior around the shipped values (`SPREAD`), so
+                 that a few texts, or perfectly separated ones, do not move them far. Every writer, and each
+                 side of a writer, has the same weight
+prior            the largest of `PRIORS` for which no writer's cases inside gain more than `MOST_BITS`
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from simdx.methods.outside import SHIPPED_ODDS
 from simdx.methods.recipe import AmongLabels
 from simdx.types import BackgroundOdds, Bank, Float, Int, case_key, content_hash, entropy_bits
 
-PRIORS = (0.1, 0.05, 0.02, 0.01)
-MOST_BITS = 0.1
+PRIORS = (0.1, 0.05, 0.02, 0.01)  # tried in this order; the last is the shipped one
+MOST_BITS = 0.1  # mean entropy that none of these may add to answers inside
 SPREAD = (0.5, 1.0)  # of log slope and offset around the shipped ones: about that of the packaged panels
-FLATTEST, STEEPEST = 0.01, 20.0
-FOLDS = 5
-FEWEST = 10  # texts on either side of a rehearsal
+FLATTEST, STEEPEST = 0.01, 20.0  # slopes: beyond them the score is ignored, or a step
+FOLDS = 5  # a fifth left out: the usual trade of bias for time
+FEWEST = 10  # texts on either side
 LEAST_AUROC = 0.6  # below it there is nothing to make odds of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rehearsed:
-    """How far ahead the background was for one writer's texts, and what the answers to those inside were."""
+class HeldOut:
+    """One writer's texts, asked of fits that do not hold them: raw log odds, and the answers inside."""
 
     writer: str
     inside: Float  # (n,)
@@ -56,7 +56,7 @@ class Rehearsed:
 
     @property
     def auroc(self) -> float:
-        """How well the lead alone tells outside from inside."""
+        """How well the raw log odds tell outside from inside."""
         n, m = len(self.inside), len(self.outside)
         ranks = rankdata(np.concatenate([self.inside, self.outside]))
         return float((ranks[n:].sum() - m * (m + 1) / 2) / (n * m))
@@ -73,7 +73,7 @@ class FittedOdds:
         return self.rise_bits[self.odds.prior] <= MOST_BITS
 
 
-def rehearse_own(material: Material, conditions: Sequence[str]) -> Rehearsed:
+def held_out_own(material: Material, conditions: Sequence[str]) -> HeldOut:
     """`conditions[i]` is what background text i describes: texts of one condition are left out together.
 
     The answers inside are those of the recipe on what is fitted here, which with two banks is one of them.
@@ -86,7 +86,7 @@ def rehearse_own(material: Material, conditions: Sequence[str]) -> Rehearsed:
     outside = {bank.background[i] for _, _, _, unknown in splits for i in unknown}
     if len(inside) < FEWEST or len(outside) < 2 * FEWEST:
         raise BadInput(
-            f"too little to rehearse with: it takes {FEWEST} texts of labels and {2 * FEWEST} of other "
+            f"too little to calibrate on: it takes {FEWEST} texts of labels and {2 * FEWEST} of other "
             "conditions that can be left out; texts that repeat, and a single condition, cannot"
         )
     asked = [
@@ -98,7 +98,7 @@ def rehearse_own(material: Material, conditions: Sequence[str]) -> Rehearsed:
         )
         for fitted, held, known, unknown in splits
     ]
-    return Rehearsed(
+    return HeldOut(
         "own",
         np.concatenate([r.inside for r in asked]),
         np.concatenate([r.outside for r in asked]),
@@ -107,7 +107,7 @@ def rehearse_own(material: Material, conditions: Sequence[str]) -> Rehearsed:
     )
 
 
-def rehearse_other(material: Material, inside: Observations, outside: Observations) -> Rehearsed:
+def held_out_other(material: Material, inside: Observations, outside: Observations) -> HeldOut:
     """Another writer's texts of the labels and of other conditions, asked of the whole material."""
     if min(len(inside.texts), len(outside.texts)) < FEWEST:
         raise BadInput(
@@ -122,50 +122,41 @@ def rehearse_other(material: Material, inside: Observations, outside: Observatio
     return _ask("another", material, inside, outside)
 
 
-def fit_odds(rehearsals: Sequence[Rehearsed]) -> FittedOdds:
-    """Slope, offset and prior from any number of rehearsals, each weighing the same."""
-    for r in rehearsals:
+def fit_odds(held_out: Sequence[HeldOut]) -> FittedOdds:
+    """Slope, offset and prior from any number of writers, each weighing the same."""
+    for r in held_out:
         if r.auroc < LEAST_AUROC:
             raise BadInput(
-                f"the background's lead does not tell texts apart (by {r.writer} writer, AUROC "
+                f"the background's log odds do not tell texts apart (by {r.writer} writer, AUROC "
                 f"{r.auroc:.2f}): no odds can be fitted; if texts were given, are they on the right side?"
             )
-    texts = sum(r.texts for r in rehearsals)
+    texts = sum(r.texts for r in held_out)
 
     def loss(v: Float) -> float:
         slope, offset = np.exp(v[0]), v[1]
         total = 0.0
-        for r in rehearsals:
+        for r in held_out:
             total += np.logaddexp(0, slope * r.inside + offset).mean()
             total += np.logaddexp(0, -(slope * r.outside + offset)).mean()
         away = (v - start) / SPREAD
-        return float(total / len(rehearsals) + 0.5 * (away**2).sum() / texts)
+        return float(total / len(held_out) + 0.5 * (away**2).sum() / texts)
 
     start = np.array([np.log(SHIPPED_ODDS.slope), SHIPPED_ODDS.offset])
     found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
     slope = round(min(max(float(np.exp(found[0])), FLATTEST), STEEPEST), 2)
     offset = round(float(found[1]), 2)
     rises = {
-        prior: max(rise_of(r, BackgroundOdds(slope, offset, prior)) for r in rehearsals) for prior in PRIORS
+        prior: max(rise_of(r, BackgroundOdds(slope, offset, prior)) for r in held_out) for prior in PRIORS
     }
     prior = next((p for p in PRIORS if rises[p] <= MOST_BITS), PRIORS[-1])
     return FittedOdds(BackgroundOdds(slope, offset, prior), rises)
 
 
-def at_prior(bank: Bank, prior: float) -> Bank:
-    """The bank with this prior probability of another condition, its odds otherwise as they are."""
-    if not (np.isfinite(prior) and 0 < prior < 1):
-        raise BadInput(f"the prior of none of these is {prior:g}: give a probability between 0 and 1")
-    if not bank.background:
-        raise BadInput("none of these has no prior here: the bank describes no other conditions")
-    return replace(bank, odds=replace(bank.odds or SHIPPED_ODDS, prior=float(prior)))
-
-
-def rise_of(rehearsed: Rehearsed, odds: BackgroundOdds) -> float:
+def rise_of(held_out: HeldOut, odds: BackgroundOdds) -> float:
     """Mean bits that answers to texts inside gain by being drawn towards an even prior."""
-    share = expit(odds.slope * rehearsed.inside + odds.offset + logit(odds.prior))[:, None]
-    drawn = (1 - share) * rehearsed.posterior + share / rehearsed.posterior.shape[1]
-    return float((entropy_bits(drawn) - entropy_bits(rehearsed.posterior)).mean())
+    share = expit(odds.slope * held_out.inside + odds.offset + logit(odds.prior))[:, None]
+    drawn = (1 - share) * held_out.posterior + share / held_out.posterior.shape[1]
+    return float((entropy_bits(drawn) - entropy_bits(held_out.posterior)).mean())
 
 
 def _splits(bank: Bank, conditions: Sequence[str]) -> Iterator[tuple[Int, Int, Int, Int]]:
@@ -227,10 +218,10 @@ def _seen(texts: Sequence[str], vectors: Float) -> Observations:
     return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
 
 
-def _ask(writer: str, material: Material, inside: Observations, outside: Observations) -> Rehearsed:
+def _ask(writer: str, material: Material, inside: Observations, outside: Observations) -> HeldOut:
     opposition = Opposition.fit(material)
     if opposition is None:
         raise BadInput(f"the bank of panel '{material.panel.name}' has no background to calibrate")
     every = np.ones(len(material.panel.names), dtype=bool)
     answers = AmongLabels(material)(inside, Prior.uniform(len(every))).probabilities
-    return Rehearsed(writer, opposition.ahead(inside, every), opposition.ahead(outside, every), answers)
+    return HeldOut(writer, opposition.log_odds(inside, every), opposition.log_odds(outside, every), answers)

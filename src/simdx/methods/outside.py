@@ -19,11 +19,12 @@ import numpy as np
 from scipy.special import expit, logit
 
 from simdx.abc.prior import Prior
+from simdx.errors import BadInput
 from simdx.methods.background import Opposition
 from simdx.methods.crossfit import CrossFitted
 from simdx.methods.material import Material, Observations
 from simdx.methods.novelty import Novelty
-from simdx.types import BackgroundOdds, Float
+from simdx.types import BackgroundOdds, Bank, Float
 
 # Of another condition, where a panel brings no odds of its own.
 SHIPPED_ODDS = BackgroundOdds(slope=0.83, offset=1.83, prior=0.01)
@@ -55,8 +56,8 @@ class Outside:
 
     def log_odds(self, observations: Observations, prior: Prior) -> tuple[Float, Float]:
         """(N,) each: another condition, and another kind of text, against the labels."""
-        ahead = self.opposition.ahead(observations, prior.probabilities > 0)
-        another = self.odds.slope * ahead + self.odds.offset + logit(self.odds.prior)
+        raw = self.opposition.log_odds(observations, prior.probabilities > 0)
+        another = self.odds.slope * raw + self.odds.offset + logit(self.odds.prior)
         if self.novelty is None:
             return another, np.full(len(another), -np.inf)
         other_kind = NOVELTY_SLOPE * self.novelty.of(observations) + NOVELTY_OFFSET + logit(NOVELTY_MASS)
@@ -65,6 +66,15 @@ class Outside:
     def __call__(self, observations: Observations, prior: Prior) -> Float:
         """(N,) out-of-class probabilities."""
         return expit(np.logaddexp(*self.log_odds(observations, prior)))
+
+
+def at_prior(bank: Bank, prior: float) -> Bank:
+    """The bank with this prior probability of another condition, its odds otherwise as they are."""
+    if not (np.isfinite(prior) and 0 < prior < 1):
+        raise BadInput(f"the prior of none of these is {prior:g}: give a probability between 0 and 1")
+    if not bank.background:
+        raise BadInput("none of these has no prior here: the bank describes no other conditions")
+    return replace(bank, odds=replace(bank.odds or SHIPPED_ODDS, prior=float(prior)))
 
 
 def fit_outside(material: Material) -> CrossFitted[Outside] | None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from simdx.abc import exact
 from simdx.abc.dirichlet import SharedDraws
-from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.errors import BadInput
@@ -75,6 +74,8 @@ class MultinomialParticles(Multinomial):
     cheap = False
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        from simdx.abc.particles import multinomial_smc
+
         s, space = self.settings, self.raw
         return Inferred(
             *multinomial_smc(
@@ -180,6 +181,8 @@ class DirichletParticles(Fitted):
         self._raw = Space.fit(material.embedded, centre=False)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        from simdx.abc.particles import dirichlet_smc
+
         s = self.settings
         return Inferred(
             *dirichlet_smc(

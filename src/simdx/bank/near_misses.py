@@ -34,7 +34,7 @@ _NAME = re.compile(r"[^\W\d_][\w'’. –-]*")
 _LETTERS = 3  # of a name; less is a piece of one
 
 
-def neighbours(
+def near_misses(
     panel: Panel,
     simulator: Simulator,
     per_label: int,

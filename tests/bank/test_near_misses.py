@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.conditions import outside, read_conditions
-from simdx.bank.neighbours import ROUNDS, names_in, neighbours
-from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
+from simdx.bank.near_misses import ROUNDS, names_in, near_misses
+from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
 from simdx.errors import BadInput, RunFailed
 from simdx.panels import load_panel
 from simdx.simulators.base import Capabilities, Completion, Request, failed
@@ -58,7 +58,7 @@ def test_names_are_read_off_a_list() -> None:
 
 def test_near_misses_are_outside_the_panel_and_named_once() -> None:
     panel, lister = load_panel("oral-lesions"), Lister()
-    found = neighbours(panel, lister, per_label=5)
+    found = near_misses(panel, lister, per_label=5)
     assert found == {
         "oral squamous cell carcinoma": ("Leukoplakia", "Traumatic ulcer"),  # oral cancer is an alias
         "oral mucocele": ("Ranula", "Pyogenic granuloma"),
@@ -66,15 +66,15 @@ def test_near_misses_are_outside_the_panel_and_named_once() -> None:
     }
     assert len(lister.asked) == ROUNDS * len(panel.labels)
     assert len({request.seed for request in lister.asked}) == len(lister.asked)
-    assert neighbours(panel, Lister(), per_label=1)["oral mucocele"] == ("Ranula",)
+    assert near_misses(panel, Lister(), per_label=1)["oral mucocele"] == ("Ranula",)
 
 
 def test_a_silent_or_useless_model_is_one_line() -> None:
     panel = load_panel("oral-lesions")
     with pytest.raises(RunFailed, match="silent"):
-        neighbours(panel, Lister({}), per_label=3)
+        near_misses(panel, Lister({}), per_label=3)
     with pytest.raises(RunFailed, match="without naming"):
-        neighbours(panel, Lister(dict.fromkeys(panel.names, "1. Oral cancer")), per_label=3)
+        near_misses(panel, Lister(dict.fromkeys(panel.names, "1. Oral cancer")), per_label=3)
 
 
 def test_a_list_of_ones_own_loses_only_what_names_a_label() -> None:
@@ -90,25 +90,26 @@ def test_a_list_of_ones_own_loses_only_what_names_a_label() -> None:
     assert outside(panel, listed) == ("malaria", "chronic fatigue", "скарлатина")
     assert outside(panel, ()) == ()
     with pytest.raises(BadInput, match="belongs to the panel"):
-        Plan(panel, "m", BuildSettings(1, 2, conditions=("dengue",))).planned(BACKGROUND, 0)
+        BankPlan(panel, "m", BuildSettings(1, 2, conditions=("dengue",))).planned(BACKGROUND, 0)
 
 
 def test_a_dead_server_is_not_asked_for_every_label() -> None:
     panel = load_panel("case-reports")
     lister = Lister({})
     with pytest.raises(RunFailed, match="silent"):
-        neighbours(panel, lister, per_label=3)
+        near_misses(panel, lister, per_label=3)
     assert len(lister.asked) <= lister.concurrency < ROUNDS * len(panel.labels)
 
 
 def test_a_background_describes_the_list_it_is_given() -> None:
     panel = load_panel("symptom-to-diagnosis")
     settings = BuildSettings(per_label=1, background=40, conditions=("malaria", "scurvy", "dengue fever"))
-    plan = Plan(panel, "m", settings)
+    plan = BankPlan(panel, "m", settings)
     topics = {plan.planned(BACKGROUND, i).topic for i in range(40)}
     assert topics == {"malaria", "scurvy"}  # dengue is the panel's own
     assert (
-        plan.planned(BACKGROUND, 0).key != Plan(panel, "m", BuildSettings(1, 40)).planned(BACKGROUND, 0).key
+        plan.planned(BACKGROUND, 0).key
+        != BankPlan(panel, "m", BuildSettings(1, 40)).planned(BACKGROUND, 0).key
     )
 
 
