@@ -100,3 +100,20 @@ def test_a_misspelt_key_is_named_with_the_right_one(cli: Cli, tmp_path: Path) ->
         assert "'labls' is not a key: did you mean 'labels'?" in cli("panel", verb, path).complaint
     path.write_text("labels:\n  - {name: a, alias: [c]}\n  - b\n", encoding="utf-8")
     assert "did you mean 'aliases'?" in cli("panel", "show", path).complaint
+
+
+def test_classify_imports_what_it_uses() -> None:
+    """Files of this package behind one answer. A verb imports what it uses, when it uses it."""
+    code = (
+        "import sys\nfrom simdx.cli.main import run\n"
+        "try: run(['classify', 'A soft, bluish swelling of the lower lip.', '--json'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "own = [n for n, m in sys.modules.items() if n.split('.')[0] == 'simdx' and m.__file__]\n"
+        "heavy = {'matplotlib', 'pandas', 'sklearn', 'torch', 'scipy.stats', 'rich'} & set(sys.modules)\n"
+        "print(len(own), sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["label"] == "oral mucocele", done.stderr
+    files, heavy = done.stderr.split(maxsplit=1)
+    assert int(files) <= 60
+    assert heavy.strip() == "[]"

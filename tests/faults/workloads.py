@@ -56,9 +56,11 @@ class Workload:
 def simdx(*args: str) -> Any:
     import typer
 
-    from simdx.cli.main import app
+    from simdx.cli.main import program
 
-    return typer.main.get_command(app).main(args=list(args), prog_name="simdx", standalone_mode=False)
+    return typer.main.get_command(program(args)).main(
+        args=list(args), prog_name="simdx", standalone_mode=False
+    )
 
 
 def _content(path: Path, folder: Path) -> Any:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from simdx import BadInput, Classifier, Prior
 from simdx.abc.space import Apart, Space
-from simdx.cli.main import app
+from simdx.cli.main import program
 from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
@@ -309,12 +309,13 @@ def test_only_the_recipe_takes_an_archive(tmp_path: Path) -> None:
     path = tmp_path / "archive.jsonl"
     path.write_text('{"text": "a sore on the tongue"}\n')
     run = CliRunner().invoke(
-        app, ["classify", "a sore", "--panel", "oral-lesions", "--method", "m-smc", "--unlabelled", str(path)]
+        program(),
+        ["classify", "a sore", "--panel", "oral-lesions", "--method", "m-smc", "--unlabelled", str(path)],
     )
     assert isinstance(run.exception, BadInput)
     assert "--method auto" in str(run.exception)
     good = CliRunner().invoke(
-        app, ["classify", "a sore", "--panel", "oral-lesions", "--unlabelled", str(path), "--json"]
+        program(), ["classify", "a sore", "--panel", "oral-lesions", "--unlabelled", str(path), "--json"]
     )
     assert good.exit_code == 0
     assert "a sore on the tongue" not in good.output

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json
+from simdx.cli.output import print_json, say
 from simdx.errors import BadInput
 
-app = typer.Typer(
+app = Typer(
     help="Closed sets of labels: list, show, scaffold, check and calibrate them.", no_args_is_help=True
 )
 
@@ -23,16 +23,16 @@ def list_(json: options.AsJson = False) -> None:
     from simdx.panels import PACKAGED, load_panel
 
     panels = [load_panel(name) for name in PACKAGED]
-    if json:
-        print_json({"panels": [{"name": p.name, "title": p.title, "labels": list(p.names)} for p in panels]})
-        return
-    for p in panels:
-        print(f"{p.name:22} {len(p.names)} labels  {p.title}")
+    say(
+        json,
+        {"panels": [{"name": p.name, "title": p.title, "labels": list(p.names)} for p in panels]},
+        *(f"{p.name:22} {len(p.names)} labels  {p.title}" for p in panels),
+    )
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     json: options.AsJson = False,
 ) -> None:
     """A panel's labels and what is known about each."""
@@ -72,13 +72,11 @@ def show(
 
 @app.command()
 def new(
-    path: Annotated[Path, typer.Argument(help="The panel file to write.")],
-    label: Annotated[
-        list[str] | None, typer.Option("--label", help="A label; give it at least twice.")
-    ] = None,
+    path: Annotated[Path, Argument(help="The panel file to write.")],
+    label: Annotated[list[str] | None, Option("--label", help="A label; give it at least twice.")] = None,
     register: Annotated[
         str,
-        typer.Option(
+        Option(
             help="The words of the texts: clinician | patient | case-report | plain | general; general for "
             "texts that are not about illness."
         ),
@@ -103,7 +101,7 @@ def new(
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A panel file.")],
+    path: Annotated[Path, Argument(help="A panel file.")],
     json: options.AsJson = False,
 ) -> None:
     """Say what is wrong with a panel file (exit 2), or what it could still say (exit 0)."""
@@ -131,15 +129,15 @@ def check(
 
 @app.command()
 def calibrate(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     inside: Annotated[
-        Path | None, typer.Option(help="Texts of the labels by another writer (JSONL, CSV); needs --outside.")
+        Path | None, Option(help="Texts of the labels by another writer (JSONL, CSV); needs --outside.")
     ] = None,
     outside: Annotated[
         list[Path] | None,
-        typer.Option(help="Texts of other conditions by that writer; may be given again."),
+        Option(help="Texts of other conditions by that writer; may be given again."),
     ] = None,
-    embedder: Annotated[str | None, typer.Option(help="Embedder, joined by '+'; the panel's own.")] = None,
+    embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:

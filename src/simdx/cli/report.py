@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
@@ -13,11 +13,9 @@ from simdx.errors import BadInput
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'simdx experiment run' wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The HTML page, or a folder for it; default: DIR.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="The Markdown tables; default: DIR/report.md.")
-    ] = None,
+    folder: Annotated[Path, Argument(metavar="DIR", help="What 'simdx experiment run' wrote.")],
+    out: Annotated[Path | None, Option(help="The HTML page, or a folder for it; default: DIR.")] = None,
+    markdown: Annotated[Path | None, Option(help="The Markdown tables; default: DIR/report.md.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """One self-contained HTML page and Markdown tables from the records of a run."""
