@@ -15,9 +15,8 @@ SOURCE = ROOT / "src" / "simdx"
 FREE = {"types", "errors"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
-    "types", "errors", "egress", "disk", "yamlfile", "markup", "words", "answer", "abc", "gpu", "metrics",
-    "models",
-    "simulators", "embedders", "datasets", "panels", "bank", "methods", "amortised", "baselines", "fitting",
+    "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
+    "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "amortised", "baselines", "fitting",
     "decide", "classifier", "chunks", "evaluation", "report", "evaluate", "bank_score", "review",
     "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip

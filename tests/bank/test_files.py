@@ -84,8 +84,8 @@ def test_a_bank_of_another_panel_is_refused(tmp_path: Path, toy_panel: Panel, to
         ('{"label": "apple"}', "line 2"),
         ('{"label": "apple", "text": "  "}', "line 2"),
         ('{"label": "pear", "text": "x"}', "row 2: its label is not in panel"),
-        ("not json", "line 2 is not JSON"),
-        ("[1]", "line 2 is not a JSON object"),
+        ("not json", "line 2: not valid JSON"),
+        ("[1]", "line 2: not a JSON object"),
         ('{"label": 3, "text": "x"}', "line 2"),
     ],
 )

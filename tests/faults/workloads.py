@@ -152,14 +152,14 @@ class Export(Workload):
 
     def look(self, folder: Path, before: Any) -> list[str]:
         (file,) = self._shows
-        from simdx.bank.exchange import read_rows
+        from simdx.rows import read_rows
 
         if (folder / file).exists() and len(read_rows(folder / file)) != 15:
             return [f"{file} is there and not whole"]
         return []
 
     def state(self, folder: Path) -> Any:
-        from simdx.bank.exchange import read_rows
+        from simdx.rows import read_rows
 
         return read_rows(folder / self._shows[0])
 

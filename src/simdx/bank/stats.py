@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from simdx.bank.files import read_bank
+from simdx.embedders import embed_cached, get_embedder
+from simdx.errors import BadInput
+from simdx.panels import PACKAGED, load_panel
 from simdx.types import Bank, Float
 
 NEIGHBOURS = 5
@@ -108,3 +112,45 @@ def draw_map(bank: Bank, vectors: Float, path: Path) -> None:
     )
     plot.legend(fontsize="small")
     figure.savefig(path, dpi=130)
+
+
+def folder_statistics(
+    folder: Path,
+    manifest: dict[str, Any],
+    panel: str | None,
+    picture: Path | None,
+    allow_remote: bool = False,
+) -> dict[str, Any] | None:
+    """Statistics of a bank folder, and its map where one is wanted; None where the panel is not known."""
+    name = panel or (manifest["panel"] if manifest["panel"] in PACKAGED else None)
+    if name is None:
+        if picture is not None:
+            raise BadInput(f"give --panel: '{manifest['panel']}' is not a packaged panel")
+        return None
+    chosen = load_panel(name)
+    if chosen.hash != manifest["panel_hash"]:
+        raise BadInput(f"bank '{folder.name}' was made for another panel than '{name}'")
+    bank = read_bank(folder, chosen)
+    embedder = get_embedder(chosen.embedder, allow_remote=allow_remote)
+    vectors = embed_cached(embedder, bank.texts)
+    if picture is not None:
+        if picture.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise BadInput(f"'{picture.name}' ends neither in .png, .svg nor .pdf")
+        others = embed_cached(embedder, bank.background) if bank.background else vectors[:0]
+        draw_map(bank, np.concatenate([vectors, others]), picture)
+    return describe_bank(bank, vectors)
+
+
+def statistics_in_words(stats: dict[str, Any]) -> str:
+    lines = [
+        "  words (median), distinct word pairs, mean cosine inside, and texts nearest to their own label:"
+    ]
+    for label, s in stats["labels"].items():
+        own = stats["confusion"][label][label]
+        cosine = "–" if s["mean_cosine"] is None else f"{s['mean_cosine']:.2f}"
+        pairs = "–" if s["distinct_bigrams"] is None else f"{s['distinct_bigrams']:.2f}"
+        rest = {k: v for k, v in stats["confusion"][label].items() if k != label}
+        worst = max(rest, key=lambda k: rest[k])
+        near = f"; {rest[worst]:.0%} nearest to '{worst}'" if rest[worst] > 0 else ""
+        lines.append(f"  {s['words']['median']:6.0f}  {pairs}  {cosine}  {own:5.0%}  {label}{near}")
+    return "\n".join(lines)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option, Typer
 
 from simdx.cli import bank_build, options
 from simdx.cli.output import note, print_json, say
 from simdx.errors import BadInput, RunFailed
-
-if TYPE_CHECKING:
-    from simdx.datasets import Columns
-    from simdx.types import Bank, Panel
 
 app = Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
 app.command()(bank_build.build)
@@ -38,49 +34,15 @@ def import_(
     json: options.AsJson = False,
 ) -> None:
     """Make a bank folder from descriptions you already have."""
-    from dataclasses import replace
-
+    from simdx.bank.exchange import read_descriptions
     from simdx.bank.files import write_bank
     from simdx.disk import refuse_occupied
     from simdx.panels import load_panel
 
     chosen = load_panel(panel)
-    if not os.path.exists(source):
-        raise BadInput(
-            f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
-        )
     refuse_occupied(out)
-    columns = replace(layout.columns, id=None)
-    bank = _described(source, chosen, columns)
-    if background is not None:
-        bank = replace(bank, background=_other_conditions(background, columns))
-    manifest = write_bank(out, bank, chosen)
-    _report(out, manifest, json)
-
-
-def _described(source: Path, panel: Panel, columns: Columns) -> Bank:
-    """A table by the readers that cases have; rows as banks are written by the bank's own."""
-    from simdx.bank.exchange import read_any_bank
-    from simdx.bank.files import assemble, read_bank
-    from simdx.datasets import read_cases
-
-    if _is_table(source, columns):
-        cases = read_cases(source, columns=columns, labels=panel.names).cases
-        return assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
-    return read_any_bank(source, panel) if source.suffix == ".parquet" else read_bank(source, panel)
-
-
-def _other_conditions(source: Path, columns: Columns) -> tuple[str, ...]:
-    from simdx.bank.files import background_texts
-    from simdx.datasets import read_cases
-
-    if _is_table(source, columns):
-        return tuple(read_cases(source, columns=columns, labelled=False).texts)
-    return background_texts(source)
-
-
-def _is_table(source: Path, columns: Columns) -> bool:
-    return source.suffix.lower() == ".csv" or (columns.text, columns.label) != ("text", "label")
+    bank = read_descriptions(source, chosen, replace(layout.columns, id=None), background)
+    _report(out, write_bank(out, bank, chosen), json)
 
 
 @app.command()
@@ -96,6 +58,7 @@ def show(
 ) -> None:
     """Counts, rejections and hash; lengths, diversity, confusions inside the bank, and a map."""
     from simdx.bank.files import read_manifest
+    from simdx.bank.stats import folder_statistics
 
     manifest = read_manifest(folder)
     holds = not _problems(folder)
@@ -104,7 +67,7 @@ def show(
             raise BadInput(f"no map of bank '{folder.name}': 'simdx bank verify' finds it damaged")
         note(f"warning: 'simdx bank verify' finds bank '{folder.name}' damaged: its manifest says this")
     wanted = stats and holds  # nothing is said of texts that nothing vouches for
-    found = _statistics(folder, manifest, panel, picture, allow_remote) if wanted else None
+    found = folder_statistics(folder, manifest, panel, picture, allow_remote) if wanted else None
     _report(folder, manifest, json, found, {"holds": holds})
 
 
@@ -195,6 +158,7 @@ def _report(
     folder: Path, manifest: dict, json: bool, stats: dict | None = None, state: dict | None = None
 ) -> None:
     from simdx.bank.files import background_count
+    from simdx.bank.stats import statistics_in_words
 
     others = background_count(folder, manifest)
     if json:
@@ -210,54 +174,4 @@ def _report(
         print(f"  {n:6}  rejected: {reason}")
     print(f"  hash {manifest['hash']}")
     if stats is not None:
-        print(_statistics_in_words(stats))
-
-
-def _statistics(
-    folder: Path,
-    manifest: dict[str, Any],
-    panel: str | None,
-    picture: Path | None,
-    allow_remote: bool = False,
-) -> dict[str, Any] | None:
-    """Statistics of a bank folder, and its map where one is wanted; None where the panel is not known."""
-    from simdx.bank.files import read_bank
-    from simdx.bank.stats import describe_bank, draw_map
-    from simdx.embedders import embed_cached, get_embedder
-    from simdx.panels import load_panel
-    from simdx.panels.load import PACKAGED
-
-    name = panel or (manifest["panel"] if manifest["panel"] in PACKAGED else None)
-    if name is None:
-        if picture is not None:
-            raise BadInput(f"give --panel: '{manifest['panel']}' is not a packaged panel")
-        return None
-    chosen = load_panel(name)
-    if chosen.hash != manifest["panel_hash"]:
-        raise BadInput(f"bank '{folder.name}' was made for another panel than '{name}'")
-    bank = read_bank(folder, chosen)
-    embedder = get_embedder(chosen.embedder, allow_remote=allow_remote)
-    vectors = embed_cached(embedder, bank.texts)
-    if picture is not None:
-        if picture.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise BadInput(f"'{picture.name}' ends neither in .png, .svg nor .pdf")
-        import numpy as np
-
-        others = embed_cached(embedder, bank.background) if bank.background else vectors[:0]
-        draw_map(bank, np.concatenate([vectors, others]), picture)
-    return describe_bank(bank, vectors)
-
-
-def _statistics_in_words(stats: dict[str, Any]) -> str:
-    lines = [
-        "  words (median), distinct word pairs, mean cosine inside, and texts nearest to their own label:"
-    ]
-    for label, s in stats["labels"].items():
-        own = stats["confusion"][label][label]
-        cosine = "–" if s["mean_cosine"] is None else f"{s['mean_cosine']:.2f}"
-        pairs = "–" if s["distinct_bigrams"] is None else f"{s['distinct_bigrams']:.2f}"
-        rest = {k: v for k, v in stats["confusion"][label].items() if k != label}
-        worst = max(rest, key=lambda k: rest[k])
-        near = f"; {rest[worst]:.0%} nearest to '{worst}'" if rest[worst] > 0 else ""
-        lines.append(f"  {s['words']['median']:6.0f}  {pairs}  {cosine}  {own:5.0%}  {label}{near}")
-    return "\n".join(lines)
+        print(statistics_in_words(stats))

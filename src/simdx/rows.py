@@ -17,6 +17,7 @@ from simdx.errors import BadInput, MissingExtra
 from simdx.types import is_writable
 
 Row = tuple[int, dict[str, Any]]
+MAX_LINE_BYTES = 4_000_000
 FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 
@@ -29,7 +30,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
         raise BadInput(f"there is no file at {str(path)[:200]}")
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
-        return _jsonl(path)
+        return jsonl_rows(path)
     if suffix == ".csv":
         return _csv(path)
     if suffix == ".parquet":
@@ -38,15 +39,20 @@ def read_rows(path: str | Path) -> Iterator[Row]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open("rb") as stream:
-        for number, raw in enumerate(stream, start=1):
-            try:
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                if len(raw) > MAX_LINE_BYTES:
+                    raise BadInput(f"{path.name}, line {number}: over {MAX_LINE_BYTES:,} bytes")
                 yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise BadInput(f"{path.name}, line {number}: not valid UTF-8") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path.name}, line {number}: not valid UTF-8") from None
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
 
 
-def _jsonl(path: Path) -> Iterator[Row]:
+def jsonl_rows(path: Path) -> Iterator[Row]:
+    """(line number, object) of every line that is not blank, whatever the file is called."""
     for number, line in _lines(path):
         if not line.strip():
             continue
