@@ -8,6 +8,7 @@ Bits are each method's own: from the accepted draws for D-SMC, in closed form fo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,3 +194,39 @@ def _correlation(a: Float, b: Float) -> float | None:
     if len(a) < 3 or np.std(a) == 0 or np.std(b) == 0:
         return None
     return float(np.corrcoef(a, b)[0, 1])
+
+
+def in_words(record: dict[str, Any]) -> Iterator[str]:
+    """What `simdx abi report` prints."""
+
+    def three(value: float | None) -> str:
+        return "undefined" if value is None else f"{value:.3f}"
+
+    def spread(values: dict[str, float] | None) -> str:
+        if values is None:
+            return "undefined"
+        return f"{values['median']:.3f} (80 % in {values['q10']:.3f} to {values['q90']:.3f})"
+
+    conditioned = ", prior-conditioned" if record["prior_conditioned"] else ""
+    yield f"{record['panel']}, {record['embedder']}, objective {record['objective']}{conditioned}"
+    yield f"  {record['n']} cases against D-SMC with {record['draws']} draws; two seeds of D-SMC in brackets"
+    seeds = three(record["agreement_between_seeds"])
+    yield f"  same top class            {three(record['agreement'])} [{seeds}]"
+    yield f"  correlation of means      {three(record['correlation_of_means'])}"
+    yield f"  KL of the fits, nats      {spread(record['kl_nats'])}"
+    yield f"  ratio of alpha0           {spread(record['alpha0_ratio'])}"
+    seeds = three(record["epistemic_between_seeds"])
+    yield f"  epistemic bits, correlated {three(record['epistemic_correlation'])} [{seeds}]"
+    differ = record["disagreement"]
+    if differ["n"]:
+        yield f"  they differ on {differ['n']} cases; D-SMC's margin there {spread(differ['dsmc_margin'])}"
+        yield f"    and elsewhere {spread(differ['dsmc_margin_elsewhere'])}"
+        right = differ["accuracy"]
+        if right:
+            yield f"    right there: D-SMC {three(right['d-smc'])}, network {three(right['abi'])}"
+    outside = record["out_of_class"]
+    if outside:
+        yield f"  out of class, {outside['n']} cases: same top class {three(outside['agreement'])}"
+        for method, found in outside["auroc"].items():
+            epistemic, entropy = three(found["epistemic"]), three(found["total"])
+            yield f"    AUROC of {method}: epistemic {epistemic}, entropy {entropy}"

@@ -102,6 +102,19 @@ class BuildReport:
     def usable_share(self) -> float | None:
         return sum(self.usable.values()) / self.answers if self.answers else None
 
+    def describe(self) -> str:
+        lines = ["complete" if self.complete else "not complete"]
+        lines += [f"  {n:6} of {self.wanted[label]}  {label}" for label, n in self.usable.items()]
+        lines.append(f"  {self.answers} texts in all, {sum(self.rejected.values())} rejected")
+        lines += [f"  {n:6}  rejected: {reason}" for reason, n in self.rejected.items()]
+        speed = self.completion_tokens / self.seconds if self.seconds else 0.0
+        lines.append(
+            f"  this run: {self.asked} requests, {self.failed} failed, "
+            f"{self.prompt_tokens}+{self.completion_tokens} tokens in {self.seconds:.0f} s ({speed:.0f}/s)"
+            + (f", cost {self.cost:.4f}" if self.cost is not None else "")
+        )
+        return "\n".join(lines)
+
 
 Watch = Callable[[BuildProgress], None]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say
+from simdx.cli.output import say
+from simdx.cli.progress import training
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
-    from simdx.amortised.train import TrainingProgress
     from simdx.methods import Material
     from simdx.types import Float, Int
 
@@ -69,7 +68,7 @@ def train(
         ),
         vectors=vectors,
         source="bank" if vectors is None else Path(observations).name,
-        on_progress=_Live(),
+        on_progress=training(),
     )
     folder = out or default_folder(material)
     save(network, folder)
@@ -140,44 +139,11 @@ def report(
         outside, _, _ = _cases(material, str(ood))
         other = fidelity.compare(found, space, outside, own_prior, draws=draws, seed=seed)
         record["out_of_class"] = fidelity.out_of_class(comparison, other)
-    if json:
-        print_json({**record, "cases": fidelity.rows(comparison, ids, material.panel.names)})
-        return
-    _print(record)
+    cases = fidelity.rows(comparison, ids, material.panel.names)
+    say(json, {**record, "cases": cases}, *fidelity.in_words(record))
 
 
 # --------------------------------------------------------------------------- inside
-
-
-class _Live:
-    """Progress on stderr: one line that moves on a terminal, a line every few seconds elsewhere."""
-
-    def __init__(self, every: float = 5.0) -> None:
-        import sys
-
-        self._stream = sys.stderr
-        self._moves = sys.stderr.isatty()
-        self._every = 0.2 if self._moves else every
-        self._last = 0.0
-
-    def __call__(self, progress: TrainingProgress) -> None:
-        finished = progress.done >= progress.of
-        now = time.monotonic()
-        if now - self._last < self._every and not finished:
-            return
-        self._last = now
-        if progress.stage == "targets":
-            line = f"D-SMC answers for training: {progress.done:,} of {progress.of:,}"
-        else:
-            line = (
-                f"epoch {progress.done} of at most {progress.of}: loss {progress.loss:.4f}, "
-                f"held out {progress.held_out:.4f}"
-            )
-        if self._moves:
-            self._stream.write(f"\r{line:<78}" + ("\n" if finished else ""))
-            self._stream.flush()
-        else:
-            note(line)
 
 
 def _cases(material: Material, path: str) -> tuple[Float, list[str], Int]:
@@ -204,37 +170,3 @@ def _embedder_name(identity: str) -> str:
         kind, _, rest = part.partition("/")
         names.append(rest.split("@")[0] if kind == "sentence" else kind)
     return "+".join(names)
-
-
-def _print(record: dict[str, Any]) -> None:
-    def three(value: float | None) -> str:
-        return "undefined" if value is None else f"{value:.3f}"
-
-    def spread(values: dict[str, float] | None) -> str:
-        if values is None:
-            return "undefined"
-        return f"{values['median']:.3f} (80 % in {values['q10']:.3f} to {values['q90']:.3f})"
-
-    conditioned = ", prior-conditioned" if record["prior_conditioned"] else ""
-    print(f"{record['panel']}, {record['embedder']}, objective {record['objective']}{conditioned}")
-    print(f"  {record['n']} cases against D-SMC with {record['draws']} draws; two seeds of D-SMC in brackets")
-    seeds = three(record["agreement_between_seeds"])
-    print(f"  same top class            {three(record['agreement'])} [{seeds}]")
-    print(f"  correlation of means      {three(record['correlation_of_means'])}")
-    print(f"  KL of the fits, nats      {spread(record['kl_nats'])}")
-    print(f"  ratio of alpha0           {spread(record['alpha0_ratio'])}")
-    seeds = three(record["epistemic_between_seeds"])
-    print(f"  epistemic bits, correlated {three(record['epistemic_correlation'])} [{seeds}]")
-    differ = record["disagreement"]
-    if differ["n"]:
-        print(f"  they differ on {differ['n']} cases; D-SMC's margin there {spread(differ['dsmc_margin'])}")
-        print(f"    and elsewhere {spread(differ['dsmc_margin_elsewhere'])}")
-        right = differ["accuracy"]
-        if right:
-            print(f"    right there: D-SMC {three(right['d-smc'])}, network {three(right['abi'])}")
-    outside = record["out_of_class"]
-    if outside:
-        print(f"  out of class, {outside['n']} cases: same top class {three(outside['agreement'])}")
-        for method, found in outside["auroc"].items():
-            epistemic, entropy = three(found["epistemic"]), three(found["total"])
-            print(f"    AUROC of {method}: epistemic {epistemic}, entropy {entropy}")

@@ -67,7 +67,7 @@ def build(
             report = build_bank(chosen, running, settings, out, limits, watch)
     finally:
         running.close()
-    say(json, _as_json(chosen.name, report), *_as_words(out, report))
+    say(json, _as_json(chosen.name, report), f"{out}: {report.describe()}")
     if not report.complete:
         raise failed_line(report, out)
 
@@ -77,20 +77,6 @@ def _as_json(panel: str, report: BuildReport) -> dict[str, Any]:
     shown = asdict(report)
     shown |= {"labels": shown.pop("usable"), "requests": shown.pop("asked")}
     return {"panel": panel, "usable_share": report.usable_share, **shown}
-
-
-def _as_words(out: Path, report: BuildReport) -> list[str]:
-    lines = [f"{out}: {'complete' if report.complete else 'not complete'}"]
-    lines += [f"  {n:6} of {report.wanted[label]}  {label}" for label, n in report.usable.items()]
-    lines.append(f"  {report.answers} texts in all, {sum(report.rejected.values())} rejected")
-    lines += [f"  {n:6}  rejected: {reason}" for reason, n in report.rejected.items()]
-    speed = report.completion_tokens / report.seconds if report.seconds else 0.0
-    lines.append(
-        f"  this run: {report.asked} requests, {report.failed} failed, "
-        f"{report.prompt_tokens}+{report.completion_tokens} tokens in {report.seconds:.0f} s ({speed:.0f}/s)"
-        + (f", cost {report.cost:.4f}" if report.cost is not None else "")
-    )
-    return lines
 
 
 def conditions(

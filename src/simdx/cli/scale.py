@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
 from simdx.cli.output import note, say
+from simdx.cli.progress import row_lines
 
 app = Typer(help="Many cases on one machine or a cluster; banks from many servers.", no_args_is_help=True)
 
@@ -47,7 +46,7 @@ def classify(
     from simdx.methods import Settings
     from simdx.panels import load_panel
     from simdx.scale.blocks import RowColumns
-    from simdx.scale.classify import JobSummary, classify_parquet, in_this_process
+    from simdx.scale.classify import classify_parquet, in_this_process
     from simdx.scale.job import Job
 
     settings = Settings.named_alike(chosen, network=network, device=device)
@@ -56,20 +55,17 @@ def classify(
         top=top, decide=decide,
     )  # fmt: skip
     columns = RowColumns(text_column, id_column or None)
-    watch = _watch()
-    summary: JobSummary
+    run = partial(
+        classify_parquet, job, source, output, columns=columns, block_rows=block_rows, watch=row_lines()
+    )
     if in_process:
-        summary = classify_parquet(
-            job, source, output, in_this_process, columns=columns, block_rows=block_rows, watch=watch
-        )
+        summary = run(in_this_process)
     else:
         from simdx.scale.cluster import OnRay, Pools, connected
 
         pools = Pools(embedders, engines, engine_gpus=gpus, embedder_gpus=embedder_gpus)
         with connected(address, cpus=cpus, allow_remote=chosen.allow_remote):
-            summary = classify_parquet(
-                job, source, output, OnRay(pools), columns=columns, block_rows=block_rows, watch=watch
-            )
+            summary = run(OnRay(pools))
     for failure in summary.failures:
         note(f"row '{failure.id}': {failure.error}")
     say(
@@ -116,15 +112,3 @@ def bank_(
     )
     if not report.complete:
         raise failed_line(report, out)
-
-
-def _watch(every: float = 10.0) -> Callable[[int, int], None]:
-    """A line of progress now and then, on stderr."""
-    last = [time.monotonic()]
-
-    def watch(done: int, total: int) -> None:
-        if time.monotonic() - last[0] >= every:
-            last[0] = time.monotonic()
-            print(f"{done} of {total} rows", file=sys.stderr)
-
-    return watch
