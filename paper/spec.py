@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from paper.context import Context
 
 
-class NotRun(Exception):
-    """Raised by a measure that cannot be had here, with the reason in one sentence; no failure."""
-
-
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What one artefact measured. `n` counts cases by panel; `notes` say what was left out, and why."""

@@ -18,7 +18,7 @@ ORDER = [
     "types", "errors", "egress", "disk", "yamlfile", "markup", "words", "answer", "abc", "gpu", "metrics",
     "models",
     "simulators", "embedders", "datasets", "panels", "bank", "methods", "amortised", "baselines", "fitting",
-    "decide", "classifier", "chunks", "evaluation", "report", "evaluate", "bank_score", "review",
+    "decide", "classifier", "runs", "evaluation", "report", "evaluate", "bank_score", "review",
     "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines
