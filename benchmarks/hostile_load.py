@@ -333,7 +333,7 @@ def _service(folder: Path) -> Iterator[Service]:
 
 def run(connections: int, seconds: float, windows: int, kinds: Sequence[str]) -> dict[str, Any]:
     from simdx import __version__
-    from simdx.experiments.records import current_commit
+    from simdx.runs.record import current_commit
 
     with tempfile.TemporaryDirectory(prefix="simdx-hostile-") as folder, _service(Path(folder)) as service:
         asyncio.run(service.honest.run(WARM_UP))

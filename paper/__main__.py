@@ -44,7 +44,7 @@ def run(
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: --out needs a folder")
     records = run_artefacts(artefacts, Context(scale, out), lambda line: print(line, file=sys.stderr))
-    failed = [record["artefact"] for record in records if record["status"] == "failed"]
+    failed = [record.name for record in records if record.status == "failed"]
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(records)} artefacts failed ({', '.join(failed)}); their records say why"

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from paper.world import REFERENCE
+from simdx.runs import Arrays
 from simdx.types import Float, Posterior
 
 Scale = Literal["smoke", "full"]
@@ -92,47 +93,44 @@ class Spec:
 
     @property
     def key(self) -> str:
+        """What the stream of its intervals is drawn by."""
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+
+
+TIMES = ("fit_seconds", "infer_seconds", "embed_seconds")
+
+
+def columns(posterior: Posterior, seconds: Sequence[float]) -> Arrays:
+    """A posterior as the store keeps it, a row per case. No text, no embedding of a case."""
+    n = len(posterior.probabilities)
+    found: dict[str, Any] = {"probabilities": posterior.probabilities}
+    found |= {name: np.full(n, value) for name, value in zip(TIMES, seconds, strict=True)}
+    if posterior.second_order is not None:
+        found |= {key: getattr(posterior.second_order, key) for key in SECOND_ORDER}
+    return {key: np.asarray(value, dtype=np.float64) for key, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Posteriors on the labelled and the out-of-class cases, with what they cost: arrays by name, as the
-    cache keeps them. No text, no embedding of a case."""
+    """Posteriors on the labelled and the out-of-class cases, with what they cost."""
 
-    arrays: dict[str, Float]
-
-    @classmethod
-    def of(cls, inside: Posterior, outside: Posterior | None, seconds: Sequence[float]) -> Answers:
-        found = {
-            "probabilities": inside.probabilities,
-            "carried": inside.effective_simulations,
-            "seconds": seconds,
-        }
-        if outside is not None:
-            found["outside"] = outside.probabilities
-        for name, posterior in (("second", inside), ("second_outside", outside)):
-            second = None if posterior is None else posterior.second_order
-            if second is not None:
-                found |= {f"{name}.{key}": getattr(second, key) for key in SECOND_ORDER}
-        return cls({key: np.asarray(value, dtype=np.float64) for key, value in found.items()})
+    inside: Arrays
+    beyond: Arrays | None
 
     @property
     def probabilities(self) -> Float:  # (N, K)
-        return self.arrays["probabilities"]
+        return self.inside["probabilities"]
 
     @property
     def outside(self) -> Float | None:  # (M, K)
-        return self.arrays.get("outside")
+        return None if self.beyond is None else self.beyond["probabilities"]
 
     @property
     def seconds(self) -> dict[str, float]:
         """To fit; per case to infer in one batch, embeddings given; and per case to embed."""
-        names = ("fit_seconds", "infer_seconds", "embed_seconds")
-        return dict(zip(names, map(float, self.arrays["seconds"]), strict=True))
+        return {name: float(self.inside[name][0]) for name in TIMES}
 
     def second(self, outside: bool = False) -> dict[str, Float] | None:
         """total_bits, aleatoric_bits, epistemic_bits and alpha0 where there is a posterior on the simplex."""
-        prefix = "second_outside." if outside else "second."
-        found = {key: self.arrays[prefix + key] for key in SECOND_ORDER if prefix + key in self.arrays}
-        return found or None
+        arrays = (self.beyond if outside else self.inside) or {}
+        return {key: arrays[key] for key in SECOND_ORDER if key in arrays} or None

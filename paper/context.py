@@ -12,29 +12,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import simdx
 from paper import engine, world
-from paper.answers import SIZES, Answers, Scale, Size, Spec
+from paper.answers import SIZES, Answers, Scale, Size, Spec, columns
 from paper.asked import Asked, asked_directly, read_asked
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
-from simdx.disk import load_arrays, make_folder, save_arrays
 from simdx.egress import is_remote
 from simdx.embedders import Embedder, JointEmbedder, get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels.load import PACKAGED
+from simdx.runs import Arrays, Store, identity
 from simdx.types import Bank, Float, Int, content_hash
-
-# Which answers the package gives: another number means other answers.
-RECIPE = f"recipe {engine.RECIPE_VERSION}"
 
 
 class _Remembering:
@@ -61,17 +57,6 @@ class _Remembering:
         return self._known[batch][0]
 
 
-@lru_cache(maxsize=32)
-def code_hash(*places: Path) -> str:
-    """Identity of the source in these files and folders."""
-    files = [f for place in places for f in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
-    root = Path(simdx.__file__).parent
-    named = (
-        (f.relative_to(root).as_posix() if root in f.parents else f.name, f.read_text("utf-8")) for f in files
-    )
-    return content_hash(*(part for pair in named for part in pair))
-
-
 class Context:
     """Shared, cached computation for one run of the paper's artefacts."""
 
@@ -90,6 +75,7 @@ class Context:
         self.scale: Scale = scale
         self.size = size or SIZES[scale]
         self.out = out
+        self.store = Store(out, "artefacts")
         self.seed = seed
         self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
         self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
@@ -189,13 +175,8 @@ class Context:
             "populations": spec.populations, "count": self.size.network_observations,
             "epochs": self.size.network_epochs,
         }  # fmt: skip
-        identity = (
-            RECIPE,
-            material.bank.hash,
-            material.embedder.id,
-            repr(settings),
-        )
-        folder = self.out / "networks" / content_hash("network", *identity)[:24]
+        key = identity(settings, {"bank": material.bank.identity, "embedder": material.embedder.id})
+        folder = self.out / "networks" / key[:24]
         engine.train_network(material, self.prior(spec), folder, settings)
         return folder
 
@@ -205,14 +186,9 @@ class Context:
         """Posteriors of a spec on all of its panel's cases, from the cache where they are."""
 
         def make() -> Answers:
-            # One sealed file a set of answers; a damaged one counts as absent and is made again.
-            path = self.out / "cache" / f"{self._identity(spec)[:32]}.safetensors"
-            arrays = load_arrays(path)
-            if arrays is None:
-                arrays = self._answer(spec).arrays
-                make_folder(path.parent)
-                save_arrays(path, arrays)
-            return Answers(arrays)
+            beyond = self.cases(spec.panel).outside is not None
+            outside = self._answered(spec, outside=True) if beyond else None
+            return Answers(self._answered(spec, outside=False), outside)
 
         return self._once(("answers", spec), make)
 
@@ -266,8 +242,8 @@ class Context:
 
     @cached_property
     def hashes(self) -> dict[str, Any]:
-        """Of everything that a record's numbers rest on and that lies outside the code."""
-        return {
+        """Of everything that a record's numbers rest on."""
+        return {"asking": self._asking_hash} | {
             panel: {
                 "data": cases.dataset.hash,
                 "outside": None if cases.outside is None else cases.outside.hash,
@@ -280,22 +256,14 @@ class Context:
             for panel, cases in self._cases.items()
         }
 
-    @cached_property
-    def asking_hash(self) -> str:
-        """Identity of the records of asking that are at hand."""
+    @property
+    def _asking_hash(self) -> str:
+        """Of the records of asking that are at hand."""
         folder = self.asking_folder
         places = sorted(folder.glob("asking-*/cells/*.json"))
         return content_hash(
             *(s for p in places for s in (p.relative_to(folder).as_posix(), p.read_text("utf-8")))
         )
-
-    def _identity(self, spec: Spec) -> str:
-        cases = self.cases(spec.panel)
-        outside = "" if cases.outside is None else cases.outside.hash
-        embedder = get_embedder(self.embedder_name(spec)).id
-        parts = (spec.key, embedder, self.bank(spec).hash, cases.source.panel.hash)
-        trained = repr(self.size) if spec.method == "abi" else ""
-        return content_hash("answers", RECIPE, cases.dataset.hash, outside, trained, *parts)
 
     # ----------------------------------------------------------------------- inside
 
@@ -343,14 +311,27 @@ class Context:
 
         return self._once(("fitted", spec), make)
 
-    def _answer(self, spec: Spec) -> Answers:
-        infer, fit_seconds = self._fitted(spec)
-        observed, embed_seconds = self._observed(spec.panel, spec.embedder, outside=False)
-        prior = self.prior(spec)
-        infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior is no cost of a case either
-        began = time.perf_counter()
-        posterior, _ = infer(observed, prior)
-        seconds = (time.perf_counter() - began) / max(len(observed.texts), 1)
-        apart = self.outside_observations(spec.panel, spec.embedder)
-        beyond = None if apart is None else infer(apart, prior)[0]
-        return Answers.of(posterior, beyond, (fit_seconds, seconds, embed_seconds))
+    def _answered(self, spec: Spec, *, outside: bool) -> Arrays:
+        """From the store where they are; a set of answers is one chunk, since its time is measured."""
+        cases = self.cases(spec.panel)
+        dataset = cases.outside if outside else cases.dataset
+        assert dataset is not None
+        trained = (self.size.network_observations, self.size.network_epochs)
+        settings = {"spec": asdict(spec), "network": trained if spec.method == "abi" else None}
+        hashes = {
+            "data": dataset.hash, "panel": cases.source.panel.hash, "bank": self.bank(spec).identity,
+            "embedder": get_embedder(self.embedder_name(spec)).id,
+        }  # fmt: skip
+
+        def compute(texts: Sequence[str]) -> Arrays:
+            infer, fit_seconds = self._fitted(spec)
+            observed, embed_seconds = self._observed(spec.panel, spec.embedder, outside=outside)
+            prior = self.prior(spec)
+            infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior is no cost of a case
+            began = time.perf_counter()
+            posterior, _ = infer(observed, prior)
+            seconds = (time.perf_counter() - began) / max(len(texts), 1)
+            return columns(posterior, (fit_seconds, seconds, embed_seconds))
+
+        key = identity(settings, hashes)[:32]
+        return self.store.answers(key, dataset.texts, compute, size=max(len(dataset.texts), 1))

@@ -15,13 +15,12 @@ from simdx.abc.space import Space
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.fitting import fit_method
-from simdx.methods import RECIPE_VERSION, Material, Observations, Settings
+from simdx.methods import Material, Observations, Settings
 from simdx.methods.logistic import choose_penalty
 from simdx.types import Bank, Float, Int, Panel, Posterior, SecondOrder, Trace
 
 __all__ = [
     "CALIBRATION_SHARE",
-    "RECIPE_VERSION",
     "Infer",
     "Material",
     "Observations",

@@ -7,7 +7,7 @@ nothing of any host; it prints.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -15,6 +15,7 @@ from paper.runner import artefact_list
 from paper.spec import render as render_spec
 from simdx.report.page import render, table
 from simdx.report.plots import CSS
+from simdx.runs import Record
 
 TITLE = "The paper's tables and figures, ours beside theirs"
 INTRODUCTION = (
@@ -23,7 +24,6 @@ INTRODUCTION = (
     "named beside them, so agreement is agreement of findings, not of decimals. Intervals are 95 %, "
     "bootstrap over cases. Diamonds in drawings are the paper's figures."
 )
-Record = Mapping[str, Any]
 
 
 def render_paper(records: Sequence[Record]) -> str:
@@ -51,11 +51,15 @@ def paper_markdown(records: Sequence[Record], source: str, command: str) -> str:
 
 def shown_of(record: Record) -> dict[str, Any]:
     """What the artefact's spec makes of a record's figures."""
-    return render_spec(artefact_list()[record["artefact"]], record["finding"])
+    return render_spec(artefact_list()[record.name], record["finding"])
 
 
 def in_order(records: Sequence[Record]) -> list[Record]:
-    return sorted(records, key=lambda record: (record["order"], record["artefact"]))
+    return sorted(records, key=lambda record: (artefact_list()[record.name].order, record.name))
+
+
+def title_of(record: Record) -> str:
+    return artefact_list()[record.name].title
 
 
 # --------------------------------------------------------------------------- the page
@@ -68,15 +72,15 @@ def _about(records: Sequence[Record]) -> str:
 def _contents(records: Sequence[Record]) -> str:
     items = []
     for record in records:
-        state = "" if record["status"] == "done" else f" ({record['status']})"
-        link = f'<a href="#{escape(record["artefact"])}">{escape(record["title"])}</a>'
+        state = "" if record.done else f" ({record.status})"
+        link = f'<a href="#{escape(record.name)}">{escape(title_of(record))}</a>'
         items.append(f"<li>{link}{escape(state)}</li>")
     return "<nav><ol>" + "".join(items) + "</ol></nav>"
 
 
 def _section(record: Record) -> str:
-    out = [f'<section id="{escape(record["artefact"])}"><h2>{escape(record["title"])}</h2>']
-    if record["finding"] is None:
+    out = [f'<section id="{escape(record.name)}"><h2>{escape(title_of(record))}</h2>']
+    if not record.done:
         return "".join(out) + f"<p class='notice'>{escape(_missing(record))}</p></section>"
     shown = shown_of(record)
     out.append(f"<p class='about'>{escape(_measured_on(record))}</p>")
@@ -110,16 +114,16 @@ def _provenance(records: Sequence[Record]) -> list[str]:
     def distinct(values: Sequence[str]) -> str:
         return ", ".join(dict.fromkeys(values))
 
-    done = sum(record["status"] == "done" for record in records)
-    missing = [f"{r['artefact']} ({r['status']})" for r in records if r["status"] != "done"]
-    commits = distinct([str(record["versions"].get("commit") or "unknown") for record in records])
+    done = sum(record.done for record in records)
+    missing = [f"{r.name} ({r.status})" for r in records if not r.done]
+    commits = distinct([str(record.versions.get("commit") or "unknown") for record in records])
     banks = {panel: names for record in records for panel, names in record["config"]["banks"].items()}
-    seconds = sum(record["seconds"] for record in records)
+    seconds = sum(record.cost.get("seconds", 0) for record in records)
     return [
         f"{done} of {len(records)} artefacts done" + (f"; not: {', '.join(missing)}" if missing else ""),
         f"scale {distinct([r['config']['scale'] for r in records])}, seed "
         f"{distinct([str(r['config']['seed']) for r in records])}, "
-        f"version {distinct([r['versions']['simdx'] for r in records])}, commit {commits}, "
+        f"version {distinct([r.versions['simdx'] for r in records])}, commit {commits}, "
         f"{seconds / 60:.1f} minutes in all",
         "banks: " + "; ".join(f"{panel}: {', '.join(names)}" for panel, names in banks.items()),
         *dict.fromkeys(
@@ -137,12 +141,12 @@ def _measured_on(record: Record) -> str:
 
 
 def _missing(record: Record) -> str:
-    return f"{record['status'].capitalize()}: {record['error']}"
+    return f"{record.status.capitalize()}: {record.error}"
 
 
 def _markdown_section(record: Record) -> list[str]:
-    lines = [f"## {record['title']}", ""]
-    if record["finding"] is None:
+    lines = [f"## {title_of(record)}", ""]
+    if not record.done:
         return [*lines, _missing(record), ""]
     shown = shown_of(record)
     about = _measured_on(record)

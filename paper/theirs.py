@@ -103,6 +103,17 @@ def quote(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
     return found[0] if found else None
 
 
+def grouped(
+    artefact: str, *, place: str = "", **wanted: str | None
+) -> dict[tuple[str | None, str | None], dict[str, Quote]]:
+    """The artefact's figures by quantity, for each method and setting; `place` is how their place begins."""
+    found: dict[tuple[str | None, str | None], dict[str, Quote]] = {}
+    for q in quotes(artefact, **wanted):
+        if q.place.startswith(place):
+            found.setdefault((q.method, q.setting), {})[q.quantity] = q
+    return found
+
+
 def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
     """The mean over the paper's models of the figures it gives one by one, with their range."""
     found = [q for q in quotes(artefact, quantity=quantity, **wanted) if q.model is not None]

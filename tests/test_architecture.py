@@ -17,7 +17,7 @@ FREE = {"types", "errors"}  # every room may use them
 ORDER = [
     "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
     "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "amortised",
-    "baselines", "fitting", "decide", "classifier", "chunks", "evaluation", "report", "evaluate",
+    "baselines", "fitting", "decide", "classifier", "runs", "evaluation", "report", "evaluate",
     "bank_score", "review", "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from simdx.chunks import PARTS
+from simdx.runs import Store
+from simdx.runs.store import PARTS
 
 SCRIPT = """
 import sys, time
@@ -55,5 +56,5 @@ def test_sigkill_and_resume(tmp_path):
     resumed, whole = start(tmp_path / "a", 0), start(tmp_path / "b", 0)
     computed = [int(p.communicate(timeout=120)[0]) for p in (resumed, whole)]
     assert 0 < computed[0] < computed[1] == 6
-    first, second = (json.loads((tmp_path / d / "metrics.json").read_text("utf-8")) for d in "ab")
-    assert first == second
+    first, second = (Store(tmp_path / d, "").read("metrics") for d in "ab")
+    assert (first.found, first.identity) == (second.found, second.identity)

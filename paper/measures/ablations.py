@@ -15,12 +15,13 @@ from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import differences
 from paper.measures.scores import packaged_used
-from paper.spec import Measured, NotRun
+from paper.spec import Measured
 from paper.world import REFERENCE, Variant
 from simdx.embedders import get_embedder
 from simdx.errors import SimdxError
 from simdx.models import REGISTRY
 from simdx.models.fetch import locate
+from simdx.runs import NotRun
 
 
 def cosine_ablation(context: Context, rows: dict[str, tuple[str, Any]]) -> Measured:

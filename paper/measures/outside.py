@@ -17,11 +17,12 @@ from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import interval, mean_interval
 from paper.measures.scores import packaged_used
-from paper.spec import Measured, NotRun
+from paper.spec import Measured
 from simdx.errors import SimdxError
 from simdx.experiments.cells import subset
 from simdx.metrics.ood import ood_auroc
 from simdx.models.fetch import locate
+from simdx.runs import NotRun
 from simdx.types import Float, entropy_bits
 
 COMPARED = ("m-smc", "d-smc", "abi", "auto", "bank-logistic", "centroid", "tfidf", "zero-shot")

@@ -12,7 +12,7 @@ from paper import engine
 from paper.answers import ABI, ASKING, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.asked import PAPER_ASKING
 from paper.context import Context
-from paper.spec import Block, Measured
+from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.abc.second_order import concentration_cap
 from simdx.datasets.splits import make_splits
@@ -77,12 +77,12 @@ def row_of(context: Context, panel: str, name: str, bank: str = REFERENCE) -> di
     return {**context.scores(spec_of(name, panel, bank)), "method": name}
 
 
-def over_simulators(b: Block, rows: Rows, metrics: Iterable[str]) -> list[dict[str, Any]]:
+def over_simulators(rows: Rows, metrics: Iterable[str]) -> list[dict[str, Any]]:
     """One row a method: ways of asking over the models asked, then methods over the simulators' banks."""
     found: Rows = {}
     for row in rows.values():
         method = row["method"]
-        one = found.setdefault(method, {"panel": b.panel, "method": method, "values": {}})
+        one = found.setdefault(method, {"method": method, "values": {}})
         if method in ASKING:
             for metric in metrics:
                 one["values"].setdefault(metric, []).append(row[metric])

@@ -11,12 +11,13 @@ from paper.answers import Answers, Spec
 from paper.context import Context
 from paper.intervals import interval, mean_interval
 from paper.measures.scores import packaged_used
-from paper.spec import Measured, NotRun
+from paper.spec import Measured
 from simdx.abc.dirichlet_tolerance import bank_tolerance
 from simdx.abc.second_order import dirichlet_differential_entropy
 from simdx.amortised import fidelity
 from simdx.amortised.network import load
 from simdx.metrics import auroc, spread
+from simdx.runs import NotRun
 from simdx.types import Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- pictures of three labels

@@ -18,6 +18,7 @@ from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
 from simdx.metrics import accuracy
 from simdx.panels import load_source
+from simdx.runs.store import PARTS
 from tests.conftest import ROOT
 from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
 
@@ -51,8 +52,9 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
 
     monkeypatch.setattr(engine, "fit", refuse)
     second = again.answers(spec)
-    assert set(first.arrays) == set(second.arrays)
-    assert all(np.array_equal(array, second.arrays[name]) for name, array in first.arrays.items())
+    assert set(first.inside) == set(second.inside)
+    assert all(np.array_equal(array, second.inside[name]) for name, array in first.inside.items())
+    assert np.array_equal(first.outside, second.outside)
     assert second.second() is not None
     with pytest.raises(AssertionError, match="fitted again"):
         again.answers(replace(spec, seed=1))
@@ -61,10 +63,10 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
 def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:
     spec = Spec(PANEL, "m-smc")
     first = small_context(tmp_path, tmp_path, tmp_path).probabilities(spec)
-    (path,) = (tmp_path / "cache").glob("*.safetensors")
-    damaged = bytearray(path.read_bytes())
-    damaged[-3] ^= 1
-    path.write_bytes(bytes(damaged))
+    for path in (tmp_path / PARTS).rglob("*.safetensors"):
+        damaged = bytearray(path.read_bytes())
+        damaged[-3] ^= 1
+        path.write_bytes(bytes(damaged))
     assert np.array_equal(small_context(tmp_path, tmp_path, tmp_path).probabilities(spec), first)
 
 

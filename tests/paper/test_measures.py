@@ -15,7 +15,7 @@ from paper.artefacts import cosine_ablation, pool_size, prior_sensitivity
 from paper.context import Context
 from paper.measures import ablations, itself, outside, priors, sampler, scores, simplex
 from paper.runner import artefact_list
-from paper.spec import Measured, NotRun, render
+from paper.spec import Measured, render
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
 from simdx.amortised import fidelity
@@ -23,6 +23,7 @@ from simdx.bank.files import packaged_bank, write_bank
 from simdx.methods import Observations
 from simdx.metrics import ece, error_auroc, errors, ood_auroc, uncertainty
 from simdx.panels import load_source
+from simdx.runs import NotRun
 from simdx.types import Bank, Float, Posterior, Trace, entropy_bits
 from tests.paper.conftest import PANEL, asking_record, small_context, write_banks
 

@@ -19,8 +19,8 @@ from paper.spec import Artefact, Block, Column, Measured, Said, Table, claim, ke
 from paper.theirs import quote
 from tests.conftest import ROOT
 
-RECORDS = {r["artefact"]: r for r in read_artefacts(ROOT / "results" / "paper")}
-DONE = sorted(name for name, record in RECORDS.items() if record["status"] == "done")
+RECORDS = {r.name: r for r in read_artefacts(ROOT / "results" / "paper")}
+DONE = sorted(name for name, record in RECORDS.items() if record.done)
 
 
 def test_every_artefact_is_on_record() -> None:

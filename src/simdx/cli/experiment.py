@@ -20,7 +20,7 @@ app = Typer(help="Experiments: grids of methods, models, panels and seeds.", no_
 @app.command("list")
 def list_(json: options.AsJson = False) -> None:
     """The experiments that ship with simdx."""
-    from simdx.experiments.catalogue import catalogue
+    from simdx.experiments.config import catalogue
 
     rows = [(name, config.title) for name, config in catalogue().items()]
     if json:
@@ -44,7 +44,7 @@ def run(
     json: options.AsJson = False,
 ) -> None:
     """Run an experiment; what is on record already is not run again."""
-    from simdx.experiments.catalogue import SCALES, find
+    from simdx.experiments.config import SCALES, find
     from simdx.experiments.runner import Watch, run_experiment
 
     if scale not in SCALES:

@@ -42,11 +42,11 @@ def _page(out: Path) -> Path:
 
 def _grid(folder: Path) -> tuple[str, str, list[dict[str, Any]]]:
     """Page, Markdown, and a row per record."""
-    from simdx.experiments.records import read_records
     from simdx.experiments.table import markdown_rows, summary_row
     from simdx.report.grid import render_grid
+    from simdx.runs import Store
 
-    records = read_records(folder)
+    records = Store(folder).records()
     if not records:
         paper = (folder / "artefacts").is_dir()
         hint = (
@@ -56,5 +56,5 @@ def _grid(folder: Path) -> tuple[str, str, list[dict[str, Any]]]:
         )
         raise BadInput(f"{folder} holds no records: {hint}")
     rows = [summary_row(record) for record in records]
-    title = f"Experiment {records[0]['experiment']}"
+    title = f"Experiment {records[0].experiment}"
     return render_grid(title, rows), markdown_rows(title, rows), rows
