@@ -32,6 +32,8 @@ class _Reply(BaseModel):
 class OpenAIEmbedder(OpenAIServer):
     """The width of its vectors is asked of the server once, when it is first needed."""
 
+    remote: bool  # True away from loopback: the server's constructor says it
+
     @cached_property
     def blocks(self) -> tuple[int, ...]:
         return (self._ask(["width"]).shape[1],)

@@ -91,6 +91,7 @@ class OpenAIServer:
 class OpenAISimulator(OpenAIServer):
     """A chat model."""
 
+    remote: bool  # True away from loopback: the server's constructor says it
     lockstep = False
 
     def __init__(self, model: str, base_url: str, *, concurrency: int = CONCURRENCY, **server: Any) -> None:
