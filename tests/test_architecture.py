@@ -23,7 +23,6 @@ ORDER = [
 LONGEST = 400  # lines
 LONG = {
     "abc/live.py": "three engines that share one counted simulator and one notion of a budget",
-    "bank/builder.py": "one loop that must be read as a whole to see that it can be killed anywhere",
     "classifier.py": "one public class with its documentation, overloads, and the making of an answer",
 }
 _ROW = re.compile(r"^\| (`[^|]+`) \|.*\| ([^|]*) \|$", re.M)

@@ -346,7 +346,7 @@ class Classifier:
         )
 
     def _evidence(self, observations: Observations, table: AnswerTable) -> list[tuple[Evidence, ...]]:
-        """For each answer the simulations that carried it; the nearest ones where the method is no kernel."""
+        """For each answer the simulations that carried it, or the nearest ones without a kernel."""
         carried, names = self.fitted.carried(observations, table.prior), self.panel.names
         out = []
         for i, near in enumerate(carried.distance):

@@ -17,7 +17,7 @@ from simdx.errors import BadInput, MissingExtra
 from simdx.types import is_writable
 
 Row = tuple[int, dict[str, Any]]
-MAX_LINE_BYTES = 4_000_000
+MAX_LINE_BYTES = 8_000_000  # a case of a million characters, every one of them escaped, and its fields
 FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 

@@ -128,7 +128,7 @@ def test_a_list_is_read_strictly(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match="UTF-8"):
         read_conditions(file)
-    with pytest.raises(BadInput, match="is no file"):
+    with pytest.raises(BadInput, match="is not a file"):
         read_conditions(tmp_path)
     with pytest.raises(BadInput, match="cannot be read"):
         read_conditions(tmp_path / "absent.txt")

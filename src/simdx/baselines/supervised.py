@@ -1,7 +1,7 @@
 """The ceiling: what the same embeddings give where labelled cases exist.
 
 Logistic regression on real cases with temperature scaling, cross-validated, so that every case is answered
-by a model that saw neither it nor any copy of its text. It is no method of the front door: a method never
+by a model that saw neither it nor any copy of its text. It is not a method of the front door: a method never
 sees a label. Beside it temperature scaling on a labelled split, a step any method's answers can take.
 """
 

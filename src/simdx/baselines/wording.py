@@ -112,7 +112,7 @@ def read_letter(text: str, options: Sequence[str]) -> int:
         raise UnreadableReply("no letter" if said else "empty")
     position = LETTERS.index(found[1])
     if position >= len(options):
-        raise UnreadableReply("a letter that is no option")
+        raise UnreadableReply("a letter that is not an option")
     if found[2] and names.get(found[2].rstrip(".").casefold()) != position:
         raise UnreadableReply("more than a letter")
     return position
@@ -132,10 +132,10 @@ def read_guesses(text: str, n_options: int, guesses: int) -> list[float]:
     for line in lines:
         found = _GUESS.fullmatch(line)
         if found is None:
-            raise UnreadableReply("a line that is no guess")
+            raise UnreadableReply("a line that is not a guess")
         position = LETTERS.index(found[1])
         if position >= n_options:
-            raise UnreadableReply("a letter that is no option")
+            raise UnreadableReply("a letter that is not an option")
         if position in said:
             raise UnreadableReply("a letter twice")
         said[position] = float(found[2])

@@ -2,7 +2,7 @@
 
 One embedded server, the same requests for both, in turns whose order alternates, so that a machine whose
 speed drifts treats them alike. The load generator is a thread pool that throws the answers away; the build
-stores, fsyncs, judges and re-plans. The prompt cache is off, so that going second is no advantage. Tokens
+stores, fsyncs, judges and re-plans. The prompt cache is off, so that going second gives no advantage. Tokens
 are generated ones.
 """
 

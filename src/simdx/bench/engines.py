@@ -53,6 +53,14 @@ class Workload:
     means: Float
     prior: Prior
 
+    def of_labels(self, cases: int | None = None) -> tuple[Float, Int, int, Float, Prior]:
+        """What M-SMC takes, for the first so many cases."""
+        return self.bank, self.labels, self.n_labels, self.cases[:cases], self.prior
+
+    def of_means(self, cases: int | None = None) -> tuple[Float, Float, Prior]:
+        """What D-SMC takes."""
+        return self.means, self.cases[:cases], self.prior
+
     @property
     def per_label(self) -> int:
         return self.labels.size // self.n_labels
@@ -149,46 +157,25 @@ def measure_own(
     Exact and floor are timed in turns, so that a busy moment of the machine falls on both.
     """
     n = problem.cases.shape[0]
-    bank = (problem.bank, problem.labels, problem.n_labels, problem.cases, problem.prior)
-    shared = prepare(problem.means, problem.prior, seed=seed, draws=particles, populations=populations)
-    keys = np.arange(n)
+    bank, means, keys = problem.of_labels(), problem.of_means(), np.arange(n)
+    drawn: dict[str, Any] = {"seed": seed, "draws": particles, "populations": populations}
+    sampled: dict[str, Any] = {"seed": seed, "particles": particles, "populations": populations}
+    shared = prepare(problem.means, problem.prior, **drawn)
 
     def m_exact() -> Any:
         return multinomial(*bank, kernel="hard", populations=populations)
-
-    def d_exact() -> Any:
-        return dirichlet(
-            problem.means,
-            problem.cases,
-            problem.prior,
-            seed=seed,
-            draws=particles,
-            populations=populations,
-            shared=shared,
-        )
 
     turns = _medians(
         [
             m_exact,
             lambda: _floor_m(problem, populations),
-            d_exact,
+            lambda: dirichlet(*means, shared=shared, **drawn),
             lambda: _floor_d(problem, shared, particles),
         ],
         repeats,
     )
     slow = _medians(
-        [
-            lambda: multinomial_smc(*bank, keys, seed=seed, particles=particles, populations=populations),
-            lambda: dirichlet_smc(
-                problem.means,
-                problem.cases,
-                problem.prior,
-                keys,
-                seed=seed,
-                particles=particles,
-                populations=populations,
-            ),
-        ],
+        [lambda: multinomial_smc(*bank, keys, **sampled), lambda: dirichlet_smc(*means, keys, **sampled)],
         max(1, repeats // 3),
     )
     top = float(m_exact().probabilities.max(axis=1).mean())
@@ -280,21 +267,15 @@ def run_pyabc(
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             smc = pyabc.ABCSMC(
-                model,
-                prior,
-                _distance,
-                population_size=particles,
-                transitions=transition,
-                eps=pyabc.MedianEpsilon(),
-                sampler=getattr(pyabc.sampler, sampler)(),
-            )
+                model, prior, _distance, population_size=particles, transitions=transition,
+                eps=pyabc.MedianEpsilon(), sampler=getattr(pyabc.sampler, sampler)(),
+            )  # fmt: skip
             smc.new(f"sqlite:///{Path(folder) / 'run.db'}", {"rho": 0.0})
             start = time.perf_counter()
             history = smc.run(max_nr_populations=populations)
             seconds = time.perf_counter() - start
             frame, weight = history.get_distribution(m=0)
             answer = _label_mass(frame, np.asarray(weight), variant, problem.n_labels)
-            history.close() if hasattr(history, "close") else None
     finally:
         log.setLevel(level)
     return seconds, answer
@@ -337,40 +318,24 @@ def _agreement(
     seed: int,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Exact against pyABC, and the same against our own particles; means over cases."""
-    few = problem.cases[:cases]
-    bank = (problem.bank, problem.labels, problem.n_labels, few, problem.prior)
+    bank, means, keys = problem.of_labels(cases), problem.of_means(cases), np.arange(cases)
     exact_m = multinomial(*bank, kernel="hard", boundary="whole", populations=populations).probabilities
-    exact_d = dirichlet(
-        problem.means, few, problem.prior, seed=seed, draws=particles, populations=populations
-    ).probabilities
-    theirs = {
-        v: np.stack(
-            [
-                run_pyabc(pyabc, problem, case, v, particles, populations, samplers[v])[1]
-                for case in range(cases)
-            ]
+    exact_d = dirichlet(*means, seed=seed, draws=particles, populations=populations).probabilities
+
+    def theirs(variant: str) -> Float:
+        sampler = samplers[variant]
+        runs = (
+            run_pyabc(pyabc, problem, i, variant, particles, populations, sampler)[1] for i in range(cases)
         )
-        for v in ("m", "d")
-    }
-    keys = np.arange(cases)
-    own_m, _ = multinomial_smc(*bank, keys, seed=seed + 1, particles=particles, populations=populations)
-    own_d, _ = dirichlet_smc(
-        problem.means, few, problem.prior, keys, seed=seed + 1, particles=particles, populations=populations
-    )
+        return np.stack(list(runs))
 
-    def variation(a: Float, b: Float) -> float:
-        return float(0.5 * np.abs(a - b).sum(axis=1).mean())
+    def gaps(m: Float, d: Float) -> dict[str, float]:
+        variation = 0.5 * np.abs(m - exact_m).sum(axis=1).mean()
+        return {"m_tv": float(variation), "d_mean_abs": float(np.abs(d - exact_d).mean())}
 
-    def difference(a: Float, b: Float) -> float:
-        return float(np.abs(a - b).mean())
-
-    return (
-        {"m_tv": variation(theirs["m"], exact_m), "d_mean_abs": difference(theirs["d"], exact_d)},
-        {
-            "m_tv": variation(own_m.probabilities, exact_m),
-            "d_mean_abs": difference(own_d.probabilities, exact_d),
-        },
-    )
+    sampled: dict[str, Any] = {"seed": seed + 1, "particles": particles, "populations": populations}
+    own_m, own_d = multinomial_smc(*bank, keys, **sampled)[0], dirichlet_smc(*means, keys, **sampled)[0]
+    return gaps(theirs("m"), theirs("d")), gaps(own_m.probabilities, own_d.probabilities)
 
 
 def _around(centres: Float, labels: Int, rng: np.random.Generator) -> Float:

@@ -113,7 +113,7 @@ def _show_plan(config: ExperimentConfig, folder: Path, base: Path, json: bool) -
 
 
 class _Bars:
-    """Lines and one bar per cell that asks a model, on stderr; plain lines where it is no terminal."""
+    """Lines and one bar per cell that asks a model, on stderr; plain lines where it is not a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console

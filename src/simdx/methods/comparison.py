@@ -63,7 +63,7 @@ class Comparison:
         """Fit to a bank; the options are for callers who know more about its rows than their labels.
 
         `weight` (n,), in the bank's order: how many simulations each row counts as, within its label.
-        `real`: which rows are no simulations.
+        `real`: which rows are not simulations.
         `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
         """
         embedded_apart = lexical_apart = None

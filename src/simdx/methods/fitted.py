@@ -181,7 +181,7 @@ class Fitted(ABC):
         return posterior.second_order
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:
-        """The simulations behind each answer; for a method that is no kernel, those that lie near."""
+        """The simulations behind each answer; for a method without a kernel, the nearest ones."""
         return nearby(self.space, observations)
 
     def watch(self, told: Callable[[Any], None]) -> None:  # noqa: B027  # most methods make no call

@@ -66,7 +66,7 @@ class Novelty:
         """(N,) how far the cases are from every simulation.
 
         A text all in capitals is taken as written or in small letters, whichever is less novel: a note
-        typed with the shift key down is no other kind of text.
+        typed with the shift key down is not another kind of text.
         """
         found = self._scaled(observations.vectors)
         loud = np.array([i for i, text in enumerate(observations.texts) if text.isupper()], dtype=np.int64)

@@ -4,7 +4,7 @@ Two alternatives to the labels, each with a stated prior mass:
 
 another condition   the background bank, simulated like any label and compared in the same two ways, against
                     the best label that the prior leaves possible (`background`)
-another kind of     typicality without centring: the text is no description of anything the panel is about
+another kind of     typicality without centring: the text does not describe anything the panel is about
 text                (`novelty`)
 
 Slopes and offsets, which make log odds of scores, were fitted on simulated text alone (docs/recipe.md); a

@@ -192,7 +192,7 @@ def _failures(output: Place, work_cut: Cut) -> tuple[list[Failure], int]:
         name = path.rpartition("/")[2]
         if name not in work_cut.blocks:
             raise RunFailed(
-                f"'{output.url}' holds '{name}', which is no part of this run: choose a new folder"
+                f"'{output.url}' holds '{name}', which is not part of this run: choose a new folder"
             )
         with output.open(path) as file:
             part = parquet.ParquetFile(file)

@@ -1,6 +1,6 @@
 """The three steps a block goes through, the same in one process and in a cluster's actors.
 
-embed   texts → vectors; a row that is no text gets an error instead
+embed   texts → vectors; a row that is not text gets an error instead
 answer  vectors → posteriors and what goes with them
 write   a table → one Parquet file of its own
 

@@ -63,7 +63,7 @@ def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options:
         return LlamaCppSimulator(name, **options)
     from simdx.models.fetch import locate
 
-    identity = identity_of(name)  # refuses what is no simulator before anything is fetched
+    identity = identity_of(name)  # refuses what is not a simulator before anything is fetched
     return LlamaCppSimulator(locate(name), name=identity, **options)
 
 
