@@ -1,20 +1,17 @@
-"""What a set of answers is asked for by (`Spec`), what comes back (`Answers`), and the methods compared."""
+"""What a set of answers is asked for by (`Spec`), the methods compared, and how much a scale takes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from paper.world import REFERENCE
-from simdx.runs import Arrays
-from simdx.types import Float, Posterior
 
 Scale = Literal["smoke", "full"]
 SECOND_ORDER = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
+# To fit; per case to infer in one batch, embeddings given; and per case to embed.
+TIMES = ("fit_seconds", "infer_seconds", "embed_seconds")
 
 # The methods compared, under the names the tables show. M-SMC and D-SMC are their closed-form limits (the
 # sampler is beside them where it matters); the recipe is what `--method auto` ships. Ways of asking a model
@@ -95,42 +92,3 @@ class Spec:
     def key(self) -> str:
         """What the stream of its intervals is drawn by."""
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
-
-
-TIMES = ("fit_seconds", "infer_seconds", "embed_seconds")
-
-
-def columns(posterior: Posterior, seconds: Sequence[float]) -> Arrays:
-    """A posterior as the store keeps it, a row per case. No text, no embedding of a case."""
-    n = len(posterior.probabilities)
-    found: dict[str, Any] = {"probabilities": posterior.probabilities}
-    found |= {name: np.full(n, value) for name, value in zip(TIMES, seconds, strict=True)}
-    if posterior.second_order is not None:
-        found |= {key: getattr(posterior.second_order, key) for key in SECOND_ORDER}
-    return {key: np.asarray(value, dtype=np.float64) for key, value in found.items()}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Posteriors on the labelled and the out-of-class cases, with what they cost."""
-
-    inside: Arrays
-    beyond: Arrays | None
-
-    @property
-    def probabilities(self) -> Float:  # (N, K)
-        return self.inside["probabilities"]
-
-    @property
-    def outside(self) -> Float | None:  # (M, K)
-        return None if self.beyond is None else self.beyond["probabilities"]
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """To fit; per case to infer in one batch, embeddings given; and per case to embed."""
-        return {name: float(self.inside[name][0]) for name in TIMES}
-
-    def second(self, outside: bool = False) -> dict[str, Float] | None:
-        """total_bits, aleatoric_bits, epistemic_bits and alpha0 where there is a posterior on the simplex."""
-        arrays = (self.beyond if outside else self.inside) or {}
-        return {key: arrays[key] for key in SECOND_ORDER if key in arrays} or None

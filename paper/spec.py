@@ -244,9 +244,7 @@ def _word(word: Word, block: Block) -> str:
     return word.format(**block.words) if isinstance(word, str) else word(block)
 
 
-def estimate(
-    name: str, scores: Mapping[str, Any], metric: str, paper: Quote | None = None, style: int = 0
-) -> Estimate:
+def estimate(name: str, scores: Mapping[str, Any], metric: str, paper: Quote | None = None, style: int = 0) -> Estimate:
     """A row of an interval plot from a set of scores."""
     low, high = scores["ci"][metric] or (None, None)
     return Estimate(name, scores[metric], low, high, None if paper is None else paper.value, style)

@@ -9,20 +9,7 @@ from collections.abc import Iterator
 from paper.answers import ASKING, M_PARTICLES, M_SMC, RECIPE, theirs_name
 from paper.cells import counted, ours, placed
 from paper.measures import scores
-from paper.spec import (
-    Artefact,
-    Block,
-    Column,
-    Drawing,
-    Said,
-    Table,
-    claim,
-    estimate,
-    keys,
-    metrics,
-    named,
-    ranges,
-)
+from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, estimate, keys, metrics, named, ranges
 from paper.theirs import beside, data_of_panel, quotes
 from paper.world import REFERENCE
 from simdx.report.plots import interval_plot

@@ -14,7 +14,7 @@ from paper.answers import Spec
 from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import differences
-from paper.measures.scores import packaged_used
+from paper.measures import packaged_used
 from paper.spec import Measured
 from paper.world import REFERENCE, Variant
 from simdx.embedders import get_embedder
@@ -27,19 +27,14 @@ from simdx.runs import NotRun
 def cosine_ablation(context: Context, rows: dict[str, tuple[str, Any]]) -> Measured:
     """`rows` are methods and kernels; and D-SMC minus the normalised cosine, with how often they differ."""
     scores = {
-        panel: {
-            name: context.scores(Spec(panel, method, kernel=kernel))
-            for name, (method, kernel) in rows.items()
-        }
+        panel: {name: context.scores(Spec(panel, method, kernel=kernel)) for name, (method, kernel) in rows.items()}
         for panel in context.panels
     }
     gaps = {}
     for panel in context.panels:
         cosine, d_smc = (context.probabilities(Spec(panel, m)) for m in ("centroid", "d-smc"))
         rng, resamples = context.rng("cosine-ablation", panel), context.size.paired_resamples
-        found = differences(
-            cosine, d_smc, context.labels(panel), ("accuracy", "brier", "ece"), rng, resamples
-        )
+        found = differences(cosine, d_smc, context.labels(panel), ("accuracy", "brier", "ece"), rng, resamples)
         gaps[panel] = {
             "answers_differ_on": int(np.sum(cosine.argmax(axis=1) != d_smc.argmax(axis=1))),
             **{n: {"value": d["difference"], "ci": d["ci"], "p": d["p_value"]} for n, d in found.items()},
@@ -116,9 +111,7 @@ def quantisation_ablation(context: Context) -> Measured:
         "not what the first did."
     )
     models = dict.fromkeys(name for pair in data.values() for name in pair["banks"])
-    return Measured(
-        data, {pair["panel"]: context.n[pair["panel"]] for pair in data.values()}, list(models), [note]
-    )
+    return Measured(data, {pair["panel"]: context.n[pair["panel"]] for pair in data.values()}, list(models), [note])
 
 
 def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any]:
@@ -132,13 +125,10 @@ def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any
         "m-smc": [context.scores(spec) for spec in specs],
         "same_answer": float((p.argmax(axis=1) == q.argmax(axis=1)).mean()),
         "difference": {
-            name: {"value": d["difference"], "ci": None if d["ci"][0] is None else d["ci"]}
-            for name, d in found.items()
+            name: {"value": d["difference"], "ci": None if d["ci"][0] is None else d["ci"]} for name, d in found.items()
         },
         "asked": {
-            one.name: context.asked_scores(panel, one)
-            for one in context.asked(panel)
-            if one.model in (plain, other)
+            one.name: context.asked_scores(panel, one) for one in context.asked(panel) if one.model in (plain, other)
         },
     }
 
@@ -177,9 +167,7 @@ def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
         for temperature, bank in sorted(banks.items()):
             counts = context.bank(Spec(panel, "", bank)).counts.values()
             complete = min(counts) == max(counts)  # each label is asked for equally many
-            points.append(
-                _point(temperature, context.scores(Spec(panel, "m-smc", bank)), sum(counts), complete)
-            )
+            points.append(_point(temperature, context.scores(Spec(panel, "m-smc", bank)), sum(counts), complete))
         if len(points) > 1:
             about = {"panel": panel, "model": model, "what": "M-SMC", "cases": context.n[panel]}
             found.append({**about, "points": points})
@@ -230,9 +218,7 @@ def pool_size(
     return Measured({"rows": rows}, context.n, list(dict.fromkeys(r["bank"] for r in rows)))
 
 
-def _pools(
-    context: Context, spec: Spec, size: int, least: int, most: int, metrics: Sequence[str]
-) -> dict[str, Any]:
+def _pools(context: Context, spec: Spec, size: int, least: int, most: int, metrics: Sequence[str]) -> dict[str, Any]:
     # One pool where it is the whole bank: there is nothing to draw, and nothing is repeated to fill it up.
     drawn = [replace(spec, per_label=size, pool_seed=s) for s in range(POOLS[context.scale])]
     found = [context.scores(one) for one in ([spec] if size >= most else drawn)]

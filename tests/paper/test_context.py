@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paper import engine
-from paper.answers import Spec
+from paper.answers import SECOND_ORDER, TIMES, Spec
 from paper.context import Context
 from paper.intervals import excludes, interval, mean_interval
 from paper.world import Variant, pool, written_by_variants
@@ -34,7 +34,7 @@ def test_a_panel_without_its_data_is_left_out_with_a_note(tmp_path: Path) -> Non
 
 def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context) -> None:
     spec = Spec(PANEL, "m-smc")
-    posterior, _ = context.fitted(spec)(context.observations(PANEL), context.prior(spec))
+    posterior = context.fitted(spec).infer(context.observations(PANEL), context.prior(spec)).posterior
     assert np.allclose(context.probabilities(spec), posterior.probabilities)
     scores = context.scores(spec)
     assert scores["accuracy"] == accuracy(posterior.probabilities, context.labels(PANEL)).value
@@ -44,7 +44,7 @@ def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context
 
 def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = Spec(PANEL, "d-smc")
-    first = context.answers(spec)
+    first, outside = context.answers(spec), context.answers_outside(spec)
     again = small_context(context.out, context.banks_folder, context.asking_folder)
 
     def refuse(*_: object, **__: object) -> None:
@@ -52,10 +52,9 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
 
     monkeypatch.setattr(engine, "fit", refuse)
     second = again.answers(spec)
-    assert set(first.inside) == set(second.inside)
-    assert all(np.array_equal(array, second.inside[name]) for name, array in first.inside.items())
-    assert np.array_equal(first.outside, second.outside)
-    assert second.second() is not None
+    assert set(first) == set(second) == {"probabilities", *TIMES, *SECOND_ORDER}
+    assert all(np.array_equal(array, second[name]) for name, array in first.items())
+    assert np.array_equal(outside["probabilities"], again.answers_outside(spec)["probabilities"])
     with pytest.raises(AssertionError, match="fitted again"):
         again.answers(replace(spec, seed=1))
 

@@ -21,6 +21,7 @@ from simdx.abc.second_order import concentration_cap, of_dirichlet
 from simdx.amortised import fidelity
 from simdx.bank.files import packaged_bank, write_bank
 from simdx.methods import Observations
+from simdx.methods.fitted import Inferred
 from simdx.metrics import ece, error_auroc, errors, ood_auroc, uncertainty
 from simdx.panels import load_source
 from simdx.runs import NotRun
@@ -165,9 +166,9 @@ def test_the_spread_is_that_of_dirichlet_draws() -> None:
 
 def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None:
     data, shown = _run(context, "ternary")
-    answers, label = context.answers(Spec(PANEL, "d-smc")), context.labels(PANEL)
-    right = answers.probabilities.argmax(axis=1) == label
-    bits = entropy_bits(answers.probabilities[right])
+    p = context.probabilities(Spec(PANEL, "d-smc"))
+    right = p.argmax(axis=1) == context.labels(PANEL)
+    bits = entropy_bits(p[right])
     assert np.sum(bits < data["examples"]["correct"]["entropy_bits"] - 1e-12) == (len(bits) - 1) // 2
     examples = {"correct", "out of class"} | ({"wrong"} if not right.all() else set())
     assert set(data["examples"]) == examples
@@ -178,8 +179,8 @@ def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None
 
 
 def test_the_parts_of_uncertainty_add_up_by_outcome(context: Context) -> None:
-    answers, label = context.answers(Spec(PANEL, "d-smc")), context.labels(PANEL)
-    groups = simplex.split_by_outcome(answers, label)
+    spec, label = Spec(PANEL, "d-smc"), context.labels(PANEL)
+    groups = simplex.split_by_outcome(context.answers(spec), context.answers_outside(spec), label)
     assert len(groups["correct"]["total_bits"]) == 60 - _wrong(context, D_SMC)
     for parts in groups.values():
         np.testing.assert_allclose(
@@ -221,21 +222,22 @@ def test_both_objectives_are_trained_and_compared(context: Context) -> None:
 # --------------------------------------------------------------------------- priors
 
 
-def _bayes(likelihood: Float):  # type: ignore[no-untyped-def]
+class _Bayes:
     """An inference that is exactly Bayes' rule on a fixed likelihood."""
 
-    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, None]:
-        joint = likelihood[list(observations.keys)] * prior.probabilities
-        p = joint / joint.sum(axis=1, keepdims=True)
-        return Posterior(p, np.ones(len(p)), np.zeros(len(p))), None
+    def __init__(self, likelihood: Float) -> None:
+        self.likelihood = likelihood
 
-    return infer
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        joint = self.likelihood[list(observations.keys)] * prior.probabilities
+        p = joint / joint.sum(axis=1, keepdims=True)
+        return Inferred(Posterior(p, np.ones(len(p)), np.zeros(len(p))))
 
 
 def test_every_wrong_label_is_tried_and_averaged() -> None:
-    infer = _bayes(np.array([[8.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 30.0]]))
+    fitted = _Bayes(np.array([[8.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 30.0]]))
     even, five = (
-        priors.under_priors(infer, _observations(3), np.array([0, 1, 2]), 3, count, held=False)
+        priors.under_priors(fitted, _observations(3), np.array([0, 1, 2]), 3, count, held=False)
         for count in (1, 5)
     )
     np.testing.assert_allclose(*(even[kind]["posterior_on_true"] for kind in ("informative", "misleading")))
@@ -290,7 +292,7 @@ def test_only_flagged_cases_see_the_weighted_prior() -> None:
     likelihood = np.array([[2.0, 3.0], [2.0, 3.0], [1.0, 9.0]])
     before = likelihood / likelihood.sum(axis=1, keepdims=True)
     prior = Prior.from_prevalence(("a", "b"), {}, {"b": 0.5})
-    after = priors.remedied(_bayes(likelihood), _observations(3), before, np.array([0]), prior)
+    after = priors.remedied(_Bayes(likelihood), _observations(3), before, np.array([0]), prior)
     np.testing.assert_allclose(after[1:], before[1:])
     np.testing.assert_allclose(after[0], [4 / 7, 3 / 7])
 
@@ -310,9 +312,10 @@ def test_the_remedy_is_measured_on_all_choices(context: Context) -> None:
 def test_entropy_out_of_class_for_every_method(context: Context) -> None:
     measured = outside.out_of_class(context)
     rows = {row["method"]: row for row in measured.data[PANEL]}
-    answers = context.answers(Spec(PANEL, "m-smc"))
-    assert answers.outside is not None
-    inside, beyond = entropy_bits(answers.probabilities), entropy_bits(answers.outside)
+    spec = Spec(PANEL, "m-smc")
+    inside, beyond = (
+        entropy_bits(a["probabilities"]) for a in (context.answers(spec), context.answers_outside(spec))
+    )
     assert rows["M-SMC"]["outside"] == pytest.approx(beyond.mean())
     assert rows["M-SMC"]["auroc"] == pytest.approx(ood_auroc(inside, beyond).value)
     assert all(0 <= row["outside"] <= np.log2(3) + 1e-9 for row in rows.values())
