@@ -31,6 +31,7 @@ from simdx.fitting import METHODS, fit_method
 from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.material import Material, Observations
 from simdx.methods.outside import at_prior
+from simdx.methods.rehearsal import calibrated
 from simdx.methods.smc import SimplexPosterior
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
@@ -106,6 +107,9 @@ class Classifier:
             else admit(named, allow_remote)
         )
         material = Material.prepare(self.panel, self.bank, self.embedder)
+        if method == "auto":
+            folder = None if self._source is None else self._source.folder
+            material = calibrated(material, self.settings.bandwidth, folder)
         if real_cases or unlabelled:
             from simdx.methods.real import check_settings
 

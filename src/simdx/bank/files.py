@@ -47,8 +47,8 @@ def packaged_bank(source: PanelSource) -> Bank:
     background = background_texts(source.background) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
     bank = assemble(source.panel, [row for part in parts for row in part], background, name)
-    if background and source.odds is not None:
-        bank = replace(bank, odds=source.odds)
+    if background and source.none_prior is not None:
+        bank = replace(bank, none_prior=source.none_prior)
     if not background or not source.against:
         return bank
     against = np.repeat([path in source.against for path in source.banks], [len(part) for part in parts])

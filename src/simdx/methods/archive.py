@@ -24,11 +24,11 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
+from simdx.methods.among import AmongLabels
 from simdx.methods.crossfit import FOLDS, fold_of
 from simdx.methods.material import Centre, Material, Observations, RealCases
 from simdx.methods.outside import Outside
 from simdx.methods.real import no_real
-from simdx.methods.recipe import AmongLabels
 from simdx.types import Float, Int, case_key, content_hash, plain
 
 WEIGHT = 1.0  # simulations that one text of the archive counts as

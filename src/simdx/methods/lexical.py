@@ -21,6 +21,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from simdx.abc.space import Apart
+from simdx.methods.questions import as_statements
 from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5
@@ -203,4 +204,4 @@ def _spanning(stands_apart: Mask) -> Int:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+    return _WORD.findall(as_statements(text).lower())

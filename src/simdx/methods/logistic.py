@@ -23,8 +23,12 @@ class Logistic:
     weights: Float  # (d, K)
     bias: Float  # (K,)
 
+    def scores(self, x: Float) -> Float:
+        """(N, K) what log-probabilities are made of; the penalty keeps their mean over labels at zero."""
+        return np.asarray(x, dtype=float) @ self.weights + self.bias
+
     def log_probabilities(self, x: Float) -> Float:
-        return log_softmax(np.asarray(x, dtype=float) @ self.weights + self.bias, axis=1)
+        return log_softmax(self.scores(x), axis=1)
 
     def probabilities(self, x: Float) -> Float:
         return np.exp(self.log_probabilities(x))
