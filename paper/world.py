@@ -118,7 +118,7 @@ def open_bank(cases: Cases, name: str, folder: Path) -> Bank:
     if name in PARTS:
         if len(source.banks) < len(PARTS):
             raise BadInput(f"panel '{source.panel.name}' has no second bank")
-        one = replace(source, banks=(source.banks[PARTS.index(name)],), against=(), odds=None)
+        one = replace(source, banks=(source.banks[PARTS.index(name)],), against=())
         return packaged_bank(one)
     path = folder / f"{source.panel.name}-{name}"
     if not path.exists():

@@ -27,9 +27,10 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
+from simdx.methods.among import sharpened
+from simdx.methods.calibration import Calibration
 from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.material import Material, Observations
-from simdx.methods.recipe import pool
 from simdx.report.axes import Axes
 from simdx.types import EmbeddedBank, Float, entropy_bits
 
@@ -37,6 +38,9 @@ QUANTILE = 0.95  # of the bank's own nearest distances: what counts as covered
 LOW_TYPICALITY = 0.05
 FEWEST_CASES = 10
 LARGEST_SAMPLE = 1500  # rows of either side in the MMD test: its kernel matrix is quadratic
+
+# The sharpness that fidelity was measured with: scores of banks must not move with a bank's own calibration.
+SCORED = Calibration(sharpness=1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ def score_bank(
     )
     lexical, joint = c.observe(observations)
     summary, kernel = c.summary(lexical), c.kernel(joint)
-    posterior = pool(summary, kernel, uniform.probabilities)
+    pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)
+    posterior = sharpened(pooled, uniform.probabilities, SCORED)
     embedded = c.space.transform(observations.vectors)
     by_embedding = exact.multinomial(
         c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth

@@ -17,7 +17,7 @@ import numpy as np
 
 from simdx import __version__
 from simdx.abc.prior import Prior
-from simdx.answer import Answer, DecisionAnswer, Evidence, Provenance, SecondOrderAnswer
+from simdx.answer import Answer, CalibrationAnswer, DecisionAnswer, Evidence, Provenance, SecondOrderAnswer
 from simdx.bank.files import packaged_bank, read_bank
 from simdx.decide.alarm import Alarms
 from simdx.decide.desk import Beside, Considered, Desk
@@ -175,6 +175,20 @@ class Classifier:
         return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
 
     @cached_property
+    def _calibration(self) -> CalibrationAnswer | None:
+        found = self.fitted.calibration
+        if found is None:
+            return None
+        return CalibrationAnswer(
+            basis=found.basis,
+            sentence=found.sentence(),
+            n=found.n,
+            writers=found.writers,
+            ece=found.ece,
+            ece_interval=found.ece_interval,
+        )
+
+    @cached_property
     def desk(self) -> Desk:
         """Alarm, policy and reasons of this classifier."""
         return Desk(
@@ -329,6 +343,7 @@ class Classifier:
                 reason=decision.reason,
                 reasons=decision.reasons,
             ),
+            calibration=self._calibration,
             evidence=evidence,
             sentences=considered.sentences,
             flip=considered.flip,

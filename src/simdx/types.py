@@ -21,6 +21,8 @@ Int = NDArray[np.integer[Any]]
 Mask = NDArray[np.bool_]
 _WORDS = re.compile(r"\w+")
 
+NONE_OF_THESE = "none of these"  # the label of a case that has none of the panel's
+
 
 # --------------------------------------------------------------------------- panels
 

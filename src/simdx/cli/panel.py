@@ -45,7 +45,7 @@ def show(
         files = {
             "banks": [b.name for b in source.banks],
             "against_background": against,
-            "background_odds": None if source.odds is None else asdict(source.odds),
+            "none_of_these_prior": source.none_prior,
         }
         print_json({**asdict(p), "hash": p.hash, **files})
         return
@@ -56,8 +56,8 @@ def show(
     if source.background and source.against:
         banks += f" ({', '.join(b.name for b in source.against)} against the background)"
     print(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
-    if source.odds is not None:
-        print(f"  prior probability of another condition {source.odds.prior:g}")
+    if source.none_prior is not None:
+        print(f"  prior probability of another condition {source.none_prior:g}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
@@ -130,73 +130,30 @@ def check(
 @app.command()
 def calibrate(
     name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
+    data: Annotated[
+        Path | None, Option(help="Labelled cases (20 to 100 are plenty): measure on them as well.")
+    ] = None,
     inside: Annotated[
-        Path | None, Option(help="Texts of the labels by another writer (JSONL, CSV); needs --outside.")
+        Path | None,
+        Option(help="Texts of the labels by another writer, with their labels: rehearse on them too."),
     ] = None,
     outside: Annotated[
-        list[Path] | None,
-        Option(help="Texts of other conditions by that writer; may be given again."),
+        list[Path] | None, Option(help="Texts of other conditions by that writer; may be given again.")
     ] = None,
     embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
-    """Fit how a panel's background becomes a probability, on simulated text; prints the line for its file.
+    """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.
 
-    No labelled case is needed. Texts of the panel's own banks and background are left out of the fit and
-    asked about; texts by another writer, where given, weigh as much.
+    Without --data no labelled case is needed: texts of the bank are left out of the fit and asked about, as
+    written and as typed in haste. With --data the cases move what was found by themselves.
     """
-    from simdx.bank.files import background_conditions, packaged_bank
-    from simdx.datasets import read_cases
-    from simdx.embedders import get_embedder
-    from simdx.methods import Material
-    from simdx.methods.odds import MOST_BITS, fit_odds, held_out_other, held_out_own
-    from simdx.panels import load_source
+    from simdx.calibrate import calibrate_panel
 
-    if (inside is None) != (not outside):
-        raise BadInput("another writer's texts are given on both sides: --inside and --outside, or neither")
-    source = load_source(name)
-    if source.background is None or not source.banks:
-        lacking = "background" if source.background is None else "bank"
-        raise BadInput(f"panel '{source.panel.name}' lists no {lacking}: there is nothing to calibrate")
-    texts: list[tuple[str, ...]] = []
-    if inside is not None:
-        given = read_cases(inside, labelled=False)
-        for number, case in enumerate(given.cases, start=1):
-            label = str(case.fields.get("label") or "").strip()
-            if label and label not in source.panel.names:
-                raise BadInput(
-                    f"{inside.name}, text {number}: its label is not one of panel '{source.panel.name}'"
-                )
-        others = [text for path in outside or () for text in read_cases(path, labelled=False).texts]
-        texts = [tuple(dict.fromkeys(given.texts)), tuple(dict.fromkeys(others))]
-        if both := set(texts[0]) & set(texts[1]):
-            raise BadInput(
-                f"{len(both)} of another writer's texts are inside and outside: take them from one"
-            )
-    model = get_embedder(embedder or source.panel.embedder, allow_remote=allow_remote)
-    material = Material.prepare(source.panel, packaged_bank(source), model)
-    conditions = background_conditions(source.background)
-    held_out = [held_out_own(material, conditions)]
-    if texts:
-        held_out.append(held_out_other(material, *(material.observe(part) for part in texts)))
-    found = fit_odds(held_out)
-    odds = asdict(found.odds)
-    told = [
-        {"writer": r.writer, "inside": len(r.inside), "outside": len(r.outside), "auroc": r.auroc}
-        for r in held_out
-    ]
-    if json:
-        rises = {f"{prior:g}": bits for prior, bits in found.rise_bits.items()}
-        made_with = {"panel": source.panel.name, "embedder": model.id, "conditions": len(set(conditions))}
-        print_json({**made_with, "background_odds": odds, "rehearsals": told, "rise_bits": rises})
-        return
-    print(f"{source.panel.name}, {model.id}, {len(set(conditions))} other conditions")
-    for t in told:
-        asked = f"{t['inside']} answers inside, {t['outside']} outside"
-        print(f"  {t['writer']} writer: {asked}, AUROC {t['auroc']:.3f}")
-    for prior, bits in found.rise_bits.items():
-        print(f"  prior {prior:g}: answers inside gain {bits:.3f} bits")
-    if not found.costs_little:
-        print(f"  no prior keeps the gain within {MOST_BITS:g} bits: the least is given")
-    print(f"background_odds: {{{', '.join(f'{key}: {value:g}' for key, value in odds.items())}}}")
+    found = calibrate_panel(
+        name, bank=bank, data=data, inside=inside, outside=outside or [], embedder=embedder,
+        allow_remote=allow_remote,
+    )  # fmt: skip
+    say(json, found.to_json(), *found.lines())

@@ -28,7 +28,7 @@ from simdx.decide.explain import (
     topics_of,
     without_each,
 )
-from simdx.decide.policy import NullFile, Policy, policy_text, read_policy, too_few
+from simdx.decide.policy import LEAST_HELD_OUT, NullFile, Policy, policy_text, read_policy, too_few
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
@@ -249,6 +249,17 @@ class Desk:
     def _sayings(self) -> Sayings:
         return Sayings.of(self._material.bank, lambda t: embed_cached(self._material.embedder, t))
 
+    @cached_property
+    def unchecked(self) -> tuple[str, ...]:
+        """Why no answer of this bank may simply be accepted; empty where it may."""
+        bank, found = self._material.bank, self._fitted.calibration
+        said = [] if found is None else list(found.failures())
+        if not bank.background and found is None:
+            said.append("the bank has no background, so that none of these was never weighed")
+        if len(bank.texts) < LEAST_HELD_OUT:
+            said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_HELD_OUT}")
+        return tuple(said)
+
     # ----------------------------------------------------------------- answers
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
@@ -291,6 +302,8 @@ class Desk:
                 alarm_p=float(alarms.p_value[i]),
                 preferred=tuple(view.label for view in views),
                 conformal_set=None if sets is None else sets[i],
+                effective_simulations=float(table.effective_simulations[i]),
+                unchecked=self.unchecked,
                 text=text,
             )
             out.append(

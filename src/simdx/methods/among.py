@@ -1,7 +1,7 @@
 """The comparison with simulations and real cases, pooled to a posterior among the labels.
 
-The log posterior is the learned summary plus the self-consistent kernel (`comparison`), sharpened and shifted as
-the calibration says, plus the log prior.
+The log posterior is the learned summary plus the self-consistent kernel (`comparison`), sharpened and shifted
+as the calibration says, plus the log prior.
 """
 
 from __future__ import annotations

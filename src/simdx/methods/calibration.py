@@ -4,15 +4,16 @@ sharpness   the exponent of the pooled likelihood
 shift       log odds added to each label; only labelled cases can tell them
 outside     a soft threshold on the signs of another condition, in units of the panel's own simulated texts
 
-Constants that were one number for all panels did not transfer to a panel nobody tuned to. So they are found for
-each bank: by a rehearsal on simulated text (`rehearsal`), or on labelled cases (`handful`). A calibration is
-kept by the content it was found for, so that a changed bank never meets an old one.
+Constants that were one number for all panels did not transfer to a panel nobody tuned to. So they are found
+for each bank: by a rehearsal on simulated text (`rehearsal`), or on labelled cases (`handful`). A calibration
+is kept by the content it was found for, so that a changed bank never meets an old one.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -26,7 +27,7 @@ from simdx.disk import CannotWrite, make_folder, seal_holds, sealed, write_atomi
 from simdx.models.verify import home
 from simdx.types import Float, content_hash
 
-# Of the pooled likelihood where nothing was found for a bank: results/transfer has the panels it was chosen on.
+# Of the pooled likelihood, to which that of a bank is drawn: chosen over the panels of results/transfer.
 SHARPNESS = 2.0
 # Without a background nothing stands for none of these, and confidence has to pay for that.
 UNOPPOSED_SHARPNESS = 1.0
@@ -54,9 +55,16 @@ class OutsideScale:
 
     def log_odds(self, signs: Float, prior: float | None = None) -> Float:
         """(N,) from (N, signs); `prior` is the mass of another condition, where the user states one."""
-        score = ((signs - np.array(self.centre)) / np.array(self.spread)).mean(axis=1)
         moved = 0.0 if prior is None else float(logit(prior) - logit(INSIDE_SHARE))
-        return OUTSIDE_SLOPE * (score - self.threshold) + moved
+        return OUTSIDE_SLOPE * (self.score(signs) - self.threshold) + moved
+
+    def score(self, signs: Float) -> Float:
+        """(N,) the mean of the signs, each in units of the panel's own texts."""
+        return ((signs - np.array(self.centre)) / np.array(self.spread)).mean(axis=1)
+
+
+# Of a bank with too few texts to rehearse: about the mean of the packaged panels' and of results/transfer.
+TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,7 @@ class Confused:
 class Calibration:
     basis: Basis = "transferred"
     sharpness: float = SHARPNESS
+    rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
     outside: OutsideScale | None = None
     n: int = 0  # texts rehearsed, or cases measured
@@ -145,7 +154,7 @@ def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None) -
 
 
 def look_up(address: str, folder: Path | None = None) -> Calibration | None:
-    """Beside the panel file, else among the user's, else among the packaged ones. Damaged ones are passed over."""
+    """Beside the panel file, else among the user's, else packaged. Damaged ones are passed over."""
     for path in (None if folder is None else folder / FILE, _kept(address)):
         if path is not None and (found := read_file(path).get(address)) is not None:
             return found
@@ -163,10 +172,8 @@ def keep(address: str, calibration: Calibration, path: Path | None = None) -> No
 
 def remember(address: str, calibration: Calibration) -> None:
     """`keep` among the user's own, where that folder can be written: a rehearsal can be made again."""
-    try:
+    with suppress(CannotWrite):
         keep(address, calibration)
-    except CannotWrite:
-        pass
 
 
 def file_text(held: Mapping[str, Calibration]) -> str:
@@ -174,7 +181,7 @@ def file_text(held: Mapping[str, Calibration]) -> str:
 
 
 def read_file(path: Path) -> dict[str, Calibration]:
-    """What a file holds; nothing where it is absent, or was changed by hand: a moved threshold is not seen."""
+    """What a file holds; nothing where it is absent or was changed by hand."""
     try:
         return _parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

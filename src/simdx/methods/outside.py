@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
@@ -26,9 +26,6 @@ from simdx.methods.crossfit import CrossFitted
 from simdx.methods.material import Material, Observations
 from simdx.methods.novelty import Novelty
 from simdx.types import Bank, Float
-
-NOVELTY_SLOPE, NOVELTY_OFFSET = 20.2, -12.7
-NOVELTY_MASS = 0.01
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +58,7 @@ class Outside:
         another = self.scale.log_odds(signs, self.prior)
         if self.novelty is None:
             return another, np.full(len(another), -np.inf)
-        other_kind = NOVELTY_SLOPE * self.novelty.of(observations) + NOVELTY_OFFSET + logit(NOVELTY_MASS)
-        return another, other_kind
+        return another, self.novelty.log_odds(observations)
 
     def __call__(self, observations: Observations, prior: Prior) -> Float:
         """(N,) out-of-class probabilities."""

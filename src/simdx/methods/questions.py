@@ -1,9 +1,9 @@
 """Question-and-answer text as statements.
 
-A symptom checker's history is a list such as "Do you have a cough? Yes. Have you travelled? No." Read as plain
-text, a question that was answered with no is evidence for what it asks about, and the wording of the questions
-dilutes the rest. So a question answered with yes is read as a statement, one answered with no is left out, and
-any other answer is kept behind its question. Text without such pairs is returned unchanged.
+A symptom checker's history is a list such as "Do you have a cough? Yes. Have you travelled? No." Read as
+plain text, a question that was answered with no is evidence for what it asks about, and the wording of the
+questions dilutes the rest. So a question answered with yes is read as a statement, one answered with no is
+left out, and any other answer is kept behind its question. Text without such pairs is returned unchanged.
 """
 
 from __future__ import annotations

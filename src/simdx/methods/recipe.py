@@ -4,7 +4,7 @@ labels         learned summary and self-consistent kernel, pooled (`among`)
 none of these  the background and novelty (`outside`)
 second order   D-SMC in closed form on the same bank (`smc`)
 
-Bandwidth, penalty and shares are the same for every panel; they were chosen on simulated text (docs/recipe.md).
+Bandwidth, penalty and shares are the same for every panel, chosen on simulated text (docs/recipe.md).
 How sure an answer is, and where none of these begins, is found for each bank (`calibration`, `rehearsal`).
 """
 

@@ -1,8 +1,8 @@
 """A rehearsal: how well does a bank answer texts it does not hold?
 
-A fifth of every label's texts is left out at a time, and with it a fifth of the background's kinds, and both are
-asked of a fit to the rest: as written, and as somebody in a hurry would type them. A second writer's texts join
-where there are some. From the answers follow
+A fifth of every label's texts is left out at a time, and with it a fifth of the background's kinds, and both
+are asked of a fit to the rest: as written, and as somebody in a hurry would type them. A second writer's
+texts join where there are some. From the answers follow
 
 sharpness       the one with the least log loss, drawn most of the way to that of other panels
 none of these   the threshold at which texts of the labels lose a stated share of their probability
@@ -30,6 +30,7 @@ from simdx.methods.background import Opposition, kinds_of
 from simdx.methods.calibration import (
     INSIDE_SHARE,
     SHARPNESS,
+    TRANSFERRED_OUTSIDE,
     UNOPPOSED_SHARPNESS,
     Calibration,
     Confused,
@@ -42,7 +43,8 @@ from simdx.methods.calibration import (
 )
 from simdx.methods.fitted import RECIPE_VERSION
 from simdx.methods.material import Material, Observations
-from simdx.types import Float, Int, case_key, content_hash
+from simdx.methods.novelty import Novelty
+from simdx.types import Float, Int, Mask, case_key, content_hash
 
 FOLDS = 5
 FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
@@ -63,6 +65,19 @@ class Answered:
     likelihood: Float  # (n, K) pooled log-likelihoods, not sharpened
     label_index: Int  # (n,)
     signs: Float | None  # (n, signs) of another condition
+    novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
+
+    def at(self, rows: Int | Mask) -> Answered:
+        """Some of them."""
+        parts = (None if part is None else part[rows] for part in (self.signs, self.novelty))
+        return Answered(self.likelihood[rows], self.label_index[rows], *parts)
+
+    def outside(self, scale: OutsideScale | None) -> Float | None:
+        """(n,) probabilities of none of these."""
+        if scale is None or self.signs is None:
+            return None
+        another = scale.log_odds(self.signs)
+        return expit(another if self.novelty is None else np.logaddexp(another, self.novelty))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +138,9 @@ def rehearse(
     """The calibration of a bank by itself; that of other panels where there is too little to leave out."""
     material = thinned(replace(material, real=None))
     if not can_rehearse(material):
-        return Calibration()
+        if material.embedded.background is None:
+            return Calibration(sharpness=UNOPPOSED_SHARPNESS)
+        return Calibration(outside=TRANSFERRED_OUTSIDE)
     kinds: dict[str, list[Answered]] = {"as written": [], "in haste": []}
     beyond: list[Float] = []
     for done, (part, held, unknown) in enumerate(parts(material)):
@@ -161,14 +178,9 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Float | 
         if beyond is not None:
             inside_odds, beyond_odds = outside.log_odds(own.signs), outside.log_odds(beyond)
             auroc, found_outside = _auroc(inside_odds, beyond_odds), float(expit(beyond_odds).mean())
-    found = [
-        (a, None if outside is None or a.signs is None else expit(outside.log_odds(a.signs)))
-        for a in answered
-    ]
-    sharpness = drawn_sharpness(
-        least_loss(lambda s: float(np.mean([_log_loss(s, a, p) for a, p in found]))),
-        opposed=outside is not None,
-    )
+    found = [(a, a.outside(outside)) for a in answered]
+    rehearsed = least_loss(lambda s: float(np.mean([_log_loss(s, a, p) for a, p in found])))
+    sharpness = drawn_sharpness(rehearsed, opposed=outside is not None)
     posterior = drawn_to_prior(
         softmax(sharpness * own.likelihood, axis=1), found[0][1], np.full(len(names), 1 / len(names))
     )
@@ -177,6 +189,7 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Float | 
     return Calibration(
         basis="rehearsed",
         sharpness=round(sharpness, 4),
+        rehearsed_sharpness=round(rehearsed, 4),
         outside=outside,
         n=len(own.label_index),
         writers=len(answered),
@@ -203,9 +216,12 @@ def drawn_sharpness(rehearsed: float, *, opposed: bool) -> float:
 def scale_of(signs: Float) -> OutsideScale:
     """Signs in units of held-out texts of the labels, and the threshold they mostly stay below."""
     centre, spread = np.median(signs, axis=0), np.maximum(signs.std(axis=0), 1e-6)
-    score = ((signs - centre) / spread).mean(axis=1)
-    rounded = [tuple(round(float(v), 6) for v in values) for values in (centre, spread)]
-    return OutsideScale(*rounded, threshold=round(threshold_at(score, INSIDE_SHARE), 6))
+    scale = OutsideScale(_rounded(centre), _rounded(spread), threshold=0.0)
+    return replace(scale, threshold=round(threshold_at(scale.score(signs), INSIDE_SHARE), 6))
+
+
+def _rounded(values: Float) -> tuple[float, ...]:
+    return tuple(round(float(v), 6) for v in values)
 
 
 def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, ...]:
@@ -222,6 +238,13 @@ def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, 
     return tuple(sorted(found, key=lambda c: -c.share))
 
 
+def answered_by(material: Material, cases: Observations, label_index: Int) -> Answered:
+    """Labelled cases as the whole bank answers them."""
+    found = _answered(AmongLabels(material), Opposition.fit(material), cases, label_index)
+    novelty = None if found.signs is None else Novelty.fit(material)
+    return found if novelty is None else replace(found, novelty=novelty.log_odds(cases))
+
+
 # --------------------------------------------------------------------------- what is left out
 
 
@@ -230,7 +253,7 @@ def parts(material: Material) -> Iterator[tuple[Material, Int, Int]]:
     bank, embedded = material.bank, material.embedded
     own = dealt(bank.texts, bank.label_index)
     n_other = len(bank.background)
-    other = np.zeros(0, dtype=np.int64)
+    other: Int = np.zeros(0, dtype=np.int64)
     if embedded.background is not None and n_other:
         kind = kinds_of(np.asarray(embedded.background, dtype=float))
         other = (
@@ -279,7 +302,7 @@ def thinned(material: Material) -> Material:
 
 
 def dealt(texts: Sequence[str], group: Int) -> Int:
-    """A fold for every text: groups apart, equal texts together, dealt by what they say, not where they stand.
+    """A fold for every text: groups apart, equal texts together, dealt by what they say.
 
     The only text of a group is in no fold (-1), so that every fit holds something of every group.
     """
