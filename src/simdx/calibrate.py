@@ -19,7 +19,7 @@ from simdx.methods.calibration import FILE, Calibration, keep, to_json
 from simdx.methods.handful import calibrate_on
 from simdx.methods.rehearsal import SecondWriter, address_for, answered_by, rehearse
 from simdx.panels import PACKAGED, load_source
-from simdx.types import NONE_OF_THESE, Panel
+from simdx.types import NONE_OF_THESE, Bank, Panel
 
 LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
 
@@ -82,19 +82,25 @@ def calibrate_panel(
     data: Path | None = None,
     inside: Path | None = None,
     outside: Sequence[Path] = (),
+    writer: Bank | None = None,
     embedder: str | None = None,
     allow_remote: bool = False,
 ) -> Found:
-    """Rehearse a bank, move what was found by labelled cases where there are some, and keep it."""
+    """Rehearse a bank, move what was found by labelled cases where there are some, and keep it.
+
+    `writer`: texts of the labels in another voice, as a bank.
+    """
     if inside is None and outside:
         raise BadInput("--outside is by the writer of --inside: give that as well")
     source = load_source(name)
     panel = source.panel
     chosen = packaged_bank(source) if bank is None else read_bank(bank, panel)
-    writer = None if inside is None else _second_writer(panel, inside, outside, set(chosen.texts))
+    second = None if writer is None else SecondWriter(writer.texts, writer.label_index)
+    if inside is not None:
+        second = _second_writer(panel, inside, outside, set(chosen.texts))
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     material = Material.prepare(panel, chosen, model)
-    found = rehearse(material, writer=writer)
+    found = rehearse(material, writer=second)
     if data is not None:
         found = _measured(replace(material, calibration=found), data)
     address = address_for(material)

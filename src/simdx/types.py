@@ -71,6 +71,7 @@ class Panel:
     notice: str = ""
     review_rules: tuple[ReviewRule, ...] = ()
     examples: tuple[Example, ...] = ()
+    ask_about: tuple[str, ...] = ()  # other conditions that must be thought of: the background holds them
 
     @property
     def is_clinical(self) -> bool:

@@ -26,6 +26,9 @@ def build(
     ] = "smollm2",
     facets: Annotated[bool, Option(help="Vary who, how long, how severe, which finding.")] = True,
     voice: Annotated[str | None, Option(help="full or short wording; default by the model's size.")] = None,
+    rehearsal: Annotated[
+        int, Option(min=0, max=100, help="Texts a label, in another voice, that the bank is rehearsed on.")
+    ] = 4,
     timeout: Annotated[
         float | None,
         Option(help="Seconds a server has for one answer; default: SIMDX_TIMEOUT, else 300."),
@@ -38,8 +41,10 @@ def build(
     """Ask a language model for what is missing; safe to kill and to run again."""
     from simdx.bank.builder import build_bank, failed_line, refuse_foreign
     from simdx.bank.estimate import estimate
+    from simdx.bank.rehearsal import REHEARSAL_TRIES, second_voice, write_rehearsal
     from simdx.bank.successor import refuse_lesser
     from simdx.bank.voice import voice_for
+    from simdx.calibrate import calibrate_panel
     from simdx.disk import refuse_unwritable
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator, identity_of
@@ -50,7 +55,11 @@ def build(
     if dry_run:
         refuse_lesser(out, chosen, identity_of(simulator), settings)
         expected = estimate(chosen, identity_of(simulator), settings, out, limits)
-        say(json, asdict(expected), expected.describe())
+        told, also = asdict(expected), ""
+        if rehearsal:
+            second = estimate(*second_voice(chosen, identity_of(simulator), settings, rehearsal, out), limits)
+            told["rehearsal"], also = asdict(second), f"\nrehearsal: {second.describe()}"
+        say(json, told, expected.describe() + also)
         return
     if timeout is not None and not simulator.startswith("openai:"):
         raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
@@ -65,11 +74,25 @@ def build(
         note(f"{running.id}: {running.capabilities.describe()}")
         with building() as watch:
             report = build_bank(chosen, running, settings, out, limits, watch)
+        writer = None
+        if report.complete and rehearsal:
+            note(f"rehearsing: up to {REHEARSAL_TRIES * rehearsal * len(chosen.names)} further requests")
+            with building() as watch:
+                writer = write_rehearsal(chosen, running, settings, rehearsal, out, watch)
+            if writer is None:
+                note("the model wrote too few texts in another voice: the rehearsal goes without them")
     finally:
         running.close()
-    say(json, _as_json(chosen.name, report), f"{out}: {report.describe()}")
     if not report.complete:
+        say(json, _as_json(chosen.name, report), f"{out}: {report.describe()}")
         raise failed_line(report, out)
+    found = calibrate_panel(panel, bank=out, writer=writer)
+    say(
+        json,
+        {**_as_json(chosen.name, report), "rehearsal": found.to_json()},
+        f"{out}: {report.describe()}",
+        *found.lines(),
+    )
 
 
 def _as_json(panel: str, report: BuildReport) -> dict[str, Any]:

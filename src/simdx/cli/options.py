@@ -262,6 +262,9 @@ def check_target(path: Path | None, option: str) -> None:
 # --------------------------------------------------------------------------- building a bank
 
 
+LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told by
+
+
 @dataclass(frozen=True)
 class BuildOptions:
     """What a bank shall hold, and when to stop."""
@@ -269,8 +272,14 @@ class BuildOptions:
     per_label: Annotated[int, Option("--per-label", min=1, help="Usable descriptions wanted per label.")]
     out: Annotated[Path, Option("--out", help="The bank folder; an interrupted build there goes on.")]
     background: Annotated[
-        int, Option("--background", min=0, help="Descriptions of other conditions, for 'none of these'.")
-    ] = 0
+        int | None,
+        Option(
+            "--background",
+            min=0,
+            help="Descriptions of other conditions, for 'none of these'; default: a fifth of the labels', "
+            "20 at least.",
+        ),
+    ] = None
     conditions: Annotated[
         Path | None,
         Option(
@@ -298,7 +307,7 @@ class BuildOptions:
 
         described, left_out = self._described(panel)
         settings = BuildSettings(
-            per_label=self.per_label, background=self.background, temperature=self.temperature,
+            per_label=self.per_label, background=self._background(panel), temperature=self.temperature,
             top_p=self.top_p, max_tokens=self.max_new, seed=self.seed, voice=voice, conditions=described,
             **more,
         )  # fmt: skip
@@ -310,14 +319,21 @@ class BuildOptions:
 
         return BuildLimits(self.max_requests, self.max_tokens, price_in, price_out)
 
+    def _background(self, panel: Panel) -> int:
+        if self.background is not None:
+            return self.background
+        return max(LEAST_BACKGROUND, self.per_label * len(panel.names) // 5)
+
     def _described(self, panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The conditions a background shall describe (none: the broad list), and those left out."""
         from simdx.bank.conditions import outside, read_conditions
 
         if self.conditions is None:
             return (), ()
-        if not self.background:
-            raise BadInput("--conditions says what --background describes: give --background N as well")
+        if self.background == 0:
+            raise BadInput(
+                "--conditions says what --background describes, and that is 0: leave one of them out"
+            )
         listed = read_conditions(self.conditions)
         others = outside(panel, listed)
         if not others:

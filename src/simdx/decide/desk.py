@@ -106,8 +106,10 @@ class Desk:
     def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
         apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
         chosen = {k: v for k, v in asdict(settings).items() if k not in apart and v is not None}
+        found = self._fitted.calibration
         return {
             "bank": self._material.bank.identity[:16],
+            "calibration": "none" if found is None else found.digest[:16],
             "embedder": self._material.embedder.id,
             "method": settings.method,
             "engine": settings.engine,

@@ -92,6 +92,11 @@ class Calibration:
     found_outside: float | None = None  # mean none of these of the held-out background
     confused: tuple[Confused, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """Identity of the numbers, for what was found under them."""
+        return content_hash(json.dumps(to_json(self), sort_keys=True))
+
     def failures(self) -> tuple[str, ...]:
         """Why no answer under this calibration may simply be accepted."""
         said = []

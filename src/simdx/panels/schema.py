@@ -95,6 +95,8 @@ class PanelFile(BaseModel):
     against_background: tuple[Phrase, ...] = ()
     # prior probability of another condition than the labels; that of every panel, if none is given
     none_of_these_prior: float | None = Field(default=None, gt=0, lt=1)
+    # other conditions that must be thought of: a background without them is refused
+    ask_about: tuple[Phrase, ...] = ()
     notice: str = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()
@@ -137,6 +139,7 @@ class PanelFile(BaseModel):
             embedder=self.embedder,
             facets=dict(self.facets),
             notice=self.notice.strip(),
+            ask_about=self.ask_about,
             review_rules=tuple(rule.to_rule() for rule in self.review_rules),
             examples=tuple(Example(e.title, e.text) for e in self.examples),
             labels=tuple(
