@@ -21,7 +21,7 @@ Compute = Callable[[Sequence[str]], Arrays]
 Progress = Callable[[int, int], None]
 
 PARTS = ".parts"
-CHUNK = 500
+CHUNK = 500  # cases: what a kill may cost
 
 
 def in_chunks(
