@@ -56,7 +56,7 @@ def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
     assert sum(e["answered"] for e in ran.json["endpoints"]) == ran.json["asked"]
     assert json.loads((tmp_path / "bank" / "manifest.json").read_text())["hash"] == ran.json["hash"]
     assert (
-        "no endpoint"
+        "not an endpoint"
         in cli(
             "scale",
             "bank",

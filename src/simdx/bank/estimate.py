@@ -11,7 +11,7 @@ from simdx.bank.scrub import Scrubber, tidy
 from simdx.bank.store import STORE_FILE, read_answers
 from simdx.types import Panel
 
-CHARACTERS_PER_TOKEN = 4.0
+CHARACTERS_PER_TOKEN = 4.0  # of English text, roughly, for any common tokenizer
 ASSUMED_USABLE = 0.5  # before anything was answered; a large model does better, a small one worse
 ASSUMED_LENGTH = 0.7  # of the token limit
 

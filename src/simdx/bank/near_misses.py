@@ -16,8 +16,8 @@ from simdx.simulators.base import Completion, Request, Simulator
 from simdx.types import Label, Panel, content_hash
 
 ROUNDS = 4  # a small model names a dozen and then repeats itself; another seed names others
-TEMPERATURE = 0.7
-MOST_WORDS, MOST_CHARACTERS = 6, 60
+TEMPERATURE = 0.7  # varied lists in every round, and names that exist
+MOST_WORDS, MOST_CHARACTERS = 6, 60  # of a name; longer lines are sentences
 
 _ASKED = (
     "Name {n} different medical conditions, other than {name}, that a doctor could mistake for it because "

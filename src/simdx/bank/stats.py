@@ -15,7 +15,7 @@ from simdx.errors import BadInput
 from simdx.panels import PACKAGED, load_panel
 from simdx.types import Bank, Float
 
-NEIGHBOURS = 5
+NEIGHBOURS = 5  # odd, so that a vote of two labels is decided
 
 
 def describe_bank(bank: Bank, vectors: Float) -> dict[str, Any]:

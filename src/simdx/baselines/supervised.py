@@ -18,7 +18,7 @@ from simdx.methods.logistic import Logistic, choose_penalty, fit_logistic, shuff
 from simdx.metrics.calibration import Temperature, apply_temperature, fit_temperature
 from simdx.types import Float, Int, content_hash
 
-FOLDS = 5
+FOLDS = 5  # each case is answered by a fit on four fifths of the others
 SHARE = 0.2  # the paper's calibration split
 
 

@@ -25,7 +25,7 @@ from simdx.simulators.base import Request, Simulator, ask
 from simdx.types import Panel
 
 PANEL = "oral-lesions"
-ROUNDS = 3
+ROUNDS = 3  # of raw requests and a build in turns; their totals are compared
 
 
 def run(

@@ -25,8 +25,8 @@ from typing import Any
 
 from simdx.errors import RunFailed
 
-CLIENTS = 64
-SECONDS = 30.0
+CLIENTS = 64  # as many as the service answers in one engine call
+SECONDS = 30.0  # long enough for a 99th percentile of thousands of requests
 WARM_UP_ROUNDS = 3
 START_SECONDS = 120.0  # a panel whose policy must be tuned first takes some tens
 PANEL = "oral-lesions"

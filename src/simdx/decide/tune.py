@@ -42,11 +42,11 @@ from simdx.methods.material import Material, Observations
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Panel, case_key
 
-USEFUL = 0.6
-TAIL = 0.01
-RISK = 0.05
-CHANCE = 0.05
-FOLDS = 5
+USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
+TAIL = 0.01  # of correct answers that a limit on bits may send on
+RISK = 0.05  # of errors among accepted answers, where the user states none
+CHANCE = 0.05  # level of the test that refutes a bank
+FOLDS = 5  # of cross-fitting: each fit holds four fifths of a label's texts
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
 TUNING = 4
 

@@ -19,7 +19,7 @@ from simdx.types import Float
 CHUNK_WORDS = 150
 # A "word" longer than this is a run without spaces (a script without word breaks, a pasted blob).
 LONGEST_WORD = 40
-TEXTS_PER_BATCH = 256
+TEXTS_PER_BATCH = 256  # bounds the memory of a call; vectors do not depend on it
 
 
 @runtime_checkable

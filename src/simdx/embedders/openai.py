@@ -17,7 +17,7 @@ from simdx.simulators.openai import OpenAIServer, call
 from simdx.simulators.retry import Lasting, Passing
 from simdx.types import Float
 
-TEXTS_PER_REQUEST = 64
+TEXTS_PER_REQUEST = 64  # well under what common servers take in one request
 
 
 class _Item(BaseModel):

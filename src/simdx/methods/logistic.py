@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 from simdx.types import Float, Int
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)  # times 1/n: the usual grid around C = 1
-FOLDS = 5
+FOLDS = 5  # of the choice of a penalty
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,7 +27,7 @@ from simdx.types import Float, Int
 SMALL = 10_000  # rows below which looking at all of them is as fast
 TRAINING_ROWS_PER_CELL = 32
 REFERENCE_ROWS = 4096
-TYPICAL_NEIGHBOURS = 5
+TYPICAL_NEIGHBOURS = 5  # as in the exact typicality
 
 
 class FaissNeighbours:

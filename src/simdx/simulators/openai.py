@@ -25,7 +25,7 @@ from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy
 from simdx.simulators.stream import stream
 
 T = TypeVar("T")
-CONCURRENCY = 8
+CONCURRENCY = 8  # requests under way: enough for a server to batch
 TIMEOUT = 300.0  # seconds for one answer, unless SIMDX_TIMEOUT or the caller says otherwise
 PATIENCE = 4  # a request is given up after so many time limits, tries and waits together
 EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
