@@ -94,7 +94,7 @@ def _asked(record: Record, panel: str, cases: Cases) -> Asked | None:
         return None
     chosen = [j for _, j in kept]
     p = np.asarray(rows["posterior"], dtype=float)[chosen]
-    asking, n = record["asking"] or {}, max(len(rows["id"]), 1)
+    asking, n = record.found.get("asking") or {}, max(len(rows["id"]), 1)
     seconds = asking.get("model_seconds")
     return Asked(
         simulator=cell["simulator"],

@@ -57,14 +57,13 @@ def _run(artefact: Artefact, context: Context, say: Callable[[str], None]) -> Re
     spec: Spec[Context] = Spec(
         "paper", artefact.name, {"config": _config(context)}, lambda own: _measured(artefact, own)
     )
-    if context.store.holds(spec.name, spec.identity(context)):
-        say(f"{artefact.name}: on record already")
+    stood = context.store.holds(spec.name, spec.identity(context))
     try:
         record = run(spec, context, context.store)
     except Exception as problem:  # a failed artefact is a result of the run and must not end the others
         record = fail(spec, problem, context.store)
     reason = f": {record.error}" if record.error else ""
-    say(f"{artefact.name}: {record.status}{reason}")
+    say(f"{artefact.name}: {'on record already' if stood else record.status}{reason}")
     return record
 
 

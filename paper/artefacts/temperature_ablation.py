@@ -1,7 +1,5 @@
 """Banks one model wrote at several temperatures (`{panel}-{model}-t0.4` in $SIMDX_BANKS), M-SMC with each
-on the same cases. Where there are none, the committed study of diversity (results/diversity.json), which
-built such banks and measured the same things, is read instead and named. With neither, the artefact is not
-run."""
+on the same cases. Where there are none, the artefact is not run."""
 
 from __future__ import annotations
 

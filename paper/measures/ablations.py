@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,27 +131,17 @@ def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any
     }
 
 
-STUDY = Path("results") / "diversity.json"
-
-
 def temperature_ablation(context: Context) -> Measured:
     series = [one for panel in context.panels for one in _over_temperatures(context, panel)]
-    source, notes = "banks", []
     if not series:
-        series, source = from_study(STUDY), str(STUDY)
-        notes = [f"Read from {source}, the record of the diversity study."]
-    if not series:
-        raise NotRun(
-            "no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on), and "
-            f"there is no record of the diversity study ({STUDY})"
-        )
-    notes.append(
+        raise NotRun("no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on)")
+    note = (
         "Asking at several temperatures (the paper's ML and EP columns) was not run: no record of asking "
         "holds more than one temperature."
     )
     models = list(dict.fromkeys(one["model"] for one in series))
-    data = {"source": source, "series": series}
-    return Measured(data, {one["panel"]: one["cases"] for one in series}, models, notes)
+    data = {"source": "banks", "series": series}
+    return Measured(data, {one["panel"]: one["cases"] for one in series}, models, [note])
 
 
 def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
@@ -171,26 +159,6 @@ def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
         if len(points) > 1:
             about = {"panel": panel, "model": model, "what": "M-SMC", "cases": context.n[panel]}
             found.append({**about, "points": points})
-    return found
-
-
-def from_study(path: Path) -> list[dict[str, Any]]:
-    """The diversity study's rows as series over temperature, with facets and without."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    found = []
-    for facets, word in ((True, "with"), (False, "without")):
-        points = [
-            _point(row["temperature"], row["scrubbed"], row["scrubbed"]["n_texts"], bool(row["complete"]))
-            for row in record.get("rows", [])
-            if bool(row["facets"]) == facets and row.get("scrubbed")
-        ]
-        if len(points) > 1:
-            about = {key: record[key] for key in ("panel", "model", "cases")}
-            points.sort(key=lambda point: point["temperature"])
-            found.append({**about, "what": f"M-SMC, prompts {word} facets", "points": points})
     return found
 
 

@@ -18,6 +18,7 @@ from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
 from simdx.metrics import accuracy
 from simdx.panels import load_source
+from simdx.runs import record
 from simdx.runs.store import PARTS
 from tests.conftest import ROOT
 from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
@@ -57,6 +58,9 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
     assert np.array_equal(outside["probabilities"], again.answers_outside(spec)["probabilities"])
     with pytest.raises(AssertionError, match="fitted again"):
         again.answers(replace(spec, seed=1))
+    monkeypatch.setattr(record, "RECIPE_VERSION", record.RECIPE_VERSION + 1)
+    with pytest.raises(AssertionError, match="fitted again"):  # of a changed method nothing is taken over
+        small_context(context.out, context.banks_folder, context.asking_folder).answers(spec)
 
 
 def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:

@@ -460,9 +460,9 @@ def test_two_weights_of_one_model_are_compared(tmp_path: Path, context: Context)
     assert shown["tables"][0]["rows"][0][1] == "tiny"
 
 
-def test_temperatures_from_banks_or_from_the_study(
-    tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_temperatures_come_from_banks(tmp_path: Path, context: Context) -> None:
+    with pytest.raises(NotRun, match="several temperatures"):
+        ablations.temperature_ablation(context)
     write_banks(tmp_path, {"tiny": 8, "tiny-t0.8": 8, "tiny-t0.2": 8})
     own = small_context(tmp_path / "out", tmp_path, tmp_path)
     data, _ = _run(own, "temperature-ablation")
@@ -470,23 +470,6 @@ def test_temperatures_from_banks_or_from_the_study(
     assert [point["temperature"] for point in points] == [0.2, 0.8]
     assert points[0]["texts"] == 24
     assert points[0]["ece"]["value"] == own.scores(Spec(PANEL, "m-smc", "tiny-t0.2"))["ece"]
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotRun, match="diversity study"):
-        ablations.temperature_ablation(context)
-    study = tmp_path / "study.json"
-    study.write_text(
-        '{"panel": "p", "model": "m", "cases": 3, "rows": ['
-        + ", ".join(
-            f'{{"temperature": {t}, "facets": true, "complete": true, "scrubbed": '
-            f'{{"n_texts": 9, "accuracy": 0.5, "brier": 0.6, "ece": {t}, "ci": {{}}}}}}'
-            for t in (0.8, 0.2)
-        )
-        + "]}",
-        encoding="utf-8",
-    )
-    (series,) = ablations.from_study(study)
-    assert [(p["temperature"], p["ece"]["value"]) for p in series["points"]] == [(0.2, 0.2), (0.8, 0.8)]
-    assert ablations.from_study(tmp_path / "none.json") == []
 
 
 # --------------------------------------------------------------------------- the paper against itself
