@@ -14,7 +14,6 @@ from typing import Any
 from paper.runner import artefact_list
 from paper.spec import render as render_spec
 from simdx.report.page import render, table
-from simdx.report.plots import CSS
 
 TITLE = "The paper's tables and figures, ours beside theirs"
 INTRODUCTION = (
@@ -29,7 +28,7 @@ Record = Mapping[str, Any]
 def render_paper(records: Sequence[Record]) -> str:
     """The page. Records that failed or were not run have a section that says so."""
     shown = in_order(records)
-    parts = [f"<style>{CSS}{_CSS}</style><p>{escape(INTRODUCTION)}</p>", _about(shown), _contents(shown)]
+    parts = [f"<style>{_CSS}</style><p>{escape(INTRODUCTION)}</p>", _about(shown), _contents(shown)]
     parts += [_section(record) for record in shown]
     return render(TITLE, [], preface="".join(parts))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,30 +80,3 @@ def _confusion(centred: Float, bank: Bank) -> dict[str, dict[str, float]]:
         shares = winners[bank.label_index == i].mean(axis=0)
         table[name] = {other: round(float(s), 4) for other, s in zip(bank.labels, shares, strict=True)}
     return table
-
-
-def draw_map(bank: Bank, vectors: Float, path: Path) -> None:
-    """A picture of the bank on its first two principal axes, one colour a label, background in grey."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
-    n = len(bank.texts)
-    mean = vectors[:n].mean(axis=0)
-    _, _, axes = np.linalg.svd(vectors[:n] - mean, full_matrices=False)
-    places = (vectors - mean) @ axes[:2].T
-    figure = Figure(figsize=(7.5, 6), layout="constrained")
-    plot = figure.subplots()
-    if len(vectors) > n:
-        plot.scatter(places[n:, 0], places[n:, 1], s=10, color="0.75", label="background")
-    for k, name in enumerate(bank.labels):
-        mine = np.flatnonzero(bank.label_index == k)
-        plot.scatter(places[mine, 0], places[mine, 1], s=16, alpha=0.75, label=name)
-    plot.set(
-        xlabel="first principal axis",
-        ylabel="second principal axis",
-        title=f"{bank.name or bank.panel}: n = {n}",
-    )
-    plot.legend(fontsize="small")
-    figure.savefig(path, dpi=130)

@@ -90,9 +90,7 @@ def show(
     panel: Annotated[
         str | None, typer.Option(help="The bank's panel, where it is not a packaged one: for the embedder.")
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--map", help="Write a 2-D map of the bank (PNG, SVG).")
-    ] = None,
+    picture: Annotated[Path | None, typer.Option("--map", help="Write a 2-D map of the bank (SVG).")] = None,
     stats: Annotated[bool, typer.Option(help="Lengths, diversity and nearest-label confusions.")] = True,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,

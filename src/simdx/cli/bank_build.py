@@ -262,7 +262,7 @@ def statistics(
 ) -> dict[str, Any] | None:
     """Statistics of a bank folder, and its map where one is wanted; None where the panel is not known."""
     from simdx.bank.files import read_bank
-    from simdx.bank.stats import describe_bank, draw_map
+    from simdx.bank.stats import describe_bank
     from simdx.embedders import embed_cached, get_embedder
     from simdx.panels import load_panel
     from simdx.panels.load import PACKAGED
@@ -279,12 +279,15 @@ def statistics(
     embedder = get_embedder(chosen.embedder, allow_remote=allow_remote)
     vectors = embed_cached(embedder, bank.texts)
     if picture is not None:
-        if picture.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise BadInput(f"'{picture.name}' ends neither in .png, .svg nor .pdf")
+        if picture.suffix.lower() != ".svg":
+            raise BadInput(f"'{picture.name}' does not end in .svg")
         import numpy as np
 
+        from simdx.disk import write_atomically
+        from simdx.report.plots import bank_map
+
         others = embed_cached(embedder, bank.background) if bank.background else vectors[:0]
-        draw_map(bank, np.concatenate([vectors, others]), picture)
+        write_atomically(picture, bank_map(bank, np.concatenate([vectors, others])))
     return describe_bank(bank, vectors)
 
 
