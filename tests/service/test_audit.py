@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from starlette.testclient import TestClient
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit import AuditStore, KeyRing, open_store
+from simdx.service.audit.database import SqliteDatabase
 from simdx.service.audit.migrate import migrate, migrations, version_of
-from simdx.service.audit.sqlite import SqliteDatabase
 from tests.service import audit_checks
 from tests.service.audit_checks import KEY, RING, entry
 from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
@@ -78,8 +79,8 @@ def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
     store.append([entry(1)])
     assert store.text_of(entry(1).id) is not None
     connection = database.connect()
-    assert version_of(database, connection) == migrations("sqlite")[-1][0]
-    assert migrate(database, connection) == migrations("sqlite")[-1][0]  # nothing to do twice
+    assert version_of(database, connection) == max(migrations())
+    assert migrate(database, connection) == max(migrations())  # nothing to do twice
     connection.execute("INSERT INTO schema_version (version) VALUES (99)")
     with pytest.raises(BadInput, match="upgrade simdx"):
         migrate(database, connection)
@@ -90,8 +91,21 @@ def test_an_old_log_holds_and_goes_on(open_log: Callable[..., AuditStore], path:
     audit_checks.check_an_old_log(open_log, SqliteDatabase(str(path)))
 
 
-def test_both_dialects_have_the_same_migrations() -> None:
-    assert [n for n, _ in migrations("sqlite")] == [n for n, _ in migrations("postgresql")]
+def test_a_log_that_an_earlier_release_wrote_holds_and_goes_on(path: Path, tmp_path: Path) -> None:
+    def schema(file: Path) -> list[tuple[str, ...]]:
+        with closing(sqlite3.connect(file)) as connection:
+            return connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
+
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent / "log_of_0_1.sql").read_text("utf-8"))
+    store = open_store(f"sqlite:///{path}", RING, keep_text=True)
+    assert (store.verify().ok, store.verify().records) == (True, 3)
+    assert store.text_of(entry(2).id) == "case 2 é"
+    store.append([entry(4)])
+    assert (store.verify().ok, store.verify().records) == (True, 4)
+    store.close()
+    open_store(f"sqlite:///{tmp_path / 'new'}", RING).close()
+    assert schema(tmp_path / "new") == schema(path)
 
 
 def test_the_log_and_its_key_are_for_the_owner_only(tmp_path: Path, path: Path) -> None:

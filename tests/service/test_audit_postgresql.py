@@ -16,7 +16,7 @@ import pytest
 
 from simdx.errors import RunFailed
 from simdx.service.audit import AuditStore
-from simdx.service.audit.postgresql import PostgresDatabase
+from simdx.service.audit.database import PostgresDatabase
 from tests.service import anchor_checks, audit_checks
 from tests.service.audit_checks import entry
 
