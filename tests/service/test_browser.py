@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from simdx.panels import load_panel
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
-from tests.service.conftest import TEXT, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, create_app, make_config
 
 pytestmark = pytest.mark.slow
 
@@ -175,11 +175,16 @@ def test_moves_are_not_recorded_and_the_answer_at_rest_is(browser: Any, live: Li
 def test_a_case_the_service_has_forgotten_is_brought_again(browser: Any, live: Live) -> None:
     page = Page(browser, live.url)
     page.classify(TEXT)
-    live.app.state.house.cache._kept.clear()
+    cache = live.app.state.house.cache
+    mine = cache.name(PANEL, "local", TEXT)
+    assert cache.get(mine, "local") is not None
+    for i in range(live.app.state.house.config.limits.observations):
+        cache.put(str(i), PANEL, "others", None)
+    assert cache.get(mine, "local") is None
     page.set_slider("oral mucocele", 0)
     until(lambda: page.value("oral mucocele") == 0)
     until(page.settled)
-    assert len(live.app.state.house.cache) == 1
+    assert cache.get(mine, "local") is not None
 
 
 PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis")
