@@ -19,7 +19,7 @@ from simdx.service.audit.database import SqliteDatabase, database_at
 from simdx.service.audit.migrate import migrate, migrations, version_of
 from simdx.service.audit.record import COLUMNS, GENESIS, content_bytes
 from tests.service.audit_logs import KEY, RING, Open, Raw, entry, open_log, raw, server, url
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config, serving
 
 __all__ = ["open_log", "raw", "server", "url"]  # fixtures
 
@@ -288,7 +288,7 @@ def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+    with serving(tmp_path) as client:
         audit = client.app.state.house.audit  # type: ignore[attr-defined]
         audit.close()  # the next record opens a connection again
 
@@ -306,7 +306,7 @@ def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch:
 
 
 def test_a_service_may_keep_no_log(tmp_path: Path) -> None:
-    with TestClient(create_app(make_config(tmp_path, audit_url="none")), base_url=URL) as client:
+    with serving(tmp_path, audit_url="none") as client:
         assert client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).status_code == 200
         assert client.get("/v1/audit").json()["type"] == "urn:simdx:problem:no-audit"
         assert client.post("/v1/feedback", json={"answer": "0" * 32, "label": None}).status_code == 409

@@ -8,7 +8,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from simdx.panels import load_panel
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
-from tests.service.conftest import PANEL, TEXT, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, create_app, make_config, until
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,6 @@ FLAGS = (
     "--disable-dev-shm-usage", "--disable-component-update", "--disable-sync", "--no-first-run",
     "--window-size=1280,1600",
 )  # fmt: skip
-WAIT = 60.0
 ULCER = (
     "A 58-year-old smoker has a firm ulcer on the side of his tongue for three months. The margin is raised. "
     "A hard node is felt under the jaw."
@@ -80,15 +79,6 @@ def browser(tmp_path: Path) -> Iterator[Any]:
     chrome = webdriver.Chrome(options=options, service=Service(driver))
     yield chrome
     chrome.quit()
-
-
-def until(check: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + WAIT
-    while time.monotonic() < deadline:
-        if found := check():
-            return found
-        time.sleep(0.02)
-    pytest.fail("the page did not get there in time")
 
 
 class Page:
