@@ -13,7 +13,6 @@ from html import escape
 from paper.runner import artefact_list
 from paper.spec import render as shown_of
 from simdx.report.page import render, table
-from simdx.report.plots import CSS
 from simdx.runs import Record
 
 TITLE = "The paper's tables and figures, ours beside theirs"
@@ -39,7 +38,7 @@ def render_paper(records: Sequence[Record]) -> str:
         f'<li><a href="#{escape(r.name)}">{escape(_title(r))}</a>{"" if r.done else f" ({r.status})"}</li>'
         for r in shown
     )
-    head = f"<style>{CSS}{_CSS}</style><p>{escape(INTRODUCTION)}</p><ul>{about}</ul><nav><ol>{links}</ol></nav>"
+    head = f"<style>{_CSS}</style><p>{escape(INTRODUCTION)}</p><ul>{about}</ul><nav><ol>{links}</ol></nav>"
     return render(TITLE, [], preface=head + "".join(part for r in shown for part in _section(r)))
 
 

@@ -14,7 +14,7 @@ from paper.cells import number
 from paper.intervals import excludes
 from paper.measures import simplex
 from paper.spec import Artefact, Block, Column, Drawing, Said, Table, as_one, keys, named
-from simdx.report.svg import ternary_grid
+from simdx.report.plots import ternary_grid
 
 PAPER = {
     "out of class": "The paper's out-of-class case lies nearer the middle than a correct one",

@@ -12,7 +12,7 @@ from simdx.bank.exchange import export_bank, merge_banks, read_any_bank
 from simdx.bank.files import problems_of, read_bank, write_bank
 from simdx.bank.live import ATTEMPTS, LiveSimulations
 from simdx.bank.plan import BuildSettings
-from simdx.bank.stats import describe_bank, draw_map
+from simdx.bank.stats import describe_bank
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import BadInput, RunFailed
 from simdx.simulators.scripted import ScriptedSimulator
@@ -68,7 +68,7 @@ def test_a_file_with_a_strange_label_is_refused(folder: Path, tmp_path: Path, to
         merge_banks([folder, tmp_path / "x.jsonl"], toy_panel, tmp_path / "merged")
 
 
-def test_statistics_tell_separate_labels_from_mixed_ones(toy_bank: Bank, tmp_path: Path) -> None:
+def test_statistics_tell_separate_labels_from_mixed_ones(toy_bank: Bank) -> None:
     vectors = embed_texts(get_embedder("hashing"), toy_bank.texts)
     found = describe_bank(toy_bank, vectors)
     assert found["labels"]["apple"]["n"] == 12
@@ -78,8 +78,6 @@ def test_statistics_tell_separate_labels_from_mixed_ones(toy_bank: Bank, tmp_pat
     mixed = replace(toy_bank, label_index=np.arange(36) % 3)
     confused = describe_bank(mixed, vectors)["confusion"]
     assert all(confused[name][name] < 0.7 for name in toy_bank.labels)
-    draw_map(toy_bank, vectors, tmp_path / "map.png")
-    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def live(panel: Panel, simulator: ScriptedSimulator) -> LiveSimulations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from simdx.bank.files import read_bank
+from simdx.disk import write_atomically
 from simdx.embedders import embed_cached, get_embedder
 from simdx.errors import BadInput
 from simdx.panels import PACKAGED, load_panel
@@ -87,38 +89,12 @@ def _confusion(centred: Float, bank: Bank) -> dict[str, dict[str, float]]:
     return table
 
 
-def draw_map(bank: Bank, vectors: Float, path: Path) -> None:
-    """A picture of the bank on its first two principal axes, one colour a label, background in grey."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
-    n = len(bank.texts)
-    mean = vectors[:n].mean(axis=0)
-    _, _, axes = np.linalg.svd(vectors[:n] - mean, full_matrices=False)
-    places = (vectors - mean) @ axes[:2].T
-    figure = Figure(figsize=(7.5, 6), layout="constrained")
-    plot = figure.subplots()
-    if len(vectors) > n:
-        plot.scatter(places[n:, 0], places[n:, 1], s=10, color="0.75", label="background")
-    for k, name in enumerate(bank.labels):
-        mine = np.flatnonzero(bank.label_index == k)
-        plot.scatter(places[mine, 0], places[mine, 1], s=16, alpha=0.75, label=name)
-    plot.set(
-        xlabel="first principal axis",
-        ylabel="second principal axis",
-        title=f"{bank.name or bank.panel}: n = {n}",
-    )
-    plot.legend(fontsize="small")
-    figure.savefig(path, dpi=130)
-
-
 def folder_statistics(
     folder: Path,
     manifest: dict[str, Any],
     panel: str | None,
     picture: Path | None,
+    draw: Callable[[Bank, Float], str],
     allow_remote: bool = False,
 ) -> dict[str, Any] | None:
     """Statistics of a bank folder, and its map where one is wanted; None where the panel is not known."""
@@ -134,10 +110,10 @@ def folder_statistics(
     embedder = get_embedder(chosen.embedder, allow_remote=allow_remote)
     vectors = embed_cached(embedder, bank.texts)
     if picture is not None:
-        if picture.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise BadInput(f"'{picture.name}' ends neither in .png, .svg nor .pdf")
+        if picture.suffix.lower() != ".svg":
+            raise BadInput(f"'{picture.name}' does not end in .svg")
         others = embed_cached(embedder, bank.background) if bank.background else vectors[:0]
-        draw_map(bank, np.concatenate([vectors, others]), picture)
+        write_atomically(picture, draw(bank, np.concatenate([vectors, others])))
     return describe_bank(bank, vectors)
 
 

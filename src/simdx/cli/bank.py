@@ -51,7 +51,7 @@ def show(
     panel: Annotated[
         str | None, Option(help="The bank's panel, where it is not a packaged one: for the embedder.")
     ] = None,
-    picture: Annotated[Path | None, Option("--map", help="Write a 2-D map of the bank (PNG, SVG).")] = None,
+    picture: Annotated[Path | None, Option("--map", help="Write a 2-D map of the bank (SVG).")] = None,
     stats: Annotated[bool, Option(help="Lengths, diversity and nearest-label confusions.")] = True,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
@@ -59,6 +59,7 @@ def show(
     """Counts, rejections and hash; lengths, diversity, confusions inside the bank, and a map."""
     from simdx.bank.files import read_manifest
     from simdx.bank.stats import folder_statistics
+    from simdx.report.plots import bank_map
 
     manifest = read_manifest(folder)
     holds = not _problems(folder)
@@ -67,7 +68,7 @@ def show(
             raise BadInput(f"no map of bank '{folder.name}': 'simdx bank verify' finds it damaged")
         note(f"warning: 'simdx bank verify' finds bank '{folder.name}' damaged: its manifest says this")
     wanted = stats and holds  # nothing is said of texts that nothing vouches for
-    found = folder_statistics(folder, manifest, panel, picture, allow_remote) if wanted else None
+    found = folder_statistics(folder, manifest, panel, picture, bank_map, allow_remote) if wanted else None
     _report(folder, manifest, json, found, {"holds": holds})
 
 
