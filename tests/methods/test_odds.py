@@ -22,13 +22,12 @@ from simdx.methods.odds import (
     MOST_BITS,
     PRIORS,
     HeldOut,
-    at_prior,
     fit_odds,
     held_out_other,
     held_out_own,
     rise_of,
 )
-from simdx.methods.outside import SHIPPED_ODDS, Outside
+from simdx.methods.outside import SHIPPED_ODDS, Outside, at_prior
 from simdx.panels import PACKAGED, load_source
 from simdx.types import BackgroundOdds, Bank, Float, Panel
 
