@@ -80,7 +80,9 @@ def report(asked: argparse.Namespace, panel: Panel) -> None:
         "version": __version__,
         "n": len(y),
         "labels": len(panel.names),
-        "bank": {"hash": bank.hash, "background": len(bank.background), **bank.counts} if built else None,
+        "bank": {"hash": bank.hash, "background": len(bank.background), "labels": bank.counts}
+        if built
+        else None,
         "methods": methods,
         "none_of_these": [outside(panel, bank, cases, seed) for seed in range(DRAWS)] if built else [],
         "conformal": list(conformal(Classifier(panel, bank, method=best), texts, y)),
@@ -156,11 +158,14 @@ def conformal(classifier: Classifier, texts: list[str], y: Int) -> Iterator[dict
 
 def page(record: dict[str, Any]) -> str:
     columns = [c for c in next(iter(record["methods"].values())) if c != "ms_per_case"]
-    held = record["bank"] or "none yet: only what needs none was measured"
+    bank = record["bank"]
+    held = "none, so only what needs none was measured"
+    if bank is not None:
+        held = f"at least {min(bank['labels'].values())} texts a label, {bank['background']} of others"
     lines = [
         f"# {record['labels']} labels, {record['n']} cases of DDXPlus", "",
         f"`{record['command']}`, commit {record['commit']}. Bank: {held}. Brackets: 95 % intervals, cases "
-        "resampled; for coverage, over random splits.", "",
+        "resampled; for coverage, over random splits within labels. `per_label`: cases of each to calibrate on.", "",
         "| method | " + " | ".join(columns) + " | ms a case |", "|---" * (len(columns) + 2) + "|",
     ]  # fmt: skip
     for name, row in record["methods"].items():
