@@ -165,7 +165,7 @@ def page(record: dict[str, Any]) -> str:
     lines = [
         f"# {record['labels']} labels, {record['n']} cases of DDXPlus", "",
         f"`{record['command']}`, commit {record['commit']}. Bank: {held}. Brackets: 95 % intervals, cases "
-        "resampled; for coverage, over random splits within labels. `per_label`: cases of each to calibrate on.", "",
+        "resampled; for coverage, over random splits within labels. `per_label`: cases to calibrate on.", "",
         "| method | " + " | ".join(columns) + " | ms a case |", "|---" * (len(columns) + 2) + "|",
     ]  # fmt: skip
     for name, row in record["methods"].items():
