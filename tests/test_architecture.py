@@ -16,9 +16,9 @@ FREE = {"types", "errors"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
     "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
-    "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate", "amortised",
-    "baselines", "fitting", "decide", "classifier", "runs", "evaluation", "report", "transfer", "evaluate",
-    "bank_score", "review", "experiments", "scale", "service", "bench", "demo", "cli",
+    "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate",
+    "amortised", "baselines", "fitting", "decide", "classifier", "runs", "evaluation", "report", "transfer",
+    "evaluate", "bank_score", "review", "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines
 LONG = {
