@@ -17,6 +17,7 @@ from simdx.answer import Answer
 from simdx.evaluation import Evaluation
 from simdx.metrics.gaps import Gap
 from simdx.metrics.subgroups import SMALL
+from simdx.report import figures
 from simdx.report.axes import Axes
 from simdx.report.page import render, table
 from simdx.types import Float, Int, Panel, entropy_bits
@@ -69,6 +70,8 @@ def render_evaluation(
         picture = ternary_plot(result.arrays["posterior"], result.label_index, result.labels)
         parts += ["<h2>Simplex</h2>", _figure(picture, _TERNARY)]
     parts += [
+        _differential(record["differential"]),
+        _sets(record["conformal"]),
         _ood(record["ood"]),
         _groups(record["groups"]),
         _audit(record["audit"]),
@@ -150,11 +153,9 @@ def ternary_plot(p: Float, y: Int, labels: Sequence[str]) -> str:
 def _headline(record: Mapping[str, Any]) -> str:
     rows = []
     for key, name in _NAMES.items():
-        interval = record["ci"].get(key)
-        value = record[key]
-        shown = "undefined" if value is None else f"{value:.3f}"
-        around = "" if not interval else f"{interval[0]:.3f} to {interval[1]:.3f}"
-        rows.append((name, shown, around, record["undefined"].get(key, "")))
+        rows.append((name, *figures.figure(record, key), record["undefined"].get(key, "")))
+    for name, value, around in figures.accuracy_rows(record["accuracy_at"]):
+        rows.append((name.capitalize(), value, around, ""))
     return "<h2>Figures</h2>" + table(("metric", "value", "95 % bootstrap interval", "note"), rows)
 
 
@@ -190,6 +191,33 @@ def _entropy_plot(result: Evaluation) -> str:
     return entropy_plot(bits[right], bits[~right], outside, math.log2(len(result.labels)))
 
 
+def _differential(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    rows = figures.differential_rows(found)
+    return (
+        f"<h2>Reference differentials</h2><p>Posteriors of {found['n']} cases against the reference's own "
+        "distribution, restricted to the panel's labels and renormalised.</p>"
+        + table(("figure", "value", "95 % bootstrap interval"), rows)
+        + _lines(figures.differential_notes(found))
+    )
+
+
+def _sets(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return ""
+    headings = ("sets", "coverage", "95 % bootstrap interval", "mean size", "95 % bootstrap interval")
+    return (
+        f"<h2>Conformal sets</h2><p>Asked for: {100 * found['level']:g} % coverage.</p>"
+        + table(headings, figures.set_rows(found))
+        + _lines(figures.set_notes(found))
+    )
+
+
+def _lines(notes: Sequence[str]) -> str:
+    return "".join(f"<p>{escape(note[:1].upper() + note[1:])}.</p>" for note in notes)
+
+
 def _ood(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
@@ -199,6 +227,7 @@ def _ood(found: Mapping[str, Any] | None) -> str:
         f"<h2>Out of class</h2><p>{found['n']} cases of no label of the panel, mean entropy "
         f"{found['entropy_bits']:.2f} bits; detected by {escape(found['score'])}. Being drawn towards the "
         f"prior adds {found['in_class_rise_bits']:.2f} bits to the answers of the panel's own cases.</p>"
+        + _lines(figures.none_words(found))
         + table(("score", "AUROC"), rows)
         + (table(("kind", "cases", "AUROC"), kinds) if kinds else "")
     )
