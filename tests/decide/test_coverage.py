@@ -128,6 +128,7 @@ def test_few_cases_and_the_same_prior() -> None:
     assert found is not None
     assert found["at_prior"] is None
     assert found["split"]["mean_size"] == 3  # nothing can be ruled out by two cases
+    assert found["split"]["labels_always_inside"] == 3
     assert measured_sets(p[:1], y[:1], LABELS, OLD, resamples=100, rng=rng) is None
     other = measured_sets(p[:2], y[:2], LABELS, OLD, resamples=100, rng=rng)
     assert other is not None

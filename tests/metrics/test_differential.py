@@ -77,7 +77,8 @@ def test_what_cannot_be_said_is_none_with_a_reason(rng):
     three = compare_differentials(p, p, p, np.zeros(4), resamples=100, rng=rng)
     assert three["top3_recall"] is None
     assert three["undefined"]["top3_recall"] == "the panel has three labels or fewer"
-    assert three["outside"]["rank_correlation"] is None  # the method says nothing of none of these
+    assert three["outside"]["rank_correlation"] is None
+    assert "none of these" in three["outside"]["undefined"]["rank_correlation"]
     nothing = compare_differentials(p, p, np.zeros((4, 3)), np.ones(4), np.ones(4), resamples=100, rng=rng)
     assert (nothing["n"], nothing["total_variation"], nothing["ci"]["total_variation"]) == (0, None, None)
     assert nothing["outside"]["rank_correlation"] is None

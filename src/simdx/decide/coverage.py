@@ -58,7 +58,11 @@ def measured_sets(
         "calibrated_on": "other folds" if calibration is None else "calibration cases",
         "n_calibration": len(truth) * (FOLDS - 1) // FOLDS if calibration is None else len(calibration[1]),
         **{
-            kind: {**measured(kind), "least": _least(sets[kind], truth, labels)}
+            kind: {
+                **measured(kind),
+                "least": _least(sets[kind], truth, labels),
+                "labels_always_inside": int(sets[kind].all(axis=0).sum()),
+            }
             for kind in ("split", "class_conditional")
         },
         "at_prior": {

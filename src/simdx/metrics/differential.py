@@ -111,8 +111,9 @@ def _outside(
 ) -> dict[str, object]:
     """The reference's mass outside the panel beside none of these, over all cases with a reference."""
     if none_of_these is None:
-        found = mean_values({"reference_mass": reference}, resamples=resamples, rng=rng).as_dict()
-        return {"n": len(reference), "none_of_these": None, "rank_correlation": None, **found}
+        alone = mean_values({"reference_mass": reference}, resamples=resamples, rng=rng)
+        alone = alone.because("rank_correlation", "the answers have no probability of none of these")
+        return {"n": len(reference), "none_of_these": None, "rank_correlation": None, **alone.as_dict()}
     said = np.asarray(none_of_these, dtype=np.float64)
     columns = {"reference_mass": reference, "none_of_these": said}
     means = mean_values(columns, resamples=resamples, rng=rng)
