@@ -121,7 +121,7 @@ def test_a_calibration_set_calibrates_the_sets(capsys, files):
 def test_a_coverage_that_is_none(capsys, files, coverage):
     code, out, err = call(capsys, files, "--coverage", coverage)
     assert (code, out) == (2, "")
-    assert "--coverage" in err
+    assert f"--coverage is {coverage}: give a number between 0 and 1" in err
 
 
 def test_a_malformed_differential_is_one_line_and_exit_2(capsys, files):
