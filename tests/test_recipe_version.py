@@ -109,7 +109,6 @@ def test_a_policy_outlives_the_words_of_the_code_and_not_its_recipe(
 
 
 def test_a_guarantee_is_withheld_under_another_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("crepes")
     pytest.importorskip("mapie")
     panel, bank = toy()
     policy = Classifier(panel, bank).tune_policy(bank.texts, bank.label_index, risk=0.2)
