@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import write_bank
-from simdx.bank_score import BankScore, covered, draw_score, in_words, mmd_test, score_bank
+from simdx.bank_score import BankScore, covered, mmd_test, score_bank
 from simdx.cli.main import app
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
@@ -127,12 +127,6 @@ def test_what_is_refused(toy_panel: Panel, toy_bank: Bank) -> None:
         score_bank(material, material.observe(cases(14)), permutations=3)
 
 
-def test_plot_and_words(toy_panel: Panel, toy_bank: Bank) -> None:
-    found = score_of(toy_panel, toy_bank, cases(15))
-    assert draw_score(found).count('class="case"') == 10
-    assert f"fidelity         {found.fidelity:.3f}" in in_words(found)
-
-
 def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
     panel = tmp_path / "panel.yaml"
     panel.write_text("name: toy\nembedder: hashing\nlabels:\n- name: apple\n- name: river\n- name: engine\n")
@@ -147,4 +141,5 @@ def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["fidelity"] == pytest.approx(score_of(toy_panel, toy_bank, texts).fidelity)
     assert (tmp_path / "p.svg").read_text().startswith("<svg")
+    assert (tmp_path / "p.svg").read_text().count('class="case"') == 10
     assert "coverage" in CliRunner().invoke(app, given).stdout

@@ -50,7 +50,7 @@ def test_an_answer_says_both() -> None:
     assert answer.decision.action == "accept"
     assert "over 0.99" in answer.decision.reason
     assert "blunter" in (answer.uncertainty_words or "")
-    assert f"of {len(answer.alarm.views)} prefer" in (answer.alarm_words or "")  # type: ignore[union-attr]
+    assert f"of {len(answer.alarm.views)} prefer" in (answer.alarm_words or "")
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_what_cannot_be_asked(problem) -> None:
     bank, label, z, priors = problem
     large = LargeBank.prepare(bank, label, K)
     with pytest.raises(BadInput, match="no kernel"):
-        two_stage(large, ByClassMeans(large), z, priors[0], kernel="round")  # type: ignore[arg-type]
+        two_stage(large, ByClassMeans(large), z, priors[0], kernel="round")
     with pytest.raises(BadInput, match="at least one label"):
         two_stage(large, ByClassMeans(large), z, priors[0], shortlisted=0)
     with pytest.raises(BadInput, match="no simulations"):

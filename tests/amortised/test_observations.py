@@ -27,7 +27,6 @@ def test_a_bank_row_meets_its_own_label_without_itself(space: Space) -> None:
 def test_background_rows_are_observations_too(space: Space) -> None:
     coordinates = observations.from_bank(space)
     assert len(coordinates) == len(space.bank) + 3
-    assert space.background is not None
     assert coordinates[-1] == pytest.approx(space.class_means @ space.background[-1], abs=1e-6)
 
 

@@ -26,7 +26,6 @@ def test_targets_are_what_d_smc_answers(space: Space, prior: Prior) -> None:
     expected = dirichlet(space.class_means, z, prior, seed=5, draws=200, populations=5, shared=shared)
     found = targets.targets_for(shared, z.astype(np.float64) @ space.class_means.T, prior, 200)
     second = expected.second_order
-    assert second is not None
     # Both paths sum in single precision; one draw on the edge of 200 may fall either way.
     assert found.mean == pytest.approx(second.mean, abs=0.006)
     possible = prior.probabilities > 0

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -40,8 +39,11 @@ def answered_keys(out: Path) -> list[str]:
 
 
 def test_a_build_is_complete_verified_and_readable(toy_panel: Panel, tmp_path: Path) -> None:
-    report = build(toy_panel, tmp_path / "bank")
+    prices = Limits(price_in=2.0, price_out=4.0)
+    report = build_bank(toy_panel, ScriptedSimulator(), SETTINGS, tmp_path / "bank", prices)
     assert report.complete
+    assert report.cost == pytest.approx((2 * report.prompt_tokens + 4 * report.completion_tokens) / 1e6)
+    assert build(toy_panel, tmp_path / "unpriced").cost is None
     assert list(problems_of(tmp_path / "bank")) == []
     bank = read_bank(tmp_path / "bank", toy_panel)
     assert bank.counts == {"apple": 6, "river": 6, "engine": 6}
@@ -52,22 +54,6 @@ def test_a_build_is_complete_verified_and_readable(toy_panel: Panel, tmp_path: P
     assert manifest["settings"]["temperature"] == SETTINGS.temperature
     row = json.loads((tmp_path / "bank" / "bank.jsonl").read_text().splitlines()[0])
     assert row["facets"]["who"]
-
-
-def test_the_same_command_again_asks_nothing_and_changes_nothing(toy_panel: Panel, tmp_path: Path) -> None:
-    first = build(toy_panel, tmp_path / "bank")
-    simulator = ScriptedSimulator()
-    second = build(toy_panel, tmp_path / "bank", simulator)
-    assert simulator.calls == 0
-    assert second.hash == first.hash
-
-
-def test_more_per_label_keeps_what_is_there(toy_panel: Panel, tmp_path: Path) -> None:
-    build(toy_panel, tmp_path / "bank")
-    simulator = ScriptedSimulator()
-    report = build_bank(toy_panel, simulator, BuildSettings(9, background=5), tmp_path / "bank")
-    assert report.complete
-    assert simulator.calls == 9
 
 
 def test_poor_texts_are_rejected_with_reasons_kept_and_replaced(toy_panel: Panel, tmp_path: Path) -> None:
@@ -108,14 +94,6 @@ def test_a_token_limit_stops_a_run(toy_panel: Panel, tmp_path: Path) -> None:
     assert 300 <= spent < 600  # the request that crosses the line is kept
 
 
-def test_cost_is_counted_where_a_price_is_given(toy_panel: Panel, tmp_path: Path) -> None:
-    report = build_bank(
-        toy_panel, ScriptedSimulator(), SETTINGS, tmp_path / "bank", Limits(price_in=2.0, price_out=4.0)
-    )
-    assert report.cost == pytest.approx((2 * report.prompt_tokens + 4 * report.completion_tokens) / 1e6)
-    assert build(toy_panel, tmp_path / "other").cost is None
-
-
 def test_failed_requests_are_recorded_and_asked_again_by_the_next_run(
     toy_panel: Panel, tmp_path: Path
 ) -> None:
@@ -154,21 +132,6 @@ def test_a_simulator_that_cannot_do_it_is_given_up(toy_panel: Panel, tmp_path: P
     assert simulator.calls == 3 * 60
 
 
-class Slow(ScriptedSimulator):
-    """Waits at the gate before its tenth answer, so that a test can act while a build runs."""
-
-    def __init__(self) -> None:
-        super().__init__(concurrency=2)
-        self.reached, self.gate = threading.Event(), threading.Event()
-
-    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
-        for n, item in enumerate(super().complete(requests)):
-            if n == 10:
-                self.reached.set()
-                self.gate.wait(20)
-            yield item
-
-
 class Batches(ScriptedSimulator):
     """Answers a whole batch before it takes the next, as a model on a GPU does."""
 
@@ -200,26 +163,14 @@ def test_asking_ahead_in_lockstep_takes_fewer_rounds_and_gives_the_same_bank(
     assert len(keys) == len(set(keys)) == ahead.calls
 
 
-def test_a_second_builder_is_refused(toy_panel: Panel, tmp_path: Path) -> None:
-    simulator = Slow()
-    running = threading.Thread(target=build, args=(toy_panel, tmp_path / "bank", simulator))
-    running.start()
-    try:
-        assert simulator.reached.wait(20)
-        with pytest.raises(BadInput, match="another build is running"):
-            build(toy_panel, tmp_path / "bank")
-    finally:
-        simulator.gate.set()
-        running.join(20)
-    assert read_manifest(tmp_path / "bank")["labels"] == {"apple": 6, "river": 6, "engine": 6}
-
-
-def test_folders_that_hold_something_else_are_left_alone(toy_panel: Panel, tmp_path: Path) -> None:
+def test_folders_of_something_or_somebody_else_are_left_alone(toy_panel: Panel, tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("x")
     with pytest.raises(BadInput, match="not empty"):
         build(toy_panel, tmp_path / "letters")
     build(toy_panel, tmp_path / "bank")
+    with AnswerStore(tmp_path / "bank"), pytest.raises(BadInput, match="another build is running"):
+        build(toy_panel, tmp_path / "bank")
     other = Panel("other", toy_panel.labels[:2], register="plain")
     with pytest.raises(BadInput, match="another panel"):
         build(other, tmp_path / "bank")
@@ -237,15 +188,6 @@ def test_a_torn_last_line_is_repaired(cut: int, toy_panel: Panel, tmp_path: Path
     # Without its line break the last row is still whole; with more missing it is asked for again.
     assert simulator.calls == 23 - (8 if cut == 1 else 7)
     assert len(answered_keys(out)) == len(set(answered_keys(out))) == 23
-
-
-def test_damage_in_the_middle_is_refused_by_line(toy_panel: Panel, tmp_path: Path) -> None:
-    build(toy_panel, tmp_path / "bank")
-    path = tmp_path / "bank" / STORE_FILE
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:3], b"{broken\n", *lines[3:]]))
-    with pytest.raises(BadInput, match="line 4"):
-        build(toy_panel, tmp_path / "bank")
 
 
 def test_a_dry_run_estimates_and_writes_nothing(toy_panel: Panel, tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ class Lister:
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         for position, request in enumerate(requests):
-            assert request is not None
             self.asked.append(request)
             answer = next((a for name, a in self.lists.items() if name in request.prompt), None)
             yield position, failed("silent") if answer is None else Completion(answer)

@@ -9,7 +9,7 @@ import pytest
 from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
 from simdx.bank.facets import choose, facets_of, generic_facets
 from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
-from simdx.bank.prompts import MAX_TOKENS, features_of
+from simdx.bank.prompts import MAX_TOKENS
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput
 from simdx.panels import load_panel
@@ -131,13 +131,6 @@ def test_the_full_voice_names_the_condition_and_the_short_one_does_not() -> None
     assert "mucocele" not in short
 
 
-def test_features_can_follow_has_had() -> None:
-    label = Label(
-        "x", description="Yellow skin and eyes with dark urine, often at night, worse after meals, fever."
-    )
-    assert features_of(label) == ("yellow skin", "eyes with dark urine")
-
-
 def test_the_background_leaves_the_panel_out() -> None:
     kept = outside(load_panel("case-reports"))
     assert not {"malaria", "tuberculosis", "lymphoma", "breast cancer", "diabetes"} & set(kept)
@@ -159,10 +152,7 @@ def test_the_background_leaves_the_panel_out() -> None:
 def test_settings_are_checked(wrong: dict) -> None:
     with pytest.raises(BadInput):
         BuildSettings(**wrong)
-
-
-def test_a_bank_may_be_as_large_as_the_limit() -> None:
-    assert BuildSettings(per_label=100_000, background=100_000).per_label == 100_000
+    assert BuildSettings(per_label=100_000, background=100_000)  # the most there may be
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])

@@ -34,25 +34,14 @@ def test_a_model_that_lists_nothing_is_one_line(cli: Cli) -> None:
 def test_a_bank_is_built_from_a_list(cli: Cli, tmp_path: Path, private_home: Path) -> None:
     near, out = tmp_path / "near.txt", tmp_path / "bank"
     near.write_text("leukoplakia\nranula\noral cancer\n", encoding="utf-8")
-    alone = cli(*BUILD, "--conditions", near, "--out", out)
-    assert alone.code == 2
-    assert "--background" in alone.err
+    assert "--background" in cli(*BUILD, "--conditions", near, "--out", out).complaint
     built = cli(*BUILD, "--background", 6, "--conditions", near, "--out", out, "--json")
     assert built.code == 0
     assert "name a label of the panel: oral cancer" in built.err
-    assert (
-        "--timeout"
-        in cli(*BUILD, "--background", 6, "--conditions", near, "--out", out, "--timeout", 3).complaint
-    )
     rows = (out / "background.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(row)["condition"] for row in rows} <= {"leukoplakia", "ranula"}
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["settings"]["conditions"] == ["leukoplakia", "ranula"]
     # The same list extends the bank, another one does not replace it.
     assert cli(*BUILD, "--background", 7, "--conditions", near, "--out", out).code == 0
-    plain = tmp_path / "plain"
-    assert cli(*BUILD, "--out", plain).code == 0
-    assert cli(*BUILD, "--background", 2, "--conditions", near, "--out", plain).code == 0, "it only grows"
-    other = cli(*BUILD, "--background", 8, "--out", out)
-    assert other.code == 2
-    assert "--conditions" in other.err
+    assert "--conditions" in cli(*BUILD, "--background", 8, "--out", out).complaint

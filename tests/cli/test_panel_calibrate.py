@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,7 @@ def test_the_line_it_prints_goes_into_the_file(cli: Cli, panel: Path) -> None:
     panel.write_text(panel.read_text() + line + "\n")
     assert problems_of(panel) == []
     odds = load_source(panel).odds
-    assert odds is not None
-    assert yaml.safe_load(line)["background_odds"] == {
-        "slope": odds.slope, "offset": odds.offset, "prior": odds.prior,
-    }  # fmt: skip
+    assert yaml.safe_load(line)["background_odds"] == asdict(odds)
     assert cli("panel", "show", panel, "--json").json["background_odds"]["prior"] == odds.prior
 
 
@@ -66,10 +64,8 @@ def test_another_writer_weighs_in(cli: Cli, panel: Path) -> None:
     given = ("--inside", inside, "--outside", outside, "--outside", outside)
     both = cli("panel", "calibrate", panel, *given, "--json").json
     assert [r["writer"] for r in own["rehearsals"]] == ["own"]
-    assert [(r["writer"], r["inside"], r["outside"]) for r in both["rehearsals"]] == [
-        ("own", 32, 30),
-        ("another", 12, 12),
-    ]
+    counts = [(r["writer"], r["inside"], r["outside"]) for r in both["rehearsals"]]
+    assert counts == [("own", 32, 30), ("another", 12, 12)]
     assert both["background_odds"] != own["background_odds"]
     assert set(both["rise_bits"]) == {"0.1", "0.05", "0.02", "0.01"}
 
@@ -86,10 +82,7 @@ def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:
         (["--outside", str(inside)], "on both sides"),
         (["--inside", str(inside), "--outside", str(books)], "at least, not 3 and 12"),
         (["--inside", "nowhere.jsonl", "--outside", str(inside)], "nowhere.jsonl"),
-        (
-            ["--inside", str(panel.with_name("bank.jsonl")), "--outside", str(books)],
-            "are the panel's own",
-        ),
+        (["--inside", str(panel.with_name("bank.jsonl")), "--outside", str(books)], "are the panel's own"),
         (["--inside", str(books), "--outside", str(fruit)], "on the right side?"),
         (["--inside", str(labelled), "--outside", str(books)], "its label is not one"),
         (["--inside", str(fruit), "--outside", str(fruit)], "are inside and outside"),

@@ -53,7 +53,6 @@ def on_a_terminal(*arguments: object, width: int) -> tuple[int, str, str]:
                 break
             seen += data
         os.close(ours)
-        assert running.stdout is not None
         out = running.stdout.read()
     return running.returncode, out, ESCAPES.sub("", seen.decode("utf-8"))
 
@@ -73,7 +72,6 @@ def test_a_build_shows_how_far_how_fast_and_how_dear(tmp_path: Path) -> None:
     assert re.search(r"ETA 0:00:00", last)
     assert re.search(r"[1-9]\d* texts/min, \d+ tok/s, [1-9]\d* tokens, \d+ rejected", last)
     cost = re.search(r"cost (\d+\.\d{4})", last)
-    assert cost is not None
     assert float(cost.group(1)) > 0
 
 

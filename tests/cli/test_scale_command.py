@@ -31,45 +31,39 @@ def test_classify_in_this_process(cli: Cli, source: Path, tmp_path: Path) -> Non
     assert "another settings" in cli(*arguments, "--in-process", "--seed", 3).complaint
 
 
-def test_classify_complaints(cli: Cli, source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (("--text-column", "note"), "no column"),
+        (("--method", "m-smc", "--engine", "live"), "works from a bank"),
+    ],
+)
+def test_classify_complaints(
+    cli: Cli, source: Path, tmp_path: Path, extra: tuple[str, ...], said: str
+) -> None:
     out = tmp_path / "out"
     assert "no Parquet" in cli("scale", "classify", tmp_path / "no", out, "--in-process").complaint
-    assert (
-        "no column"
-        in cli("scale", "classify", source, out, "--in-process", "--text-column", "note").complaint
-    )
-    assert (
-        "works from a bank"
-        in cli(
-            "scale", "classify", source, out, "--in-process", "--method", "m-smc", "--engine", "live"
-        ).complaint
-    )
+    assert said in cli("scale", "classify", source, out, "--in-process", *extra).complaint
     assert not out.exists()
 
 
 def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
-    ran = cli(
-        "scale", "bank", "--panel", "oral-lesions", "--per-label", 3, "--out", tmp_path / "bank", "--json",
-        "--endpoint", "scripted", "--endpoint", "scripted:delay=.001",
-    )  # fmt: skip
-    assert ran.json["complete"]
-    assert sum(e["answered"] for e in ran.json["endpoints"]) == ran.json["asked"]
-    assert json.loads((tmp_path / "bank" / "manifest.json").read_text())["hash"] == ran.json["hash"]
-    assert (
-        "no endpoint"
-        in cli(
-            "scale",
-            "bank",
-            "--panel",
-            "oral-lesions",
-            "--per-label",
-            3,
-            "--out",
-            tmp_path / "b",
-            "--endpoint",
-            "x",
-        ).complaint
+    build = (
+        "scale",
+        "bank",
+        "--panel",
+        "oral-lesions",
+        "--per-label",
+        3,
+        "--out",
+        tmp_path / "bank",
+        "--json",
     )
+    assert "no endpoint" in cli(*build, "--endpoint", "x").complaint
+    made = cli(*build, "--endpoint", "scripted", "--endpoint", "scripted:delay=.001").json
+    assert made["complete"]
+    assert sum(e["answered"] for e in made["endpoints"]) == made["asked"]
+    assert json.loads((tmp_path / "bank" / "manifest.json").read_text())["hash"] == made["hash"]
 
 
 def test_a_list_of_conditions_for_several_endpoints(cli: Cli, tmp_path: Path) -> None:

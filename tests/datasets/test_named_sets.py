@@ -123,11 +123,7 @@ def test_multicare_labels_cleans_and_counts_what_it_drops(release):
         ("PMC1_01", "tuberculosis"),
     ]
     assert [c.id for c in made.benchmark.ood.cases] == ["PMC4_01"]
-    assert made.dropped == {
-        "further case of an article": 1,
-        "ambiguous or excluded title": 2,
-        "too short": 1,
-    }
+    assert made.dropped == {"further case of an article": 1, "ambiguous or excluded title": 2, "too short": 1}
     case = made.benchmark.cases.cases[0]
     assert "uberculosis" not in case.text
     assert "Case presentation" not in case.text

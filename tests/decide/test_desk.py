@@ -46,7 +46,6 @@ def test_alone_or_together_the_alarm_is_the_same(oral: Classifier) -> None:
     together = oral.alarms(seen, oral.infer_batch_observed(seen))
     for i, text in enumerate(texts):
         alone = oral.infer(text, explain=False).alarm
-        assert alone is not None
         assert alone.score == pytest.approx(together.score[i], abs=1e-4)
         assert alone.flag == together.flag[i]
 
@@ -67,8 +66,6 @@ def test_packaged_policies_are_those_of_the_shipped_recipe(panel: str) -> None:
     assert packaged.fits(classifier.desk.fingerprint)
     fresh = classifier.desk.tuned()
     assert packaged.thresholds.entropy_bits == pytest.approx(fresh.thresholds.entropy_bits, abs=2e-3)
-    assert packaged.alarm is not None
-    assert fresh.alarm is not None
     assert packaged.alarm.bandwidths == fresh.alarm.bandwidths
     for kept, found in zip(packaged.alarm.nulls, fresh.alarm.nulls, strict=True):
         assert kept.threshold == pytest.approx(found.threshold, abs=0.02)
@@ -93,7 +90,6 @@ def test_cross_fitting_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank
     (note,) = classifier.infer("unique3").provenance.notes
     assert "30 descriptions are too few" in note
     rows, answers = cross_fitted(classifier.material, classifier.settings)
-    assert answers is not None
     right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() < 0.7  # chance is a third
     assert policy.origin.n == 30
@@ -167,6 +163,4 @@ def test_a_witness_is_asked_by_the_alarm_alone(tmp_path: Path, private_home: Pat
     heard.write_text(head + "witnesses: [other.jsonl]\n")
     one, two = (Classifier(panel).infer("a sweet red peel") for panel in (alone, heard))
     assert one.posterior == two.posterior
-    assert one.alarm is not None
-    assert two.alarm is not None
     assert len(two.alarm.views) == 2 * len(one.alarm.views)

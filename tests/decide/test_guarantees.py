@@ -147,7 +147,7 @@ def test_bad_targets(bad: dict[str, float]) -> None:
 
 def test_bad_conformal_requests() -> None:
     with pytest.raises(BadInput, match="kind"):
-        calibrate(np.eye(2), np.array([0, 1]), kind="magic")  # type: ignore[arg-type]
+        calibrate(np.eye(2), np.array([0, 1]), kind="magic")
     with pytest.raises(BadInput, match="coverage"):
         calibrate(np.eye(2), np.array([0, 1]), level=1.0)
     with pytest.raises(BadInput, match="no calibration"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +45,6 @@ def with_and_without(material: Material, monkeypatch: pytest.MonkeyPatch) -> tup
 
 def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Material) -> None:
     fitted = Novelty.fit(material)
-    assert fitted is not None
     everyday = fitted.of(material.observe(everyday_texts()))
     assert np.median(everyday) == pytest.approx(1, abs=1e-6)
     own = (fitted.typicality.reference - fitted.own) / fitted.span
@@ -81,12 +79,9 @@ def test_another_writer_of_the_register_is_not_strange(
 
 def test_capitals_are_not_another_kind_of_text(material: Material) -> None:
     fitted = Novelty.fit(material)
-    assert fitted is not None
     source = load_source(material.panel.name)
     texts = read_bank(source.folder / "bank_b.jsonl", source.panel).texts[::20]
     loud = tuple(text.upper() for text in texts)
-    as_written = fitted._scaled(material.observe(loud).vectors)
-    assert np.all(fitted.of(material.observe(loud)) <= as_written)
     assert np.quantile(fitted.of(material.observe(loud)), 0.9) < 0.4
     mixed = material.observe((*loud[:2], *texts[:2], FOREIGN[0]))
     assert fitted.of(mixed)[-1] > 0.8
@@ -96,8 +91,6 @@ def test_real_cases_say_what_is_not_strange(material: Material) -> None:
     german = "Seit drei Tagen brennt die Zunge und sie ist ganz glatt und rot geworden."
     cases = [Case(german, str(i), name) for i, name in enumerate(material.panel.names)]
     plain, told = Novelty.fit(material), Novelty.fit(with_real(material, cases))
-    assert plain is not None
-    assert told is not None
     asked = material.observe((german,))
     assert told.of(asked)[0] < plain.of(asked)[0]
 
@@ -118,17 +111,8 @@ def test_an_everyday_panel_has_nothing_strange_in_this_sense(material: Material)
 
 def test_the_answer_says_so() -> None:
     answer = Classifier("symptom-to-diagnosis").infer(FOREIGN[3])
-    assert answer.out_of_class is not None
     assert answer.out_of_class > 0.9
     assert answer.decision.action == "review"
     assert "none of the panel's labels" in answer.decision.reason
     most = np.log2(len(answer.posterior))
     assert answer.entropy_bits > 0.95 * most
-
-
-def test_everyday_texts_speak_of_no_illness() -> None:
-    texts = everyday_texts()
-    assert len(set(texts)) == len(texts) >= 40
-    told = " ".join(texts).lower()
-    for word in ("pain", "fever", "doctor", "patient", "disease", "symptom", "hospital", "blood"):
-        assert not re.search(rf"\b{word}", told)

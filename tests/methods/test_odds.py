@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +12,9 @@ from scipy.special import expit, logit
 
 from simdx import Classifier
 from simdx.abc.prior import Prior
-from simdx.bank import packaged_bank
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material, Observations
+from simdx.methods import Material
 from simdx.methods import odds as odds_module
 from simdx.methods.background import Opposition
 from simdx.methods.novelty import Novelty
@@ -29,7 +30,6 @@ from simdx.methods.odds import (
     rise_of,
 )
 from simdx.methods.outside import SHIPPED_ODDS, Outside
-from simdx.panels import PACKAGED, load_source
 from simdx.types import BackgroundOdds, Bank, Float, Panel
 
 BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader {i % 5}" for i in range(24))
@@ -127,16 +127,19 @@ def test_nothing_is_asked_of_a_fit_that_holds_it(
     if two_banks:
         against = np.arange(len(texts)) % 2 == 0
         material = replace(material, bank=replace(material.bank, against=against))
-    asked: list[tuple[Bank, Observations, Observations]] = []
-    ask = odds_module._ask
+    asked: list[list[Any]] = []
 
-    def noted(writer: str, part: Material, inside: Observations, outside: Observations) -> Rehearsed:
-        asked.append((part.bank, inside, outside))
-        assert part.embedded.background is not None
-        assert len(part.embedded.background) == len(part.bank.background)
-        return ask(writer, part, inside, outside)
+    class Watched:
+        """In place of the opposition: notes what each fit holds and what it is asked, inside then outside."""
 
-    monkeypatch.setattr(odds_module, "_ask", noted)
+        @staticmethod
+        def fit(part: Material) -> SimpleNamespace:
+            assert len(part.embedded.background) == len(part.bank.background)
+            asked.append([part.bank])
+            real = Opposition.fit(part)
+            return SimpleNamespace(ahead=lambda seen, may: asked[-1].append(seen) or real.ahead(seen, may))
+
+    monkeypatch.setattr(odds_module, "Opposition", Watched)
     rehearsed = rehearse_own(material, CONDITIONS)
     condition_of = dict(zip(BACKGROUND, CONDITIONS, strict=True))
     label_of = dict(zip(material.bank.texts, material.bank.label_index.tolist(), strict=True))
@@ -166,13 +169,6 @@ def test_how_texts_are_dealt_does_not_hang_on_their_order(material: Material) ->
     one, other = rehearse_own(material, CONDITIONS), rehearse_own(shuffled, [CONDITIONS[i] for i in others])
     assert np.allclose(np.sort(one.outside), np.sort(other.outside), rtol=1e-2)
     assert np.allclose(np.sort(one.inside), np.sort(other.inside), rtol=1e-2)
-    order = rng.permutation(40)
-    keys = [f"key {i}" for i in range(40)]
-    group = np.arange(40) % 3
-    dealt = odds_module._dealt(keys, group)
-    again = odds_module._dealt([keys[i] for i in order], group[order])
-    assert np.array_equal(dealt[order], again)
-    assert set(dealt.tolist()) == set(range(FOLDS))
 
 
 def test_texts_that_repeat_are_not_asked_about(material: Material) -> None:
@@ -213,7 +209,7 @@ def test_too_little_to_rehearse(material: Material) -> None:
     few = replace(
         material,
         bank=replace(material.bank, background=BACKGROUND[:5]),
-        embedded=replace(material.embedded, background=material.embedded.background[:5]),  # type: ignore[index]
+        embedded=replace(material.embedded, background=material.embedded.background[:5]),
     )
     with pytest.raises(BadInput, match="too little to rehearse"):
         rehearse_own(few, CONDITIONS[:5])
@@ -235,11 +231,9 @@ def test_a_bank_brings_its_odds(material: Material, monkeypatch: pytest.MonkeyPa
     own = BackgroundOdds(slope=0.3, offset=-1.0, prior=0.2)
     seen, uniform = material.observe(("a red fruit", "a paper book")), Prior.uniform(3)
     opposition = Opposition.fit(material)
-    assert opposition is not None
     ahead = opposition.ahead(seen, np.ones(3, dtype=bool))
     for bank, odds in ((material.bank, SHIPPED_ODDS), (replace(material.bank, odds=own), own)):
         outside = Outside.fit(replace(material, bank=bank))
-        assert outside is not None
         expected = odds.slope * ahead + odds.offset + logit(odds.prior)
         assert np.allclose(logit(outside(seen, uniform)), expected)
 
@@ -287,10 +281,3 @@ def test_the_prior_of_none_of_these_at_the_moment_of_asking(
         at_prior(replace(material.bank, background=()), 0.1)
     with pytest.raises(BadInput, match="for --method auto"):
         Classifier(toy_panel, material.bank, method="m-smc", embedder=material.embedder, none_prior=0.1)
-
-
-@pytest.mark.parametrize("name", PACKAGED)
-def test_packaged_panels_bring_odds(name: str) -> None:
-    source = load_source(name)
-    assert source.odds is not None
-    assert packaged_bank(source).odds == source.odds

@@ -93,7 +93,13 @@ def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None
     assert taught.argmax(axis=1).tolist() == [2, 0, 1]
 
 
-def test_answers_state_real_cases_and_never_quote_them(toy_panel: Panel, toy_bank: Bank) -> None:
+def test_answers_state_real_cases_and_never_quote_or_keep_them(
+    private_home: Path, toy_panel: Panel, toy_bank: Bank
+) -> None:
+    plain = Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes
+    assert not any("real" in note for note in plain)
+    kept = sorted(private_home.rglob("*.safetensors"))
+    assert kept
     classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
     answer = classifier.infer("a boat upon a stream", ask=True)
     assert (
@@ -103,21 +109,9 @@ def test_answers_state_real_cases_and_never_quote_them(toy_panel: Panel, toy_ban
     whole = json.dumps(answer.to_json())
     assert not any(case.text in whole for case in MOVED[1:])
     shares = classifier.fitted.carried(classifier.observe(["a boat upon a stream"]), Prior.uniform(3)).share
-    assert shares is not None
     assert shares.shape == (1, len(toy_bank.texts))
     assert 0 < shares.sum() < 1  # real cases carry the rest
-    plain = Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes
-    assert not any("real" in note for note in plain)
-
-
-def test_real_cases_are_not_written_to_the_cache(
-    private_home: Path, toy_panel: Panel, toy_bank: Bank
-) -> None:
-    Classifier(toy_panel, toy_bank)
-    before = sorted(private_home.rglob("*.safetensors"))
-    Classifier(toy_panel, toy_bank, real_cases=MOVED, unlabelled=["a cloud over a stream"])
-    assert before
-    assert sorted(private_home.rglob("*.safetensors")) == before
+    assert sorted(private_home.rglob("*.safetensors")) == kept
 
 
 def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank) -> None:
@@ -133,21 +127,6 @@ def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, toy_bank
     again = Dataset("toy", (Case("A  boat upon a stream", "1", "apple"), *MOVED[3:]), toy_panel.names)
     with pytest.raises(BadInput, match="4 evaluated cases are also among the real cases"):
         evaluate(classifier, again)
-
-
-@pytest.mark.parametrize(
-    ("cases", "settings", "said"),
-    [
-        (MOVED, {"method": "m-smc"}, "for --method auto"),
-        ([Case("x", label="pear")], {}, "no label of panel"),
-        ([Case(" ", label="apple")], {}, "is empty"),
-        (MOVED, {"real_weight": 0.0}, "above 0"),
-    ],
-)
-def test_what_is_refused(toy_panel: Panel, toy_bank: Bank, cases: list, settings: dict, said: str) -> None:
-    with pytest.raises(BadInput, match=said) as refused:
-        Classifier(toy_panel, toy_bank, real_cases=cases, **settings)
-    assert "boat" not in str(refused.value)
 
 
 def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
@@ -175,7 +154,6 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
     """Texts like them become none of these; a label's own stay its own."""
     others = [Case(t, label=NONE_OF_THESE) for t in ("a bridge of cards", "cards and a bridge")]
     taught = with_real(material, [*MOVED[:1], *others], weight=2.0)
-    assert taught.real is not None
     assert taught.real.label_index.tolist() == [0, 3, 3]
     before, after = Outside.fit(material), Outside.fit(taught)
     assert before is not None
@@ -190,11 +168,6 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
     )
     # the answer among labels does not hold them
     assert len(AmongLabels(taught).comparison.label_index) == len(material.bank.texts) + 1
-
-
-def test_none_of_these_needs_a_background(toy_panel: Panel, toy_bank: Bank) -> None:
-    with pytest.raises(BadInput, match="no background to join"):
-        Classifier(toy_panel, toy_bank, real_cases=[Case("a lamp", label=NONE_OF_THESE)])
 
 
 def test_an_outside_case_given_is_not_evaluated(toy_panel: Panel, material: Material) -> None:

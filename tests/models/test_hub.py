@@ -91,7 +91,7 @@ def constants(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
     monkeypatch.setattr(door, "_ASKED_OFFLINE", False)
-    return constants  # type: ignore[return-value]
+    return constants
 
 
 def test_a_program_that_had_the_library_gets_its_setting_back(constants: SimpleNamespace) -> None:

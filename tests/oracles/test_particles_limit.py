@@ -45,15 +45,7 @@ def test_m_smc_converges_to_the_whole_atom_limit(prior):
     limit = multinomial_trace(problem.bank, problem.labels, 4, cases, pi, populations=populations)
     runs = [
         multinomial_smc(
-            problem.bank,
-            problem.labels,
-            4,
-            cases,
-            pi,
-            clear,
-            seed=s,
-            particles=size,
-            populations=populations,
+            problem.bank, problem.labels, 4, cases, pi, clear, seed=s, particles=size, populations=populations
         )
         for s in range(SEEDS)
     ]

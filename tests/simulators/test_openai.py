@@ -22,7 +22,7 @@ QUICK = RetryPolicy(attempts=5, first_wait=0.01, longest_wait=0.05)
 
 def client(server: FaultyServer, **options: object) -> OpenAISimulator:
     options = {"retry": QUICK, "timeout": 0.5, **options}
-    return OpenAISimulator("any", server.url, **options)  # type: ignore[arg-type]
+    return OpenAISimulator("any", server.url, **options)
 
 
 @pytest.mark.parametrize(

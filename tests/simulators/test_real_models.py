@@ -41,26 +41,12 @@ def test_the_embedded_model_can_do_everything(smollm2: LlamaCppSimulator) -> Non
     assert (found.logprobs, found.grammars, found.seeds, found.system_prompts) == (True, True, True, True)
 
 
-def test_many_requests_at_once(smollm2: LlamaCppSimulator) -> None:
-    requests = [Request(f"Say a few words about the number {i}.", max_tokens=12, seed=i) for i in range(9)]
-    answers = ask_all(smollm2, requests)
-    assert all(a.ok and a.text and 0 < a.completion_tokens <= 12 and a.prompt_tokens > 5 for a in answers)
-
-
 def test_the_opening_begins_the_text(smollm2: LlamaCppSimulator) -> None:
     answer = ask(
         smollm2, Request("Describe a sore mouth.", opening="For two weeks I have had", max_tokens=12)
     )
     assert answer.text.startswith("For two weeks I have had")
     assert len(answer.text) > len("For two weeks I have had")
-
-
-def test_logprobs_are_probabilities(smollm2: LlamaCppSimulator) -> None:
-    answer = ask(smollm2, Request("Yes or no?", max_tokens=3, logprobs=5, temperature=0.0))
-    assert answer.logprobs is not None
-    for token in answer.logprobs:
-        assert len(token.top) == 5
-        assert all(value <= 0 for _, value in token.top)
 
 
 def test_what_cannot_be_answered_is_an_error_not_an_end(smollm2: LlamaCppSimulator) -> None:
@@ -115,8 +101,8 @@ def test_a_bank_outlives_its_server(smollm2: LlamaCppSimulator, tmp_path: Path) 
         build(6)
         proxy.stop()
         dead = build(None)
-        assert not dead.complete  # type: ignore[attr-defined]
-        assert dead.failed > 0  # type: ignore[attr-defined]
+        assert not dead.complete
+        assert dead.failed > 0
         proxy.start()
         before = {row.key for row in read_answers(out / STORE_FILE) if row.error is None}
         assert len(before) == 6
@@ -139,7 +125,6 @@ def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None
         simulator, Request("Describe pain.", opening="I have had", max_tokens=6, logprobs=2, temperature=0.0)
     )
     assert opened.text.startswith("I have had")
-    assert opened.logprobs is not None
     assert len(opened.logprobs[0].top) == 2
     constrained = ask(simulator, Request("x", grammar='root ::= "zqx"', max_tokens=8))
     if find_spec("xgrammar") is None:
