@@ -149,22 +149,19 @@ def test_d_smc_with_one_possible_label(problem):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("name", "value"),
     [
-        {"particles": 1},
-        {"populations": 0},
-        {"budget": 0},
-        {"stop_acceptance": 1.0},
-        {"tolerance": -1.0},
-        {"stay": 1.0},
+        ("particles", 1),
+        ("populations", 0),
+        ("budget", 0),
+        ("stop_acceptance", 1.0),
+        ("tolerance", -1.0),
+        ("stay", 1.0),
     ],
 )
-def test_settings_that_cannot_work_are_refused(problem, options):
+def test_settings_that_cannot_work_are_refused(problem, name, value):
     with pytest.raises(BadInput):
-        m_smc(problem, **options)
-
-
-def test_cases_need_keys(problem):
+        m_smc(problem, **{name: value})
     with pytest.raises(BadInput, match="key"):
         multinomial_smc(problem.bank, problem.labels, 3, problem.cases, PRIOR, [1], seed=0)
 

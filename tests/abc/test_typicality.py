@@ -53,9 +53,5 @@ def test_small_banks_and_bad_settings():
         Typicality.fit(np.eye(3), neighbours=0)
     with pytest.raises(BadInput, match="quantile"):
         Typicality.fit(np.eye(3)).tolerance(1.5)
-
-
-def test_tolerances_come_from_the_reference():
     typical = Typicality.fit(toy((20, 20), d=6, seed=5).bank)
-    assert typical.tolerance(0) == typical.reference[0]
-    assert typical.tolerance(1) == typical.reference[-1]
+    assert (typical.tolerance(0), typical.tolerance(1)) == (typical.reference[0], typical.reference[-1])

@@ -82,8 +82,5 @@ def test_rows_carry_ids_and_numbers_and_no_text(plain: Network, material: Materi
     assert [r["id"] for r in rows] == [f"c{i}" for i in range(6)]
     assert sum(rows[0]["abi"]["mean"].values()) == pytest.approx(1)
     assert not any(text in str(rows) for text in texts)
-
-
-def test_no_cases_is_refused(plain: Network, space: Space) -> None:
     with pytest.raises(BadInput, match="no cases"):
         fidelity.compare(plain, space, np.zeros((0, 256)), Prior.uniform(3))

@@ -7,7 +7,6 @@ import pytest
 
 from simdx.abc.space import Space
 from simdx.amortised import observations
-from simdx.errors import BadInput
 from simdx.types import EmbeddedBank
 
 
@@ -46,15 +45,3 @@ def test_spread_is_keyed_by_its_generator_and_covers_more_than_the_rows(space: S
     assert np.isfinite(first).all()
     assert (first.max(axis=0) > base.max(axis=0)).all()
     assert (first.min(axis=0) < base.min(axis=0)).all()
-
-
-def test_nan_vectors_are_refused(space: Space) -> None:
-    vectors = np.array(space.bank[:5])
-    vectors[2, 1] = np.nan
-    with pytest.raises(BadInput, match="NaN"):
-        observations.from_vectors(space, vectors)
-
-
-def test_a_single_observation_is_refused(space: Space) -> None:
-    with pytest.raises(BadInput, match="at least 2"):
-        observations.from_vectors(space, space.bank[:1])

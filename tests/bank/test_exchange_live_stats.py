@@ -31,9 +31,6 @@ def test_a_damaged_bank_is_not_exported(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="changed"):
         export_bank(folder, tmp_path / "one.jsonl")
     assert not (tmp_path / "one.jsonl").exists()
-    (tmp_path / "taken.jsonl").touch()
-    with pytest.raises(BadInput, match="exists"):
-        export_bank(folder, tmp_path / "taken.jsonl")
 
 
 def test_merging_takes_every_text_once(
@@ -51,6 +48,9 @@ def test_merging_takes_every_text_once(
         merge_banks([folder, tmp_path / "more"], toy_panel, tmp_path / "merged")
     with pytest.raises(BadInput, match="at least two"):
         merge_banks([folder], toy_panel, tmp_path / "other")
+    (tmp_path / "taken.jsonl").touch()
+    with pytest.raises(BadInput, match="exists"):
+        export_bank(folder, tmp_path / "taken.jsonl")
     (tmp_path / "x.jsonl").write_text('{"label": "cat", "text": "purrs"}\n')
     with pytest.raises(BadInput, match="row 1"):
         merge_banks([folder, tmp_path / "x.jsonl"], toy_panel, tmp_path / "other")

@@ -25,17 +25,3 @@ def test_memory_stays_flat() -> None:
     result = service.run(requests=3_000, clients=32)
     assert result["errors"] == 0
     assert result["rss_end_mb"] - result["rss_start_mb"] < 4.5
-
-
-def test_quantiles_are_of_the_ordered_values() -> None:
-    values = [float(i) for i in range(100)]
-    assert service._quantile(values, 0.5) == 50
-    assert service._quantile(values, 0.99) == 99
-    assert service._quantile([3.0], 0.99) == 3
-
-
-def test_requests_are_whole_http() -> None:
-    request = service._request("127.0.0.1", 80, "oral-lesions", "é")
-    head, body = request.split(b"\r\n\r\n", 1)
-    assert f"content-length: {len(body)}".encode() in head
-    assert head.startswith(b"POST /v1/classify HTTP/1.1")

@@ -86,19 +86,8 @@ def release(tmp_path):
         "PMC5": "Sarcoidosis mimicking tuberculosis",
         "PMC6": "Tuberculosis of the spine",
     }
-    articles = [
-        {
-            "article_id": k,
-            "article_metadata": {
-                "title": t,
-                "keywords": ["case"],
-                "mesh_terms": None,
-                "license": "CC BY",
-                "year": "2020",
-            },
-        }
-        for k, t in titles.items()
-    ]
+    about = {"keywords": ["case"], "mesh_terms": None, "license": "CC BY", "year": "2020"}
+    articles = [{"article_id": k, "article_metadata": {"title": t, **about}} for k, t in titles.items()]
     texts = dict.fromkeys(titles, f"Case presentation:\n{LONG} Tuberculosis was found.")
     texts["PMC6"] = "Too short."
     cases = [

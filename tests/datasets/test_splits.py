@@ -73,14 +73,13 @@ def test_saved_splits_come_back_and_are_checked(tmp_path):
     with pytest.raises(BadInput, match="other cases"):
         load_splits(path, dataset([("other", "x", "p")]))
     record = json.loads(path.read_text())
-    record["parts"] = {"fit": [0], "test": [20]}
-    path.write_text(json.dumps(record))
-    with pytest.raises(BadInput, match="one text is in two parts"):
-        load_splits(path, data)
-    record["parts"] = {"fit": [0, 1], "test": [1]}
-    path.write_text(json.dumps(record))
-    with pytest.raises(BadInput, match="used twice"):
-        load_splits(path, data)
+    for parts, said in (
+        ({"fit": [0], "test": [20]}, "one text is in two parts"),
+        ({"fit": [0, 1], "test": [1]}, "used twice"),
+    ):
+        path.write_text(json.dumps({**record, "parts": parts}))
+        with pytest.raises(BadInput, match=said):
+            load_splits(path, data)
     path.write_text("{}")
     with pytest.raises(BadInput, match="not a readable splits file"):
         load_splits(path, data)

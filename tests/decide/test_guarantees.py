@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -139,16 +140,18 @@ def test_nothing_is_promised_where_nothing_can_be() -> None:
     assert found.accepted == 0
 
 
-@pytest.mark.parametrize("bad", [{"target": 0.0}, {"target": 1.5}, {"confidence": 1.0}])
-def test_bad_targets(bad: dict[str, float]) -> None:
-    with pytest.raises(BadInput, match="between 0 and 1"):
-        control_risk(np.eye(2), np.array([0, 1]), **bad)
-
-
-def test_bad_conformal_requests() -> None:
-    with pytest.raises(BadInput, match="kind"):
-        calibrate(np.eye(2), np.array([0, 1]), kind="magic")
-    with pytest.raises(BadInput, match="coverage"):
-        calibrate(np.eye(2), np.array([0, 1]), level=1.0)
+@pytest.mark.parametrize(
+    ("call", "bad", "said"),
+    [
+        (control_risk, {"target": 0.0}, "between 0 and 1"),
+        (control_risk, {"target": 1.5}, "between 0 and 1"),
+        (control_risk, {"confidence": 1.0}, "between 0 and 1"),
+        (calibrate, {"kind": "magic"}, "kind"),
+        (calibrate, {"level": 1.0}, "coverage"),
+    ],
+)
+def test_bad_requests(call: Callable[..., object], bad: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        call(np.eye(2), np.array([0, 1]), **bad)
     with pytest.raises(BadInput, match="no calibration"):
         calibrate(np.zeros((0, 2)), np.zeros(0, dtype=int))

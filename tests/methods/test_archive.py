@@ -25,15 +25,11 @@ from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
 ARCHIVE = [
-    "the cider press and a sweet red fruit",
-    "cider from the orchard fruit tree",
-    "press the fruit to juice and cider",
-    "a ferry boat on the water of the stream",
-    "the ferry and the bridge over the flood",
-    "a tram with motor and gear and oil",
-    "the tram has a piston and a valve",
-    "a cloud above a stone wall",
-]
+    "the cider press and a sweet red fruit", "cider from the orchard fruit tree",
+    "press the fruit to juice and cider", "a ferry boat on the water of the stream",
+    "the ferry and the bridge over the flood", "a tram with motor and gear and oil",
+    "the tram has a piston and a valve", "a cloud above a stone wall",
+]  # fmt: skip
 UNIFORM = Prior.uniform(3)
 
 

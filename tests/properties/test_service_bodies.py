@@ -25,20 +25,8 @@ PATHS = (
     f"/cds-services/{PANEL}-patient-view",
     f"/cds-services/{PANEL}-patient-view/feedback",
 )
-KEYS = (
-    "panel",
-    "text",
-    "texts",
-    "prior",
-    "method",
-    "draws",
-    "answer",
-    "label",
-    "subject",
-    "encounter",
-    "hook",
-    "context",
-)
+KEYS = ("panel", "text", "texts", "prior", "method", "draws", "answer", "label", "subject", "encounter")
+KEYS += ("hook", "context")
 GOOD = {"panel": PANEL, "text": "a sore tongue"}
 
 

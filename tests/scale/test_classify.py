@@ -47,13 +47,6 @@ def test_every_row_is_answered_as_the_classifier_answers_it(job: Job, cases, tmp
     assert json.loads(table.schema.metadata[b"simdx.labels"]) == list(names)
 
 
-def test_block_size_changes_no_answer_beyond_rounding(job: Job, cases, tmp_path: Path) -> None:
-    for rows in (7, 1000):
-        classify_parquet(job, str(cases[0]), str(tmp_path / str(rows)), in_this_process, block_rows=rows)
-    small, large = posteriors(answers(tmp_path / "7")), posteriors(answers(tmp_path / "1000"))
-    assert np.abs(small - large).max() < 1e-5
-
-
 def test_prior_top_and_decisions(job: Job, cases, tmp_path: Path) -> None:
     sure = Prior(np.array([0.0, 1.0, 0.0]), 3.0)
     other = replace(job, prior=sure, top=2, decide=True)
@@ -224,9 +217,3 @@ def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
     assert here.blocks == there.blocks
     assert here.digest == there.digest
     assert sum(here.blocks.values()) == 130
-
-
-def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
-    classify_parquet(job, str(cases[0]), str(tmp_path / "out"), in_this_process, columns=Columns(id=None))
-    ids = parquet.read_table(tmp_path / "out").column("id").to_pylist()
-    assert len(set(ids)) == 130

@@ -138,6 +138,10 @@ def test_retry_after_forms() -> None:
     assert asked_wait({"retry-after": "nonsense"}) is None
     assert asked_wait({}) is None
     assert asked_wait({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0.0
+    # a server with another clock is waited for by its own
+    headers = {"date": "Fri, 02 Jan 1970 00:00:00 GMT", "retry-after": "Fri, 02 Jan 1970 00:00:07 GMT"}
+    assert asked_wait(headers) == 7.0
+    assert asked_wait({**headers, "date": "nonsense"}) == 0.0
 
 
 def test_waits_grow_and_stay_bounded() -> None:
