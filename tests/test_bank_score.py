@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from simdx.abc.prior import Prior
 from simdx.bank.files import write_bank
 from simdx.bank_score import BankScore, covered, mmd_test, score_bank
 from simdx.cli.main import app
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
-from simdx.methods.recipe import AmongLabels
 from simdx.types import Bank, EmbeddedBank, Panel
 
 WORDS = {
@@ -106,17 +104,6 @@ def test_other_text_is_told_apart(toy_panel: Panel, toy_bank: Bank) -> None:
     assert other.coverage < same.coverage
     assert other.typicality_low > same.typicality_low
     assert other.typicality_median < same.typicality_median
-
-
-def test_the_posterior_is_the_recipe_s(toy_panel: Panel, toy_bank: Bank) -> None:
-    material = Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
-    seen = material.observe(cases(13))
-    found = score_bank(material, seen, permutations=20)
-    recipe = AmongLabels(material)(seen, Prior.uniform(3)).probabilities
-    assert np.allclose(found.posterior, recipe)
-    assert found.confidence == pytest.approx(recipe.max(axis=1).mean())
-    one_sided = score_bank(material, material.observe(cases(13)[:10]), permutations=20)
-    assert one_sided.balance < 0.6 < found.balance
 
 
 def test_what_is_refused(toy_panel: Panel, toy_bank: Bank) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 import simdx
 from simdx import BadInput, Classifier, Prior
-from simdx.abc import exact
-from simdx.types import Bank, Float, Panel
+from simdx.types import Bank, Panel
 
 CASES = [
     "red sweet fruit from the orchard",
@@ -81,24 +80,6 @@ def test_another_method_on_the_same_bank(toy_panel: Panel, toy_bank: Bank) -> No
     # a prior of none of these is said only of a method that has one
     said = [any("another condition" in note for note in c.notes) for c in (first, other)]
     assert said == [True, False]
-
-
-def test_a_picture_and_its_answer_share_the_draws_of_a_prior(
-    classifier: Classifier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[float] = []
-    prepare = exact.prepare
-
-    def counted(means: Float, prior: Prior, **more: int) -> object:
-        made.append(float(prior.probabilities[0]))
-        return prepare(means, prior, **more)
-
-    monkeypatch.setattr(exact, "prepare", counted)
-    answer = classifier.infer(CASES[0], prior={"apple": 0.123})
-    draws = classifier.simplex_draws(CASES[0], prior={"apple": 0.123}, count=50)
-    assert draws.shape == (50, 3)
-    assert answer.second_order is not None
-    assert made.count(0.123) == 1
 
 
 def test_the_public_names() -> None:

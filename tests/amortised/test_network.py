@@ -40,12 +40,6 @@ def test_the_forward_pass_is_its_formula(plain: Network, space: Space) -> None:
     assert plain.alpha(z[:0]).shape == (0, 3)
 
 
-def test_the_prior_is_concatenated_to_the_input(conditioned: Network, space: Space) -> None:
-    told = files.prior_input(Prior(np.array([0.6, 0.3, 0.1]), 3.0))
-    x = np.concatenate([space.bank, np.tile(told, (len(space.bank), 1))], axis=1)
-    assert conditioned.alpha(space.bank, told) == pytest.approx(by_hand(conditioned, x), rel=1e-3)
-
-
 def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space: Space) -> None:
     prior = Prior(np.array([0.6, 0.3, 0.1]), 5.0)
     coordinates = space.bank @ space.class_means.T.astype(np.float32)

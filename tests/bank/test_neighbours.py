@@ -90,17 +90,6 @@ def test_a_list_of_ones_own_loses_only_what_names_a_label() -> None:
         Plan(panel, "m", BuildSettings(1, 2, conditions=("dengue",))).planned(BACKGROUND, 0)
 
 
-def test_a_background_describes_the_list_it_is_given() -> None:
-    panel = load_panel("symptom-to-diagnosis")
-    settings = BuildSettings(per_label=1, background=40, conditions=("malaria", "scurvy", "dengue fever"))
-    plan = Plan(panel, "m", settings)
-    topics = {plan.planned(BACKGROUND, i).topic for i in range(40)}
-    assert topics == {"malaria", "scurvy"}  # dengue is the panel's own
-    assert (
-        plan.planned(BACKGROUND, 0).key != Plan(panel, "m", BuildSettings(1, 40)).planned(BACKGROUND, 0).key
-    )
-
-
 def test_a_list_is_read_strictly(tmp_path: Path) -> None:
     file = tmp_path / "near.txt"
     file.write_text("# near misses" + "!" * 200 + "\nmalaria\n\n  scurvy \nMalaria\n", encoding="utf-8-sig")

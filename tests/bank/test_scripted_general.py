@@ -30,7 +30,7 @@ def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_
     settings = BuildSettings(per_label=30, background=20, voice=voice, facets=facets)
     assert build_bank(panel, ScriptedSimulator(), settings, tmp_path / "bank").complete
     bank = read_bank(tmp_path / "bank", panel)
-    clinical, general = scripted._CLINICAL, scripted._GENERAL
+    clinical, general = scripted.CLINICAL, scripted.GENERAL
     ill = {*clinical.whos, *clinical.things, *clinical.qualities, "feels", "fever", "appetite", "patient"}
     words = re.compile(rf"\b(?:{'|'.join(ill - {*general.whos, *general.things})})\b", re.I)
     assert not [text for text in (*bank.texts, *bank.background) if words.search(text)]
@@ -53,4 +53,4 @@ def test_the_other_registers_keep_their_phrases(register: str) -> None:
     panel = Panel("p", (Label("gout"), Label("mumps")), register=register)
     prompt = Plan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
     text = scripted.describe(prompt, random.Random(1))
-    assert any(thing in text for thing in scripted._CLINICAL.things)
+    assert any(thing in text for thing in scripted.CLINICAL.things)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
 from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
-from simdx.bank.facets import choose, facets_of, generic_facets
 from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
 from simdx.bank.prompts import MAX_TOKENS
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
@@ -72,25 +69,6 @@ def test_near_duplicates() -> None:
     assert seen.seen(GOOD.replace("54", "61"))
     assert seen.seen(GOOD.replace("right", "left"))
     assert not seen.seen("A woman of thirty came with a painful, swollen knee after a fall from her horse.")
-
-
-def test_facets_are_stratified_and_fixed() -> None:
-    values = {"who": ("a", "b", "c", "d"), "course": ("typical", "typical", "rare")}
-    drawn = [choose(values, "label", i) for i in range(24)]
-    assert Counter(d["who"] for d in drawn) == dict.fromkeys("abcd", 6)
-    assert Counter(d["course"] for d in drawn) == {"typical": 16, "rare": 8}
-    assert drawn[7] == choose(values, "label", 7)
-    assert [choose(values, "other", i) for i in range(24)] != drawn
-
-
-def test_a_panels_facets_replace_and_join_the_generic_ones(toy_panel: Panel) -> None:
-    panel = Panel(
-        "p", toy_panel.labels, register="patient", facets={"who": ("a twin",), "season": ("spring",)}
-    )
-    facets = facets_of(panel)
-    assert facets["who"] == ("a twin",)
-    assert facets["season"] == ("spring",)
-    assert facets["duration"] == generic_facets("patient")["duration"]
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])

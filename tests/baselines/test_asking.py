@@ -11,12 +11,10 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
 from simdx.baselines.interview import Asking, Plan, Speed, measure
-from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.simulators.base import Request, Simulator
-from simdx.types import Bank, Panel
 from tests.baselines.conftest import Oracle
 
 METHODS = ("logits", "elicited", "ensemble", "fidelity")
@@ -172,15 +170,3 @@ def test_speed_is_measured_or_unknown() -> None:
     assert found.reading > 0
     assert found.writing > 0
     assert measure(Oracle(fail=lambda _: True)) is None
-
-
-def test_the_front_door_asks_the_scripted_simulator(
-    toy_panel: Panel, toy_bank: Bank, private_home: object
-) -> None:
-    # Phrases about pain are no letter: the answer must be the prior, carried by no reply.
-    door = Classifier(toy_panel, toy_bank, method="ensemble", simulator="scripted", embedder="hashing")
-    answer = door.infer("an apple", prior={"apple": 0.5})
-    assert answer.posterior_in_class["apple"] == pytest.approx(0.5)
-    assert answer.effective_simulations == 0
-    assert answer.provenance.kernel is None
-    assert answer.provenance.live is None

@@ -109,16 +109,3 @@ def test_the_report_compares_case_by_case(cli: Cli, network: Path, cases: Path) 
     assert record["out_of_class"]["auroc"]["abi"]["epistemic"] == 0.5  # the same cases on both sides
     assert CASE not in ran.out
     assert "same top class" in cli(*asked).out
-
-
-@pytest.mark.parametrize(
-    ("extra", "word"),
-    [
-        (("--objective", "best"), "objective"),
-        (("--observations", "nowhere.jsonl"), "nowhere.jsonl"),
-        (("--panel", "nonsense"), "unknown panel"),
-    ],
-)
-def test_bad_training_options(cli: Cli, tmp_path: Path, extra: tuple[object, ...], word: str) -> None:
-    assert word in cli("abi", "train", "--out", tmp_path / "n", *QUICK, *extra).complaint
-    assert not (tmp_path / "n").exists()

@@ -162,15 +162,6 @@ def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:
     assert html.count("class='draw'") + html.count('class="draw"') > 50
 
 
-def test_weights_with_a_wrong_hash_are_refused(cli: Cli, private_home: Path) -> None:
-    folder = private_home / "models" / "minilm"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"not the weights")
-    complaint = cli("classify", CASE, "--embedder", "minilm").complaint
-    assert "SHA-256" in complaint
-    assert "simdx models pull minilm" in complaint
-
-
 def test_the_words_on_the_terminal(cli: Cli) -> None:
     ran = cli("classify", CASE)
     assert ran.code == 0

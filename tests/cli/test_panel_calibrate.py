@@ -120,18 +120,13 @@ def test_odds_need_a_background(panel: Path) -> None:
 
 
 def test_the_prior_of_none_of_these_is_asked_for(cli: Cli, panel: Path) -> None:
-    ask = ("classify", "a quiet sweet fruit on a shelf", "--panel", panel, "--json")
-    shares = [cli(*ask, *more).json["out_of_class"] for more in ((), ("--none-prior", "0.5"))]
-    assert shares[0] < shares[1]
-    assert "between 0 and 1" in cli(*ask, "--none-prior", "2").complaint
-    assert "for --method auto" in cli(*ask, "--none-prior", "0.2", "--method", "m-smc").complaint
-    cases = panel.with_name("cases.jsonl")
+    cases, policy = panel.with_name("cases.jsonl"), panel.with_name("policy-here.yaml")
     cases.write_text(rows(FRUIT, 4, label="apple") + rows(BOATS, 4, label="boat"))
+    ask = ("classify", "a quiet sweet fruit on a shelf", "--panel", panel, "--json")
     evaluate = ("evaluate", "--panel", panel, "--data", cases, "--resamples", "100", "--json")
-    entropies = [cli(*evaluate, *more).json["entropy_bits"] for more in ((), ("--none-prior", "0.5"))]
-    assert entropies[0] < entropies[1]
-    policy = panel.with_name("policy-here.yaml")
-    made = ("policy", "tune", "--panel", panel, "--out", policy, "--none-prior", "0.5")
-    assert cli(*made).code == 0
+    for command, figure in ((ask, "out_of_class"), (evaluate, "entropy_bits")):
+        assert cli(*command).json[figure] < cli(*command, "--none-prior", "0.5").json[figure]
+    assert "between 0 and 1" in cli(*ask, "--none-prior", "2").complaint
+    assert cli("policy", "tune", "--panel", panel, "--out", policy, "--none-prior", "0.5").code == 0
     assert read_policy(policy).fits(Classifier(panel, none_prior=0.5).desk.fingerprint)
     assert not read_policy(policy).fits(Classifier(panel).desk.fingerprint)

@@ -96,13 +96,6 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path) -> Non
     assert json.loads(quiet.stdout)["posterior"] == json.loads(out)["posterior"]
 
 
-def test_live_answers_count_their_calls_without_a_budget_too(private_home: Path) -> None:
-    unlimited = [word for word in LIVE if word not in ("--budget", "40")]
-    code, _, seen = on_a_terminal(*unlimited, width=120)
-    assert code == 0, seen
-    assert re.search(r"[1-9]\d* calls, \d+ a minute", seen), seen
-
-
 @pytest.mark.parametrize(
     ("method", "engine", "simulator", "said"),
     [

@@ -64,16 +64,3 @@ def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
     assert made["complete"]
     assert sum(e["answered"] for e in made["endpoints"]) == made["asked"]
     assert json.loads((tmp_path / "bank" / "manifest.json").read_text())["hash"] == made["hash"]
-
-
-def test_a_list_of_conditions_for_several_endpoints(cli: Cli, tmp_path: Path) -> None:
-    near = tmp_path / "near.txt"
-    near.write_text("leukoplakia\nranula\n")
-    build = ("scale", "bank", "--panel", "oral-lesions", "--per-label", 3, "--endpoint", "scripted")
-    assert "--background N" in cli(*build, "--conditions", near, "--out", tmp_path / "b").complaint
-    ran = cli(*build, "--background", 4, "--conditions", near, "--out", tmp_path / "bank", "--json")
-    assert ran.json["complete"]
-    manifest = json.loads((tmp_path / "bank" / "manifest.json").read_text())
-    assert manifest["settings"]["conditions"] == ["leukoplakia", "ranula"]
-    rows = (tmp_path / "bank" / "background.jsonl").read_text().splitlines()
-    assert {json.loads(row)["condition"] for row in rows} <= {"leukoplakia", "ranula"}

@@ -63,19 +63,6 @@ def test_the_sentence_that_matters_comes_first(classifier: Classifier) -> None:
     assert answer.sentences[0].effect > 0
 
 
-def test_effects_do_not_depend_on_company(classifier: Classifier) -> None:
-    texts = ["Red sweet fruit. From the tree.", "The boat on the water. Under the bridge. In the flood."]
-    together = classifier.infer(texts)
-    for text, answer in zip(texts, together, strict=True):
-        alone = classifier.infer(text)
-        assert alone.sentences is not None
-        assert answer.sentences is not None
-        assert [s.text for s in alone.sentences] == [s.text for s in answer.sentences]
-        assert [s.effect for s in alone.sentences] == pytest.approx(
-            [s.effect for s in answer.sentences], abs=1e-5
-        )
-
-
 def test_evidence_shares_are_the_engines(classifier: Classifier) -> None:
     answer = classifier.infer("red sweet fruit and some water")
     leading = [e for e in answer.evidence if e.label == answer.label]

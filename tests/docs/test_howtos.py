@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.blocks import Block, missing_lines, runnable
+from tests.docs.blocks import Block, run_block, runnable
 
 PAGES = sorted((ROOT / "docs/howto").glob("*.md"))
 
@@ -21,23 +20,10 @@ def python_blocks(remark: str) -> list[tuple[str, Block]]:
     return [(name, b) for name, b in found if b.language == "python" and b.remark == remark]
 
 
-def run(block: Block, folder: Path, **environment: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", block.body],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    assert not missing_lines(block.shown, ended.stdout), ended.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "block"), python_blocks(""), ids=lambda v: v if isinstance(v, str) else "")
 def test_python(page: str, block: Block, tmp_path: Path) -> None:
-    run(block, tmp_path)
+    run_block(block, tmp_path, page)
 
 
 @pytest.mark.slow
@@ -50,7 +36,7 @@ def test_a_record_system_calls(tmp_path: Path) -> None:
         try:
             assert service.stderr is not None
             address = next(m[0] for line in service.stderr if (m := re.search(r"http://127[\d.]+:\d+", line)))
-            for _, block in blocks:
-                run(block, tmp_path, SIMDX_URL=address)
+            for page, block in blocks:
+                run_block(block, tmp_path, page, SIMDX_URL=address)
         finally:
             service.terminate()

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.blocks import Block, missing_lines, runnable
+from tests.docs.blocks import Block, missing_lines, run_block, runnable
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-
-
-def run(block: Block, folder: Path) -> None:
-    environment = {
-        **os.environ,
-        "COLUMNS": "200",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    command = (
-        ["bash", "-e", "-c", block.body] if block.language == "bash" else [sys.executable, "-c", block.body]
-    )
-    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    where = f"docs/tutorial.md, line {block.line}"
-    assert ended.returncode == 0, f"{where} ended with {ended.returncode}: {ended.stderr[-2000:]}"
-    missing = missing_lines(block.shown, ended.stdout)
-    assert not missing, f"{where} did not print {missing} but:\n{ended.stdout}"
 
 
 def blocks(slow: bool) -> list[Block]:
@@ -40,7 +21,7 @@ def test_what_needs_no_language_model(tmp_path: Path) -> None:
     chosen = blocks(slow=False)
     assert sum(bool(b.shown) for b in chosen) >= 6, "the tutorial shows hardly any output to compare"
     for block in chosen:
-        run(block, tmp_path)
+        run_block(block, tmp_path, "docs/tutorial.md")
 
 
 @pytest.mark.slow
@@ -48,7 +29,7 @@ def test_what_needs_one(tmp_path: Path) -> None:
     chosen = blocks(slow=True)
     first = next(i for i, block in enumerate(chosen) if block.remark == "slow")
     for block in chosen[first - 1 :]:  # the block before the first slow one makes its panel
-        run(block, tmp_path)
+        run_block(block, tmp_path, "docs/tutorial.md")
 
 
 @pytest.mark.parametrize(

@@ -235,29 +235,6 @@ def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
     assert kind[37] == kind[0]
 
 
-def test_explanations_of_a_text_of_the_archive_leave_it_out_too(
-    toy_panel: Panel, material: Material, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every variation asked about is asked as one of the whole text."""
-    whole = "the cider press. a sweet red fruit. juice from the orchard tree"
-    classifier = Classifier(toy_panel, material.bank, unlabelled=[*ARCHIVE, whole], unlabelled_weight=5.0)
-    recipe = classifier.fitted
-    assert isinstance(recipe, Recipe)
-    asked: list[tuple[str, bool]] = []
-    divided = recipe.labels.parts
-
-    def watched(observations):
-        parts = divided(observations)
-        asked.extend((t, fit is recipe.labels.whole) for _, part, fit in parts for t in part.texts)
-        return parts
-
-    monkeypatch.setattr(recipe.labels, "parts", watched)
-    answer = classifier.infer(whole, ask=True)
-    assert answer.sentences
-    assert len({text for text, _ in asked}) > 3
-    assert not any(by_whole for _, by_whole in asked)
-
-
 def test_threads_that_ask_at_once_share_one_fit(material: Material) -> None:
     made: list[int] = []
 

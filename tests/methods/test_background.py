@@ -124,29 +124,8 @@ def test_shares_are_a_distribution_and_rows_keep_their_texts(material: Material)
     assert np.allclose(np.einsum("nd,nd->n", joint, opposition.comparison.bank), 1, atol=1e-4)
 
 
-def test_kinds_apart_are_told_from_labels_between_them(material: Material) -> None:
-    """Either kind alone is the background; a label's own text is not, with one kind or two."""
-    every = np.ones(3, dtype=bool)
-    opposition = Opposition.fit(material, kinds=2)
-    ahead = opposition.ahead(material.observe(("a violin plays", "rain on the hills", "a red fruit")), every)
-    assert ahead[0] > 0
-    assert ahead[1] > 0
-    assert ahead[2] < 0
-
-
 def test_only_possible_labels_oppose(material: Material) -> None:
     opposition = Opposition.fit(material)
     seen = material.observe(("a red fruit",))
     without_apple = np.array([False, True, True])
     assert opposition.ahead(seen, without_apple)[0] > opposition.ahead(seen, np.ones(3, dtype=bool))[0]
-
-
-def test_real_cases_weigh_as_they_were_told(material: Material) -> None:
-    case = Case("a violin shaped like an apple", "1", "apple")
-    seen, every = material.observe((case.text,)), np.ones(3, dtype=bool)
-    plain, light, heavy = (
-        Opposition.fit(m)
-        for m in (material, with_real(material, [case], weight=1), with_real(material, [case], weight=5))
-    )
-    assert heavy.ahead(seen, every)[0] < light.ahead(seen, every)[0] < plain.ahead(seen, every)[0]
-    assert np.allclose(np.exp(heavy.log_share).sum(), 1)

@@ -171,23 +171,25 @@ def test_how_texts_are_dealt_does_not_hang_on_their_order(material: Material) ->
     assert np.allclose(np.sort(one.inside), np.sort(other.inside), rtol=1e-2)
 
 
-def test_texts_that_repeat_are_not_asked_about(material: Material) -> None:
-    bank = replace(material.bank, background=(BACKGROUND[0],) * 24)
-    same = Material.prepare(material.panel, bank, material.embedder)
-    with pytest.raises(BadInput, match="texts that repeat"):
-        rehearse_own(same, [f"book {i}" for i in range(24)])
-    copied = (*material.bank.texts, *material.bank.texts)
-    twice = replace(
-        material.bank,
-        texts=copied,
-        label_index=np.tile(material.bank.label_index, 2),
-        against=np.arange(len(copied)) < len(copied) // 2,
-    )
-    with pytest.raises(BadInput, match="texts that repeat"):
-        rehearse_own(Material.prepare(material.panel, twice, material.embedder), CONDITIONS)
-    seen = material.observe(material.bank.texts[:12]), material.observe(BACKGROUND[:12])
-    with pytest.raises(BadInput, match="are the panel's own"):
-        rehearse_other(material, *seen)
+def test_what_cannot_be_rehearsed(material: Material) -> None:
+    bank = material.bank
+
+    def prepared(**changes: object) -> Material:
+        return Material.prepare(material.panel, replace(bank, **changes), material.embedder)
+
+    twice = {"texts": bank.texts * 2, "label_index": np.tile(bank.label_index, 2)}
+    twice["against"] = np.arange(2 * len(bank.texts)) < len(bank.texts)
+    one, others = material.observe(("one",)), material.observe(BACKGROUND)
+    for ask, said in (
+        (lambda: rehearse_own(prepared(background=BACKGROUND[:1] * 24), CONDITIONS), "texts that repeat"),
+        (lambda: rehearse_own(prepared(**twice), CONDITIONS), "texts that repeat"),
+        (lambda: rehearse_own(prepared(background=BACKGROUND[:5]), CONDITIONS[:5]), "too little to rehearse"),
+        (lambda: rehearse_own(prepared(background=()), ()), "no background"),
+        (lambda: rehearse_other(material, one, others), "another writer needs"),
+        (lambda: rehearse_other(material, material.observe(bank.texts[:12]), others), "are the panel's own"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            ask()
 
 
 def test_texts_asked_of_every_fit_are_counted_once(material: Material) -> None:
@@ -203,27 +205,6 @@ def test_texts_asked_of_every_fit_are_counted_once(material: Material) -> None:
     often = replace(once, distinct=600)
     away = [abs(fit_odds([r]).odds.offset - SHIPPED_ODDS.offset) for r in (once, often)]
     assert away[0] < away[1]
-
-
-def test_too_little_to_rehearse(material: Material) -> None:
-    few = replace(
-        material,
-        bank=replace(material.bank, background=BACKGROUND[:5]),
-        embedded=replace(material.embedded, background=material.embedded.background[:5]),
-    )
-    with pytest.raises(BadInput, match="too little to rehearse"):
-        rehearse_own(few, CONDITIONS[:5])
-    with pytest.raises(BadInput, match="another writer needs"):
-        rehearse_other(material, material.observe(("one",)), material.observe(BACKGROUND))
-    with pytest.raises(BadInput, match="no background"):
-        rehearse_own(
-            replace(
-                material,
-                bank=replace(material.bank, background=()),
-                embedded=replace(material.embedded, background=None),
-            ),
-            (),
-        )
 
 
 def test_a_bank_brings_its_odds(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,17 +74,6 @@ def test_weighted_self_consistency_returns_the_prior() -> None:
                        self_consistent_bias(rows, label, 3, 0.3))  # fmt: skip
 
 
-def test_a_vanishing_weight_is_the_plain_recipe(material: Material) -> None:
-    cases = material.observe(["red fruit", "a boat on water", "gear and motor"])
-    prior = Prior.uniform(3)
-    plain = AmongLabels(material)(cases, prior).probabilities
-    faint = AmongLabels(with_real(material, MOVED, weight=1e-9))(cases, prior).probabilities
-    # the lexical mean is one of rows, not of weights, so the two agree closely and not exactly
-    assert np.abs(plain - faint).max() < 0.1
-    heavy = AmongLabels(with_real(material, MOVED, weight=100.0))(cases, prior).probabilities
-    assert np.abs(plain - heavy).max() > 0.3
-
-
 def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None:
     cases = material.observe(["fruit of the orchard", "a boat on the stream", "the motor and its oil"])
     prior = Prior.uniform(3)

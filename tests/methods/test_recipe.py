@@ -8,36 +8,12 @@ import numpy as np
 import pytest
 
 from simdx import Classifier, Prior
-from simdx.abc import exact
 from simdx.embedders import get_embedder
 from simdx.methods import Material
-from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.outside import Outside
 from simdx.types import Bank, Panel
 
 CASES = ("red sweet fruit from the orchard", "the boat on the water", "motor oil and a broken piston", "??")
-
-
-def test_self_consistency_returns_the_prior(toy_bank: Bank) -> None:
-    """With the biases, the bank's left-out posteriors average to the prior; without, they need not."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(60, 8)) + np.repeat([[2.0], [0.0], [0.5]], [10, 20, 30], axis=0)
-    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    label = np.repeat(np.arange(3), [10, 20, 30])
-    bias = self_consistent_bias(rows, label, 3, 0.1)
-
-    def average(b: np.ndarray) -> np.ndarray:
-        out = np.zeros(3)
-        for i in range(60):
-            rest = np.arange(60) != i
-            p = exact.multinomial(
-                rows[rest], label[rest], 3, rows[i : i + 1], Prior.uniform(3), bandwidth=0.1, bias=b
-            )
-            out += p.probabilities[0] / (3 * np.bincount(label)[label[i]])
-        return out
-
-    assert np.allclose(average(bias), 1 / 3, atol=2e-3)
-    assert np.abs(average(np.zeros(3)) - 1 / 3).max() > 0.02
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 import pytest
 
 from simdx.errors import BadInput
@@ -12,25 +9,6 @@ from simdx.simulators import get_simulator, identity_of
 from simdx.simulators.base import Completion, Request, Simulator, ask_all
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.simulators.stream import stream
-
-
-def test_every_request_is_answered_once_and_never_more_than_allowed_at_a_time() -> None:
-    at_once, most = 0, 0
-    lock = threading.Lock()
-
-    def answer(request: Request) -> Completion:
-        nonlocal at_once, most
-        with lock:
-            at_once += 1
-            most = max(most, at_once)
-        time.sleep(0.002)
-        with lock:
-            at_once -= 1
-        return Completion(request.prompt)
-
-    got = dict(stream((Request(str(i)) for i in range(60)), answer, 5))
-    assert {i: c.text for i, c in got.items()} == {i: str(i) for i in range(60)}
-    assert 1 < most <= 5
 
 
 def test_a_worker_that_raises_is_a_failed_answer() -> None:
