@@ -27,7 +27,7 @@ def test_every_key_of_the_contract_is_filled(oral: Classifier) -> None:
     answer = oral.infer(CASE).to_json()
     assert set(answer["alarm"]) >= {"score", "flag"}
     assert isinstance(answer["alarm"]["flag"], bool)
-    assert {s["text"] for s in answer["sentences"]} == {CASE[:62], CASE[63:]} or len(answer["sentences"]) == 2
+    assert sorted(s["text"] for s in answer["sentences"]) == [CASE[:60], CASE[61:]]
     assert answer["flip"]["label"] != answer["label"]
     assert 0 < answer["flip"]["prior"] < 1
     assert answer["decision"]["action"] in ("accept", "test", "review")

@@ -1,7 +1,10 @@
-"""The tutorial works as printed: its blocks are run in order and its outputs are compared."""
+"""The tutorial and the Python of the how-tos work as printed: blocks are run in order, outputs compared."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +48,33 @@ def test_what_needs_one(tmp_path: Path) -> None:
 )
 def test_outputs_are_compared_so_that_they_can_differ(shown: str, output: str, missing: list[str]) -> None:
     assert missing_lines((shown,), output) == missing
+
+
+HOWTOS = sorted((ROOT / "docs/howto").glob("*.md"))
+
+
+def python_blocks(remark: str) -> list[tuple[str, Block]]:
+    found = [(page.name, block) for page in HOWTOS for block in runnable(page)]
+    return [(name, b) for name, b in found if b.language == "python" and b.remark == remark]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "block"), python_blocks(""), ids=lambda v: v if isinstance(v, str) else "")
+def test_python(page: str, block: Block, tmp_path: Path) -> None:
+    run_block(block, tmp_path, page)
+
+
+@pytest.mark.slow
+def test_a_record_system_calls(tmp_path: Path) -> None:
+    blocks = python_blocks("service")
+    assert blocks
+    options = ["--port", "0", "--panel", "oral-lesions", "--audit", "none"]
+    command = [sys.executable, "-m", "simdx", "serve", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        try:
+            assert service.stderr is not None
+            address = next(m[0] for line in service.stderr if (m := re.search(r"http://127[\d.]+:\d+", line)))
+            for page, block in blocks:
+                run_block(block, tmp_path, page, SIMDX_URL=address)
+        finally:
+            service.terminate()
