@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
@@ -23,8 +24,6 @@ from simdx.errors import BadInput, RunFailed
 from simdx.methods import Material
 from simdx.types import Float
 from tests.amortised.conftest import WORDS, toy_material
-
-torch = pytest.importorskip("torch")
 
 
 def by_hand(network: Network, x: Float) -> Float:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import similarity_scores
@@ -82,12 +83,11 @@ def test_a_bank_without_a_word_is_refused_by_tfidf(toy_panel: Panel, private_hom
 
 
 def test_logistic_agrees_with_scikit_learn_on_balanced_rows() -> None:
-    linear = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(3)
     y = np.repeat(np.arange(3), 20)
     x = rng.normal(size=(60, 5)) + np.eye(5)[y]
     ours = fit_logistic(x, y, 3, penalty=0.5).probabilities(x)
-    theirs = linear.LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(x, y).predict_proba(x)
+    theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(x, y).predict_proba(x)
     np.testing.assert_allclose(ours, theirs, atol=2e-3)
 
 

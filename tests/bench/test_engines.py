@@ -36,7 +36,6 @@ def test_own_measurements_are_positive_and_ordered():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_small_run_has_the_promised_shape():
-    pytest.importorskip("pyabc")
     sizes = {"labels": 3, "per_label": 30, "width": 16, "particles": 30, "populations": 2, "batch": 32}
     record = engines.run(**sizes, repeats=2, pyabc_cases=1, agreement_particles=100, agreement_cases=1)
     json.dumps(record)

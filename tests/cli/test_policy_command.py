@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 CASE = "A soft bluish swelling of the lower lip."
 
 
@@ -24,8 +22,6 @@ def test_tune_on_simulated_text_show_and_use(cli, tmp_path: Path) -> None:
 
 
 def test_tune_on_labelled_cases(cli, tmp_path: Path) -> None:
-    pytest.importorskip("crepes")
-    pytest.importorskip("mapie")
     bank = Path(__file__).parents[2] / "src/simdx/panels/data/oral-lesions/bank.jsonl"
     data = tmp_path / "cases.csv"
     rows = [json.loads(line) for line in bank.read_text(encoding="utf-8").splitlines()]

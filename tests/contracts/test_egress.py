@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
+from pyarrow import parquet
 
 from simdx.errors import NotAllowed
 from simdx.service.config import ServiceConfig
@@ -21,9 +23,6 @@ from simdx.service.registry import Registry
 from simdx.types import Bank, content_hash
 from tests.cli.conftest import Cli
 from tests.contracts.canary import FAR, SECRET, Canary, names_of
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 QUICK = ("--method", "centroid")  # a later --method takes its place
 CASE = "xyzzy sweet red fruit of the orchard"  # one word of it occurs nowhere else
@@ -282,7 +281,8 @@ def test_a_review_needs_no_connection(cli: Cli, world: World, no_network: None) 
 def test_a_cluster_is_joined_by_permission_alone(
     cli: Cli, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ray = pytest.importorskip("ray")
+    import ray
+
     joined: list[Any] = []
     monkeypatch.setattr(ray, "init", lambda **options: joined.append(options["address"]))
     monkeypatch.setattr(ray, "shutdown", lambda: None)

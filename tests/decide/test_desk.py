@@ -117,8 +117,6 @@ def test_panel_rules_reach_the_answer(toy_panel: Panel, toy_bank: Bank) -> None:
 
 
 def test_calibrated_sets_and_when_they_are_withheld(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
-    pytest.importorskip("crepes")
-    pytest.importorskip("mapie")
     c = Classifier(toy_panel, toy_bank)
     rng = np.random.default_rng(0)
     pick = rng.integers(0, 36, 60)

@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from mapie.classification import SplitConformalClassifier
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from simdx.decide.guarantees import ConformalThresholds, calibrate, control_risk, coverage_of
 from simdx.errors import BadInput, MissingExtra
-from simdx.types import Float, Int
-
-pytest.importorskip("crepes")
-pytest.importorskip("mapie")
+from simdx.types import Float, Int, entropy_bits
 
 
 def population(n: int, rng: np.random.Generator, sharp: float = 3.0) -> tuple[Float, Int]:
@@ -59,9 +58,6 @@ def test_class_conditional_sets_cover_every_class() -> None:
 
 
 def test_thresholds_agree_with_mapie() -> None:
-    from mapie.classification import SplitConformalClassifier
-    from sklearn.base import BaseEstimator, ClassifierMixin
-
     class Identity(ClassifierMixin, BaseEstimator):
         """The features are the posteriors already."""
 
@@ -115,8 +111,6 @@ def test_risk_is_controlled_with_the_stated_confidence() -> None:
     rng = np.random.default_rng(14)
     p, y = population(60_000, rng, sharp=2.0)
     wrong = p.argmax(axis=1) != y
-    from simdx.types import entropy_bits
-
     bits = entropy_bits(p)
     broken, promised = 0, 0
     for _ in range(150):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from simdx.abc import exact
 from simdx.abc.prior import Prior
 from simdx.abc.typicality import Typicality
-
-torch = pytest.importorskip("torch")
-
-from simdx.gpu import dirichlet as gpu_dirichlet  # noqa: E402
-from simdx.gpu import multinomial as gpu_multinomial  # noqa: E402
-from simdx.gpu import network, typicality  # noqa: E402
+from simdx.gpu import dirichlet as gpu_dirichlet
+from simdx.gpu import multinomial as gpu_multinomial
+from simdx.gpu import network, typicality
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 K, M, D, N = 5, 40, 70, 64

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from simdx import Answer, BadInput, Classifier
 from simdx.methods.two_stage import FaissNeighbours
 from simdx.types import Bank, Case, Panel
-
-torch = pytest.importorskip("torch")
 
 # Texts without simulations at equal distance: torch's sort breaks such ties, numpy keeps them together.
 TEXTS = [

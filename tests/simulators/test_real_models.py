@@ -11,7 +11,6 @@ import pytest
 from simdx.bank.builder import Limits, build_bank
 from simdx.bank.plan import BuildSettings
 from simdx.bank.store import STORE_FILE, read_answers
-from simdx.errors import RunFailed
 from simdx.panels import load_panel
 from simdx.simulators import get_simulator
 from simdx.simulators.base import Capabilities, Request, ask, ask_all
@@ -27,11 +26,7 @@ PATIENT = RetryPolicy(attempts=30, first_wait=0.05, longest_wait=0.5)
 
 @pytest.fixture(scope="module")
 def smollm2() -> Iterator[LlamaCppSimulator]:
-    try:
-        simulator = get_simulator("smollm2", slots=4, context=1024)
-    except RunFailed as problem:
-        pytest.skip(str(problem))
-    assert isinstance(simulator, LlamaCppSimulator)
+    simulator = get_simulator("smollm2", slots=4, context=1024)
     yield simulator
     simulator.close()
 
@@ -109,7 +104,6 @@ def test_a_bank_outlives_its_server(smollm2: LlamaCppSimulator, tmp_path: Path) 
 
 
 def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None:
-    pytest.importorskip("transformers")
     simulator = get_simulator("hf:smollm2", batch=2)
     assert simulator.id == f"hf:{smollm2.id}"
     answers = ask_all(simulator, [Request("Name a colour.", max_tokens=6, temperature=0.0) for _ in range(3)])
