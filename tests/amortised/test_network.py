@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -174,6 +176,24 @@ def test_loading_and_running_needs_no_torch(plain: Network, tmp_path: Path) -> N
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_first_network_that_cannot_be_saved_leaves_nothing(
+    plain: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Over an earlier one: tests/faults, at every call that changes the disk."""
+    calls: list[int] = []
+
+    def full(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == failing:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RunFailed, match="No space left"):
+        files.save(plain, tmp_path / "net")
+    assert not (tmp_path / "net").exists()
 
 
 def test_weights_that_are_not_finite_are_not_saved(plain: Network, tmp_path: Path) -> None:

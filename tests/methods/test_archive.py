@@ -86,6 +86,9 @@ def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(material:
         assert np.allclose(centre.lexical, again.centre.lexical)
         assert centre.texts == frozenset(map(plain, left))
 
+    alone = with_archive(material, ARCHIVE[:1], weight=0).real.centre.folds[fold_of(ARCHIVE[0])]
+    assert alone.texts == frozenset()  # whose only text is left out: the simulations' own mean
+
     def unit(texts: tuple[str, ...] | list[str]) -> np.ndarray:
         vectors = material.observe(texts).vectors
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -221,3 +221,8 @@ def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
     assert here.blocks == there.blocks
     assert here.digest == there.digest
     assert sum(here.blocks.values()) == 130
+
+
+def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
+    run(job, cases[0], tmp_path / "out", columns=Columns(id=None))
+    assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130

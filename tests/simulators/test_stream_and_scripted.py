@@ -6,7 +6,7 @@ import pytest
 
 from simdx.errors import BadInput
 from simdx.simulators import get_simulator, identity_of
-from simdx.simulators.base import Completion, Request, Simulator, ask_all
+from simdx.simulators.base import Completion, Request, Simulator, ask, ask_all
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.simulators.stream import stream
 
@@ -32,6 +32,11 @@ def test_scripted_texts_depend_on_content_alone() -> None:
     backward = [c.text for c in ask_all(ScriptedSimulator(concurrency=7), requests[::-1])][::-1]
     assert forward == backward
     assert len(set(forward)) == 20
+
+
+def test_scripted_answers_by_phrase() -> None:
+    simulator = ScriptedSimulator({"tongue": ["a red tongue"]})
+    assert ask(simulator, Request("about the tongue")).text == "a red tongue"
 
 
 def test_scripted_faults_strike_their_share_and_pass() -> None:
