@@ -55,7 +55,8 @@ bench: setup ## speed, side by side with pyABC and the bare matrix product
 	OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(VENV)/bin/simdx bench engines --json | tee out/bench-engines.json
 	$(VENV)/bin/simdx bench bank --json | tee out/bench-bank.json
 
-docs: $(VENV)/.full ## the documentation site in out/site; a link that leads nowhere fails it
+docs: $(VENV)/.full ## the documentation site in out/site; a dead link or a stale picture of the code fails it
+	$(VENV)/bin/python docs/tools/house.py --check
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	$(VENV)/bin/python docs/check_links.py
 

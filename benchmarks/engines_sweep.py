@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from simdx.abc.exact import dirichlet, multinomial, prepare
-from simdx.bench.engines import Problem, make_problem
+from simdx.bench.engines import Workload, make_problem
 
 WIDTH = 384
 ENGINES = ("m_hard", "m_soft", "d_hard")
 
 
-def seconds_per_case(problem: Problem, repeats: int) -> dict[str, float]:
+def seconds_per_case(problem: Workload, repeats: int) -> dict[str, float]:
     """Median over repeats of each engine; set-up (shared draws) excluded."""
     n = problem.cases.shape[0]
     bank = (problem.bank, problem.labels, problem.n_labels, problem.cases, problem.prior)
@@ -52,10 +52,10 @@ def seconds_per_case(problem: Problem, repeats: int) -> dict[str, float]:
     return out
 
 
-def grow(problem: Problem, n_cases: int) -> Problem:
+def grow(problem: Workload, n_cases: int) -> Workload:
     """The same bank with observations repeated to `n_cases`."""
     rows = np.resize(np.arange(problem.cases.shape[0]), n_cases)
-    return Problem(
+    return Workload(
         problem.bank, problem.labels, problem.n_labels, problem.cases[rows], problem.means, problem.prior
     )
 

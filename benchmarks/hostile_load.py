@@ -39,19 +39,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
+
+from simdx.bench.service import classify_request, clinic_texts, post_head, quantile, rss_mb, running_service
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "service" / "hostile_load.json"
 HOST = "127.0.0.1"
 PANEL = "oral-lesions"
-HONEST = 2
-THINK = 0.1
-NEW_CONNECTION = 10
-ADDRESSES = 10
+HONEST = 2  # connections
+THINK = 0.1  # seconds between an answer and the next question
+NEW_CONNECTION = 10  # one request in so many goes over a new connection
+ADDRESSES = 10  # that the hostile come from
 AGAIN = 1.0  # seconds until a hostile connection that was ended is opened again
 WARM_UP = 5.0
 AIM = {"errors": 0, "p99_ratio": 3.0, "growth_mb": 100.0}
@@ -71,6 +73,7 @@ class Target:
         return self.until - time.monotonic()
 
 
+Record = dict[str, Any]
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -91,14 +94,6 @@ async def _pour(stream: Stream, start: bytes, piece: bytes, times: int) -> None:
     await stream[0].read()
 
 
-def _post(length: int, token: str | None) -> bytes:
-    who = f"authorization: Bearer {token}\r\n" if token else ""
-    return (
-        f"POST /v1/classify HTTP/1.1\r\nhost: {HOST}\r\n{who}content-type: application/json\r\n"
-        f"content-length: {length}\r\n\r\n"
-    ).encode("ascii")
-
-
 async def slow_headers(stream: Stream, target: Target) -> None:
     await _trickle(stream, f"GET / HTTP/1.1\r\nhost: {HOST}\r\nx: ".encode(), b"x")
 
@@ -116,16 +111,16 @@ async def many_headers(stream: Stream, target: Target) -> None:
 
 
 async def large_bodies(stream: Stream, target: Target) -> None:
-    await _pour(stream, _post(4_000_000, None), b" " * 100_000, 40)
+    await _pour(stream, post_head(HOST, 4_000_000), b" " * 100_000, 40)
 
 
 async def slow_bodies(stream: Stream, target: Target) -> None:
-    await _trickle(stream, _post(100_000, target.token), b" ")
+    await _trickle(stream, post_head(HOST, 100_000, target.token), b" ")
 
 
 async def bogus_tokens(stream: Stream, target: Target) -> None:
     made_up = f"sdx_{random.randrange(16**8):08x}_{random.randrange(16**40):040x}"
-    stream[1].write(_post(2, made_up) + b"{}")
+    stream[1].write(post_head(HOST, 2, made_up) + b"{}")
     await stream[0].read()
 
 
@@ -197,8 +192,7 @@ class Honest:
 
     def __init__(self, port: int, token: str, texts: Sequence[str]) -> None:
         self._port = port
-        bodies = [json.dumps({"panel": PANEL, "text": text}).encode() for text in texts]
-        self._requests = [_post(len(b), token) + b for b in bodies]
+        self._requests = [classify_request(HOST, PANEL, text, token) for text in texts]
 
     async def run(self, seconds: float) -> Seen:
         seen, until = Seen(), time.monotonic() + seconds
@@ -207,9 +201,7 @@ class Honest:
 
     async def _client(self, first: int, until: float, seen: Seen) -> None:
         stream: Stream | None = None
-        for i in range(10**9):
-            if time.monotonic() >= until:
-                break
+        for i in takewhile(lambda _: time.monotonic() < until, count()):
             started = time.perf_counter()
             try:
                 async with asyncio.timeout(PATIENCE):
@@ -261,25 +253,22 @@ async def _window(
     async def watch() -> None:
         nonlocal peak
         while not done.is_set():
-            peak = max(peak, _rss_mb(pid))
+            peak = max(peak, rss_mb(pid))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(done.wait(), 0.25)
 
     watcher, cpu = asyncio.create_task(watch()), _cpu(pid)
     seen = await honest.run(seconds)
-    counts = {}
+    said = "{}"
     if process is not None:
         said, _ = await asyncio.to_thread(process.communicate, timeout=60)
-        counts = json.loads(said)
     seen.cpu = _cpu(pid) - cpu
     done.set()
     await watcher
-    return seen, peak, counts
+    return seen, peak, json.loads(said)
 
 
-async def measure(
-    kind: str, connections: int, seconds: float, windows: int, service: Service
-) -> dict[str, Any]:
+async def measure(kind: str, connections: int, seconds: float, windows: int, service: Service) -> Record:
     attacker = [
         sys.executable, "-m", "benchmarks.hostile_load", "--attack", kind, "--connections", str(connections),
         "--seconds", str(seconds / windows), "--port", str(service.port),
@@ -295,7 +284,7 @@ async def measure(
             seen.cpu += got.cpu
             peak = max(peak, rss)
             did = {k: did.get(k, 0) + v for k, v in counts.items()} or did
-    ratio = _quantile(hostile.milliseconds, 0.99) / _quantile(quiet.milliseconds, 0.99)
+    ratio = quantile(hostile.milliseconds, 0.99) / quantile(quiet.milliseconds, 0.99)
     return {
         "quiet": _summary(quiet),
         "hostile": _summary(hostile),
@@ -305,27 +294,16 @@ async def measure(
     }
 
 
-def _summary(seen: Seen) -> dict[str, Any]:
+def _summary(seen: Seen) -> Record:
     return {
         "requests": len(seen.milliseconds),
         "errors": len(seen.errors),
         **({"which": sorted(set(seen.errors))} if seen.errors else {}),
-        "p50_ms": round(_quantile(seen.milliseconds, 0.5), 1),
-        "p99_ms": round(_quantile(seen.milliseconds, 0.99), 1),
+        "p50_ms": round(quantile(seen.milliseconds, 0.5), 1),
+        "p99_ms": round(quantile(seen.milliseconds, 0.99), 1),
         "max_ms": round(max(seen.milliseconds, default=float("nan")), 1),
         "service_cpu_s": round(seen.cpu, 1),
     }
-
-
-def _quantile(values: Sequence[float], q: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("nan")
-
-
-def _rss_mb(pid: int) -> float:
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    return int(found[1]) / 1024 if found else 0.0
 
 
 def _cpu(pid: int) -> float:
@@ -342,50 +320,24 @@ class Service:
     other_token: str
 
 
-@contextmanager
+@contextlib.contextmanager
 def _service(folder: Path) -> Iterator[Service]:
-    from simdx.datasets.oral import load_oral
     from simdx.service.auth import TokenFile
 
     tokens = TokenFile(folder / "tokens.json")
     mine, other = (tokens.new(name, ("classify",))[0] for name in ("honest", "other"))
-    command = [
-        sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", PANEL, "--require-token",
-        "--token-file", str(folder / "tokens.json"), "--audit", f"sqlite:///{folder / 'audit.sqlite3'}",
-        "--audit-key", str(folder / "audit.key"),
-    ]  # fmt: skip
-    # Into a file: a log that nobody reads must not be what stops the service.
-    with open(folder / "log", "w+", encoding="utf-8") as log:
-        process = subprocess.Popen(command, stderr=log, stdout=subprocess.DEVNULL)
-        try:
-            port = _port(process, folder / "log")
-            yield Service(process.pid, port, Honest(port, mine, list(load_oral().cases.texts)), other)
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _port(process: subprocess.Popen[bytes], log: Path) -> int:
-    for _ in range(1_200):
-        if found := re.search(r"http://[\d.]+:(\d+)", log.read_text(encoding="utf-8")):
-            return int(found[1])
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    raise SystemExit(f"the service did not start: {log.read_text(encoding='utf-8')[-300:]}")
+    options = ("--require-token", "--token-file", str(folder / "tokens.json"))
+    with running_service(folder, PANEL, *options) as service:
+        yield Service(service.pid, service.port, Honest(service.port, mine, clinic_texts()), other)
 
 
 def run(connections: int, seconds: float, windows: int, kinds: Sequence[str]) -> dict[str, Any]:
     from simdx import __version__
-    from simdx.experiments.records import current_commit
+    from simdx.runs.record import current_commit
 
     with tempfile.TemporaryDirectory(prefix="simdx-hostile-") as folder, _service(Path(folder)) as service:
         asyncio.run(service.honest.run(WARM_UP))
-        start = _rss_mb(service.pid)
+        start = rss_mb(service.pid)
         found: dict[str, Any] = {}
         for kind in kinds:
             found[kind] = asyncio.run(measure(kind, connections, seconds, windows, service))
@@ -436,12 +388,11 @@ def main() -> None:
         attack(asked.attack, asked.connections, asked.seconds, asked.port)
         return
     record = run(asked.connections, asked.seconds, asked.windows, asked.kind or [*KINDS, ALL])
+    text = json.dumps(record, indent=1) + "\n"
     if asked.out == "-":
-        print(json.dumps(record, indent=1))
-        return
-    path = Path(asked.out)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        sys.stdout.write(text)
+    else:
+        Path(asked.out).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from simdx import __version__
-from simdx.experiments.records import current_commit
+from simdx.runs.record import current_commit
 
 ROOT = Path(__file__).resolve().parents[1]
 INTERVALS = Path(__file__).with_name("validate.yaml")

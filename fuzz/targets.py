@@ -85,7 +85,7 @@ def cases(folder: Path) -> Target:
 def prior(folder: Path) -> Target:
     """Arguments of --prior, --prior-counts and --odds, one a line, as the system hands them over."""
     from simdx.cli.main import spread_repeated
-    from simdx.cli.options import make_prior
+    from simdx.cli.options import PriorOptions
 
     labels = ("apple", "river=bank", "ألم", "engine")
 
@@ -98,7 +98,7 @@ def prior(folder: Path) -> Target:
             (None, arguments, None),
             (arguments[:middle], None, arguments[middle:]),
         ):
-            made = _taken(lambda options=options: make_prior(labels, *options))
+            made = _taken(lambda options=options: PriorOptions(*options).over(labels))
             if made is not None:
                 assert abs(float(made.probabilities.sum()) - 1) < 1e-9
                 assert float(made.probabilities.min()) >= 0

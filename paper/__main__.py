@@ -11,11 +11,8 @@ import typer
 from simdx.errors import BadInput, RunFailed, SimdxError
 
 app = typer.Typer(
-    help="The paper's tables and figures, ours beside theirs.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    help="The paper's tables and figures, ours beside theirs.", add_completion=False, pretty_exceptions_enable=False
 )
-Only = Annotated[str | None, typer.Option(help="These artefacts alone, separated by commas.")]
 
 
 @app.command("list")
@@ -31,7 +28,7 @@ def list_() -> None:
 def run(
     out: Annotated[Path, typer.Option(help="Folder for the records. A run goes on there.")],
     scale: Annotated[str, typer.Option(help="smoke: a few cases, to see that it works; full: all.")] = "full",
-    only: Only = None,
+    only: Annotated[str | None, typer.Option(help="These artefacts alone, separated by commas.")] = None,
 ) -> None:
     """Measure; what is on record already is not measured again."""
     from paper.answers import SIZES
@@ -44,8 +41,7 @@ def run(
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: --out needs a folder")
     records = run_artefacts(artefacts, Context(scale, out), lambda line: print(line, file=sys.stderr))
-    failed = [record["artefact"] for record in records if record["status"] == "failed"]
-    if failed:
+    if failed := [record.name for record in records if record.status == "failed"]:
         raise RunFailed(
             f"{len(failed)} of {len(records)} artefacts failed ({', '.join(failed)}); their records say why"
         )
@@ -66,9 +62,8 @@ def report(
     if not records:
         raise BadInput(f"{folder} holds no records: make some with 'python -m paper run --out {folder}'")
     target = "" if markdown is None else f" --markdown {markdown.as_posix()}"
-    command = f"python -m paper report {folder.as_posix()}{target}"
+    text = paper_markdown(records, folder.as_posix(), f"python -m paper report {folder.as_posix()}{target}")
     page, tables = html or folder / "report.html", markdown or folder / "report.md"
-    text = paper_markdown(records, folder.as_posix(), command)
     for path, content in ((page, render_paper(records)), (tables, text)):
         if path.is_dir():
             raise BadInput(f"{path} is a folder: give the path of a file")
@@ -83,16 +78,14 @@ def main(args: list[str] | None = None) -> int:
         app(args, standalone_mode=False, prog_name="python -m paper")
     except typer.Exit as end:
         return end.exit_code
-    except SimdxError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2 if isinstance(problem, BadInput) else 1
     except typer.Abort:
         return 1
     except Exception as problem:
-        if hasattr(problem, "format_message"):  # a wrong option or argument
-            print(f"error: {problem.format_message()}", file=sys.stderr)
-            return 2
-        raise
+        said = getattr(problem, "format_message", None)  # a wrong option or argument has one
+        if said is None and not isinstance(problem, SimdxError):
+            raise
+        print(f"error: {said() if said else problem}", file=sys.stderr)
+        return 2 if said else problem.exit_code  # type: ignore[attr-defined]
     return 0
 
 

@@ -1,19 +1,17 @@
-"""What a set of answers is asked for by (`Spec`), what comes back (`Answers`), and the methods compared."""
+"""What a set of answers is asked for by (`Spec`), the methods compared, and how much a scale takes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from paper.world import REFERENCE
-from simdx.types import Float, Posterior
 
 Scale = Literal["smoke", "full"]
 SECOND_ORDER = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
+# To fit; per case to infer in one batch, embeddings given; and per case to embed.
+TIMES = ("fit_seconds", "infer_seconds", "embed_seconds")
 
 # The methods compared, under the names the tables show. M-SMC and D-SMC are their closed-form limits (the
 # sampler is beside them where it matters); the recipe is what `--method auto` ships. Ways of asking a model
@@ -92,47 +90,5 @@ class Spec:
 
     @property
     def key(self) -> str:
+        """What the stream of its intervals is drawn by."""
         return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answers:
-    """Posteriors on the labelled and the out-of-class cases, with what they cost: arrays by name, as the
-    cache keeps them. No text, no embedding of a case."""
-
-    arrays: dict[str, Float]
-
-    @classmethod
-    def of(cls, inside: Posterior, outside: Posterior | None, seconds: Sequence[float]) -> Answers:
-        found = {
-            "probabilities": inside.probabilities,
-            "carried": inside.effective_simulations,
-            "seconds": seconds,
-        }
-        if outside is not None:
-            found["outside"] = outside.probabilities
-        for name, posterior in (("second", inside), ("second_outside", outside)):
-            second = None if posterior is None else posterior.second_order
-            if second is not None:
-                found |= {f"{name}.{key}": getattr(second, key) for key in SECOND_ORDER}
-        return cls({key: np.asarray(value, dtype=np.float64) for key, value in found.items()})
-
-    @property
-    def probabilities(self) -> Float:  # (N, K)
-        return self.arrays["probabilities"]
-
-    @property
-    def outside(self) -> Float | None:  # (M, K)
-        return self.arrays.get("outside")
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """To fit; per case to infer in one batch, embeddings given; and per case to embed."""
-        names = ("fit_seconds", "infer_seconds", "embed_seconds")
-        return dict(zip(names, map(float, self.arrays["seconds"]), strict=True))
-
-    def second(self, outside: bool = False) -> dict[str, Float] | None:
-        """total_bits, aleatoric_bits, epistemic_bits and alpha0 where there is a posterior on the simplex."""
-        prefix = "second_outside." if outside else "second."
-        found = {key: self.arrays[prefix + key] for key in SECOND_ORDER if prefix + key in self.arrays}
-        return found or None

@@ -14,7 +14,7 @@ import numpy as np
 from paper.world import Cases
 from simdx.errors import SimdxError
 from simdx.experiments.config import ExperimentConfig, MethodPart, PanelPart, SimulatorPart
-from simdx.experiments.records import Record, read_records
+from simdx.runs import Record, Store
 from simdx.types import Float, Int
 
 SMALL_MODEL = "smollm2"
@@ -48,7 +48,7 @@ def read_asked(folder: Path, panel: str, cases: Cases) -> tuple[Asked, ...]:
     """Every finished asking cell of that panel below `folder`, one per model and way of asking."""
     found: dict[tuple[str, str], Asked] = {}
     for place in sorted(folder.glob("asking-*")) if folder.is_dir() else []:
-        for record in read_records(place):
+        for record in Store(place).records():
             asked = _asked(record, panel, cases)
             if asked is not None:
                 # Of several records of one question the one on more cases counts.
@@ -80,22 +80,21 @@ def asked_directly(panel: str, cases: Cases, count: int, out: Path) -> tuple[Ask
 
 
 def _asked(record: Record, panel: str, cases: Cases) -> Asked | None:
-    if record.get("status") != "done":
+    if not record.done or record.rows is None:
         return None
-    cell = record["cell"]
+    cell, rows = record["cell"], record.rows
     method = cell["method"]["method"]
     if method not in PAPER_ASKING or cell["panel"]["panel"] != panel:
         return None
     if tuple(record["labels"]) != cases.names:
         return None
     position = {case.id: i for i, case in enumerate(cases.dataset.cases)}
-    rows = record["rows"]
     kept = [(position[i], j) for j, i in enumerate(rows["id"]) if i in position]
     if not kept:
         return None
     chosen = [j for _, j in kept]
     p = np.asarray(rows["posterior"], dtype=float)[chosen]
-    asking, n = record.get("asking") or {}, max(len(rows["id"]), 1)
+    asking, n = record.found.get("asking") or {}, max(len(rows["id"]), 1)
     seconds = asking.get("model_seconds")
     return Asked(
         simulator=cell["simulator"],

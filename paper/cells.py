@@ -54,9 +54,7 @@ def doubts(quotes: Iterable[Quote | None]) -> str:
 
 def quartiles(found: Mapping[str, Any], digits: int = 3) -> str:
     """Median with the quartiles around it."""
-    return (
-        "no cases" if found["median"] is None else number(found["median"], (found["q1"], found["q3"]), digits)
-    )
+    return "no cases" if found["median"] is None else number(found["median"], (found["q1"], found["q3"]), digits)
 
 
 def ranged(values: Sequence[float | None], digits: int = 3) -> str:

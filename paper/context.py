@@ -11,30 +11,26 @@ context.asked(panel)                what language models answered when asked, fr
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import simdx
 from paper import engine, world
-from paper.answers import SIZES, Answers, Scale, Size, Spec
+from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
 from paper.asked import Asked, asked_directly, read_asked
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
-from simdx.disk import load_arrays, make_folder, save_arrays
 from simdx.egress import is_remote
 from simdx.embedders import Embedder, JointEmbedder, get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels.load import PACKAGED
+from simdx.runs import Arrays, Store, identity
 from simdx.types import Bank, Float, Int, content_hash
-
-# Which answers the package gives: another number means other answers.
-RECIPE = f"recipe {engine.RECIPE_VERSION}"
 
 
 class _Remembering:
@@ -61,17 +57,6 @@ class _Remembering:
         return self._known[batch][0]
 
 
-@lru_cache(maxsize=32)
-def code_hash(*places: Path) -> str:
-    """Identity of the source in these files and folders."""
-    files = [f for place in places for f in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
-    root = Path(simdx.__file__).parent
-    named = (
-        (f.relative_to(root).as_posix() if root in f.parents else f.name, f.read_text("utf-8")) for f in files
-    )
-    return content_hash(*(part for pair in named for part in pair))
-
-
 class Context:
     """Shared, cached computation for one run of the paper's artefacts."""
 
@@ -89,8 +74,7 @@ class Context:
     ) -> None:
         self.scale: Scale = scale
         self.size = size or SIZES[scale]
-        self.out = out
-        self.seed = seed
+        self.out, self.store, self.seed = out, Store(out, "artefacts"), seed
         self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
         self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
         self._memory: dict[Any, Any] = {}
@@ -170,14 +154,14 @@ class Context:
         """The labelled cases, embedded."""
         return self._observed(panel, embedder, outside=False)[0]
 
-    def outside_observations(self, panel: str, embedder: str | None = None) -> engine.Observations | None:
-        """The out-of-class cases, embedded; None where the panel has none."""
-        return None if self.cases(panel).outside is None else self._observed(panel, embedder, outside=True)[0]
+    def outside_observations(self, panel: str, embedder: str | None = None) -> engine.Observations:
+        """The out-of-class cases of a panel that has some, embedded."""
+        return self._observed(panel, embedder, outside=True)[0]
 
     def prior(self, spec: Spec) -> Prior:
         return Prior.from_probabilities(self.names(spec.panel), dict(spec.prior), spec.alpha0)
 
-    def fitted(self, spec: Spec) -> engine.Infer:
+    def fitted(self, spec: Spec) -> engine.Fitted:
         """The method fitted to its bank; kept for the rest of the run."""
         return self._fitted(spec)[0]
 
@@ -189,35 +173,29 @@ class Context:
             "populations": spec.populations, "count": self.size.network_observations,
             "epochs": self.size.network_epochs,
         }  # fmt: skip
-        identity = (
-            RECIPE,
-            material.bank.hash,
-            material.embedder.id,
-            repr(settings),
-        )
-        folder = self.out / "networks" / content_hash("network", *identity)[:24]
+        key = identity(settings, {"bank": material.bank.identity, "embedder": material.embedder.id})
+        folder = self.out / "networks" / key[:24]
         engine.train_network(material, self.prior(spec), folder, settings)
         return folder
 
     # ----------------------------------------------------------------------- answers
 
-    def answers(self, spec: Spec) -> Answers:
-        """Posteriors of a spec on all of its panel's cases, from the cache where they are."""
+    def answers(self, spec: Spec) -> Arrays:
+        """On all of a panel's labelled cases, from the store where they are: `probabilities`, what they cost
+        (`TIMES`) and, of a posterior on the simplex, `SECOND_ORDER`. No text, no embedding of a case."""
+        return self._once(("answers", spec), lambda: self._answered(spec, outside=False))
 
-        def make() -> Answers:
-            # One sealed file a set of answers; a damaged one counts as absent and is made again.
-            path = self.out / "cache" / f"{self._identity(spec)[:32]}.safetensors"
-            arrays = load_arrays(path)
-            if arrays is None:
-                arrays = self._answer(spec).arrays
-                make_folder(path.parent)
-                save_arrays(path, arrays)
-            return Answers(arrays)
-
-        return self._once(("answers", spec), make)
+    def answers_outside(self, spec: Spec) -> Arrays | None:
+        """The same on its out-of-class cases; None where it has none."""
+        if self.cases(spec.panel).outside is None:
+            return None
+        return self._once(("answers outside", spec), lambda: self._answered(spec, outside=True))
 
     def probabilities(self, spec: Spec) -> Float:
-        return self.answers(spec).probabilities
+        return self.answers(spec)["probabilities"]
+
+    def seconds(self, spec: Spec) -> dict[str, float]:
+        return {name: float(self.answers(spec)[name][0]) for name in TIMES}
 
     def scores(self, spec: Spec) -> dict[str, Any]:
         """`evaluate_probabilities` of a spec's answers: metrics under their names, `ci`, `n`, `undefined`."""
@@ -262,12 +240,13 @@ class Context:
         beyond = replace(cases, dataset=cases.outside)
         return self._once(("asked outside", panel), lambda: read_asked(self.asking_folder, panel, beyond))
 
-    # ----------------------------------------------------------------------- identity
-
     @cached_property
     def hashes(self) -> dict[str, Any]:
-        """Of everything that a record's numbers rest on and that lies outside the code."""
-        return {
+        """Of everything that a record's numbers rest on."""
+        folder = self.asking_folder
+        places = sorted(folder.glob("asking-*/cells/*.json"))
+        read = (s for p in places for s in (p.relative_to(folder).as_posix(), p.read_text("utf-8")))
+        return {"asking": content_hash(*read)} | {
             panel: {
                 "data": cases.dataset.hash,
                 "outside": None if cases.outside is None else cases.outside.hash,
@@ -280,45 +259,21 @@ class Context:
             for panel, cases in self._cases.items()
         }
 
-    @cached_property
-    def asking_hash(self) -> str:
-        """Identity of the records of asking that are at hand."""
-        folder = self.asking_folder
-        places = sorted(folder.glob("asking-*/cells/*.json"))
-        return content_hash(
-            *(s for p in places for s in (p.relative_to(folder).as_posix(), p.read_text("utf-8")))
-        )
-
-    def _identity(self, spec: Spec) -> str:
-        cases = self.cases(spec.panel)
-        outside = "" if cases.outside is None else cases.outside.hash
-        embedder = get_embedder(self.embedder_name(spec)).id
-        parts = (spec.key, embedder, self.bank(spec).hash, cases.source.panel.hash)
-        trained = repr(self.size) if spec.method == "abi" else ""
-        return content_hash("answers", RECIPE, cases.dataset.hash, outside, trained, *parts)
-
     # ----------------------------------------------------------------------- inside
 
-    def _once(self, key: Any, make: Any) -> Any:
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._memory:
             self._memory[key] = make()
         return self._memory[key]
 
-    def _remembering(self, name: str) -> Embedder:
-        def part(one: Embedder) -> _Remembering:
-            return self._parts.setdefault(one.id, _Remembering(one))
-
-        whole = get_embedder(name)
-        return (
-            JointEmbedder([part(p) for p in whole.parts]) if isinstance(whole, JointEmbedder) else part(whole)
-        )
-
-    def _observed(
-        self, panel: str, embedder: str | None, *, outside: bool
-    ) -> tuple[engine.Observations, float]:
+    def _observed(self, panel: str, embedder: str | None, *, outside: bool) -> tuple[engine.Observations, float]:
+        """The cases embedded, and what one of them takes."""
         spec = Spec(panel, "", embedder=embedder)
         dataset = self.cases(panel).outside if outside else self.cases(panel).dataset
         assert dataset is not None
+
+        def part(one: Embedder) -> _Remembering:
+            return self._parts.setdefault(one.id, _Remembering(one))
 
         def spared() -> float:
             return sum(part.spared for part in self._parts.values())
@@ -326,31 +281,49 @@ class Context:
         def make() -> tuple[engine.Observations, float]:
             material = self.material(spec)
             material.observe(dataset.texts[:1])  # what an embedder loads on first use is no cost of a case
-            remembering = replace(material, embedder=self._remembering(self.embedder_name(spec)))
+            whole = get_embedder(self.embedder_name(spec))
+            parts = [part(p) for p in whole.parts] if isinstance(whole, JointEmbedder) else []
+            own = JointEmbedder(parts) if parts else part(whole)
             began, before = time.perf_counter(), spared()
-            observed = remembering.observe(dataset.texts)
+            observed = replace(material, embedder=own).observe(dataset.texts)
             return observed, (time.perf_counter() - began + spared() - before) / max(len(dataset.texts), 1)
 
         return self._once(("observed", panel, self.embedder_name(spec), outside), make)
 
-    def _fitted(self, spec: Spec) -> tuple[engine.Infer, float]:
-        def make() -> tuple[engine.Infer, float]:
+    def _fitted(self, spec: Spec) -> tuple[engine.Fitted, float]:
+        def make() -> tuple[engine.Fitted, float]:
             network = str(self.network(spec)) if spec.method == "abi" else None
             material = self.material(spec)
             began = time.perf_counter()
-            infer = engine.fit(material, spec, network=network)
-            return infer, time.perf_counter() - began
+            return engine.fit(material, spec, network=network), time.perf_counter() - began
 
         return self._once(("fitted", spec), make)
 
-    def _answer(self, spec: Spec) -> Answers:
-        infer, fit_seconds = self._fitted(spec)
-        observed, embed_seconds = self._observed(spec.panel, spec.embedder, outside=False)
-        prior = self.prior(spec)
-        infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior is no cost of a case either
-        began = time.perf_counter()
-        posterior, _ = infer(observed, prior)
-        seconds = (time.perf_counter() - began) / max(len(observed.texts), 1)
-        apart = self.outside_observations(spec.panel, spec.embedder)
-        beyond = None if apart is None else infer(apart, prior)[0]
-        return Answers.of(posterior, beyond, (fit_seconds, seconds, embed_seconds))
+    def _answered(self, spec: Spec, *, outside: bool) -> Arrays:
+        """A set of answers is one chunk of the store, since its time is measured."""
+        cases = self.cases(spec.panel)
+        dataset = cases.outside if outside else cases.dataset
+        assert dataset is not None
+        trained = (self.size.network_observations, self.size.network_epochs)
+        settings = {"spec": asdict(spec), "network": trained if spec.method == "abi" else None}
+        hashes = {
+            "data": dataset.hash, "panel": cases.source.panel.hash, "bank": self.bank(spec).identity,
+            "embedder": get_embedder(self.embedder_name(spec)).id,
+        }  # fmt: skip
+
+        def compute(texts: Sequence[str]) -> Arrays:
+            fitted, fit_seconds = self._fitted(spec)
+            observed, embed_seconds = self._observed(spec.panel, spec.embedder, outside=outside)
+            prior, n = self.prior(spec), max(len(texts), 1)
+            fitted.infer(observed.at(np.arange(1)), prior)  # what is prepared once per prior costs no case
+            began = time.perf_counter()
+            posterior = fitted.infer(observed, prior).posterior
+            took = (fit_seconds, (time.perf_counter() - began) / n, embed_seconds)
+            found = {"probabilities": posterior.probabilities}
+            found |= {name: np.full(len(texts), value) for name, value in zip(TIMES, took, strict=True)}
+            if posterior.second_order is not None:
+                found |= {name: getattr(posterior.second_order, name) for name in SECOND_ORDER}
+            return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
+
+        key = identity(settings, hashes)[:32]
+        return self.store.answers(key, dataset.texts, compute, size=max(len(dataset.texts), 1))

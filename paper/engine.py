@@ -5,7 +5,6 @@ is called in this file and in no other, so a change of their interface is a chan
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,56 +14,23 @@ from simdx.abc.space import Space
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.fitting import fit_method
-from simdx.methods import RECIPE_VERSION, Material, Observations, Settings
+from simdx.methods import Fitted, Material, Observations, Settings
 from simdx.methods.logistic import choose_penalty
-from simdx.types import Bank, Float, Int, Panel, Posterior, SecondOrder, Trace
+from simdx.types import Bank, Float, Int, Panel
 
-__all__ = [
-    "CALIBRATION_SHARE",
-    "RECIPE_VERSION",
-    "Infer",
-    "Material",
-    "Observations",
-    "supervised_ceiling",
-    "temperature_scaled",
-    "words",
-]
-
-Infer = Callable[[Observations, Prior], tuple[Posterior, Trace | None]]
-# observations, prior -> probabilities, posterior on the simplex, whether a sampler left a trace
-Ask = Callable[[Observations, Prior], tuple[Float, SecondOrder | None, bool]]
+__all__ = ["CALIBRATION_SHARE", "Fitted", "Material", "Observations", "supervised_ceiling", "temperature_scaled"]
 
 
-def fit(material: Material, spec: object, **more: Any) -> Infer:
+def fit(material: Material, spec: object, **more: Any) -> Fitted:
     """The method a spec names, fitted; settings are the spec's fields of the same names."""
-    fitted = fit_method(material, Settings.named_alike(spec, **more))
-    return lambda observations, prior: fitted.infer(observations, prior)[:2]
+    return fit_method(material, Settings.named_alike(spec, **more))
 
 
-def words(text: str) -> list[str]:
-    """Words of two letters or more, in small letters."""
-    return re.findall(r"\w\w+", text.lower())
-
-
-def asker(infer: Infer) -> Ask:
-    def ask(observations: Observations, prior: Prior) -> tuple[Float, SecondOrder | None, bool]:
-        posterior, trace = infer(observations, prior)
-        return posterior.probabilities, posterior.second_order, trace is not None
-
-    return ask
-
-
-def front_door(panel: Panel, bank: Bank) -> Ask:
-    """The same of `simdx classify` as it ships."""
+def front_door(panel: Panel, bank: Bank) -> Fitted:
+    """What `simdx classify` asks as it ships."""
     from simdx.classifier import Classifier
 
-    classifier = Classifier(panel, bank)
-
-    def ask(observations: Observations, prior: Prior) -> tuple[Float, SecondOrder | None, bool]:
-        batch = classifier.infer_batch_observed(observations, prior)
-        return batch.posterior, batch.second_order, batch.trace is not None
-
-    return ask
+    return Classifier(panel, bank).fitted
 
 
 def none_of_these(material: Material) -> Callable[[Observations, Prior], Float]:

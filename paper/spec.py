@@ -16,17 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from paper.cells import NONE, agreement, doubts, ours, quoted, ranged
+from paper.cells import NONE, agreement, dagger, doubts, number, quartiles, quoted, ranged
 from paper.theirs import Quote, beside
 from paper.world import PAPER_NAMES
 from simdx.report.plots import Estimate
 
 if TYPE_CHECKING:
     from paper.context import Context
-
-
-class NotRun(Exception):
-    """Raised by a measure that cannot be had here, with the reason in one sentence; no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,41 +65,71 @@ def as_one(found: Found) -> Iterator[Block]:
     yield Block(next(iter(found["n"]), ""), found["data"], found["n"])
 
 
+Row = Mapping[str, Any]
+Theirs = Callable[[Any], Quote | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A cell of each row; with `paper`, a second column holds the paper's figure for the same, and without
-    `cell` that one stands alone."""
+    """A cell of each row: a figure by its path in the row (`scores.accuracy`), or a function of the row.
+
+    With `paper`, a second column holds the paper's figure: that quantity for the row's panel, method and
+    setting, or a function of the row. Without `cell` it stands alone.
+    """
 
     head: str
-    cell: Callable[[Any], Any] | None
-    paper: Callable[[Any], Quote | None] | None = None
+    cell: str | Callable[[Any], Any] | None
+    paper: str | Theirs | None = None
     digits: int = 3
     paper_head: str | None = None
-    shown: Callable[[Quote | None], str] | None = None  # of the paper's figure; default: `quoted`
+    shown: Callable[[Quote], str] | None = None  # of the paper's figure; default: `quoted`
+    paper_digits: int | None = None
 
     @property
     def heads(self) -> list[str]:
         apart = [self.paper_head or f"{self.head}, paper"]
         return apart if self.cell is None else [self.head] + (apart if self.paper else [])
 
-    def cells(self, row: Any, used: list[Quote | None]) -> list[str]:
-        cells = [] if self.cell is None else [str(self.cell(row))]
+    def cells(self, artefact: str, row: Any, used: list[Quote | None]) -> list[str]:
+        cells = []
+        if self.cell is not None:
+            own = figure(row, self.cell, self.digits) if isinstance(self.cell, str) else self.cell(row)
+            cells.append(str(own))
         if self.paper is not None:
-            found = self.paper(row)
+            found = beside_row(artefact, self.paper, row) if isinstance(self.paper, str) else self.paper(row)
             used.append(found)
-            cells.append(self.shown(found) if self.shown else quoted(found, self.digits))
+            digits = self.digits if self.paper_digits is None else self.paper_digits
+            special = None if self.shown is None or found is None else self.shown(found) + dagger(found)
+            cells.append(special or quoted(found, digits))
         return cells
 
 
-def key(head: str, name: str) -> Column:
-    """A column that is a word of the row."""
-    return Column(head, lambda row: NONE if row[name] is None else row[name])
+def beside_row(artefact: str, quantity: str, row: Row) -> Quote | None:
+    return beside(artefact, quantity, row["panel"], row.get("method"), setting=row.get("setting"))
+
+
+def figure(row: Any, path: str, digits: int = 3) -> str:
+    """A number with the interval the record keeps beside it, or the median of a spread with quartiles."""
+    *way, name = path.split(".")
+    for step in way:
+        row = row[step]
+    value = row[name]
+    if isinstance(value, Mapping) and "q1" in value:
+        return quartiles(value, digits)
+    if isinstance(value, Mapping):
+        return number(value["value"] if "value" in value else value["median"], value["ci"], digits)
+    around = row.get(f"{name}_ci", row["ci"].get(name) if isinstance(row.get("ci"), Mapping) else None)
+    return number(value, around, digits)
 
 
 def keys(heads: str) -> list[Column]:
-    """Several of them: `method | N=n` is the row's `method`, and its `n` under the head N."""
-    pairs = (part.strip().partition("=") for part in heads.split("|"))
-    return [key(head, name or head) for head, _, name in pairs]
+    """Columns that are words of the row: `method | N=n` is its `method`, and its `n` under the head N."""
+
+    def word(name: str) -> Callable[[Any], Any]:
+        return lambda row: NONE if row[name] is None else row[name]
+
+    pairs = (part.strip().rpartition("=") for part in heads.split("|"))
+    return [Column(head or name, word(name)) for head, _, name in pairs]
 
 
 def of_tuples(*heads: str) -> list[Column]:
@@ -112,39 +138,37 @@ def of_tuples(*heads: str) -> list[Column]:
 
 
 def metrics(
-    artefact: str, heads: Mapping[str, str], *, digits: Mapping[str, int] | None = None,
-    paper_head: str | None = None, paper: bool = True,
-) -> tuple[Column, ...]:  # fmt: skip
-    """A column for each metric of the row's `scores`, beside the paper's of its method and setting."""
-
-    def column(metric: str, head: str) -> Column:
-        n = (digits or {}).get(metric, 3)
-
-        def theirs(row: Any) -> Quote | None:
-            return beside(artefact, metric, row["panel"], row.get("method"), setting=row.get("setting"))
-
-        return Column(
-            head, lambda row: ours(row["scores"], metric, n), theirs if paper else None, n, paper_head
-        )
-
-    return tuple(column(metric, head) for metric, head in heads.items())
+    heads: Mapping[str, str], *, digits: Mapping[str, int] | None = None, paper: bool = True,
+    paper_head: str | None = None, at: str = "scores.",
+) -> list[Column]:  # fmt: skip
+    """A column for each metric of the row's `scores`, beside the paper's."""
+    return [
+        Column(head, f"{at}{name}", name if paper else None, (digits or {}).get(name, 3), paper_head)
+        for name, head in heads.items()
+    ]
 
 
-def ranges(artefact: str, heads: Mapping[str, str], *, paper: bool = True) -> tuple[Column, ...]:
+def ranges(heads: Mapping[str, str], *, paper: bool = True) -> list[Column]:
     """The same for a row's `values` over simulators: mean, least and most."""
 
-    def column(metric: str, head: str) -> Column:
-        def theirs(row: Any) -> Quote | None:
-            return beside(artefact, metric, row["panel"], row["method"])
+    def over(name: str) -> Callable[[Any], str]:
+        return lambda row: ranged(row["values"][name])
 
-        return Column(head, lambda row: ranged(row["values"][metric]), theirs if paper else None)
+    return [Column(head, over(name), name if paper else None) for name, head in heads.items()]
 
-    return tuple(column(metric, head) for metric, head in heads.items())
+
+temperature = Column("T", lambda row: NONE if row["temperature"] is None else f"{row['temperature']:.2f}")
+
+
+def named(items: Mapping[str, Row], name: str = "method", **more: str) -> list[dict[str, Any]]:
+    """Rows of a mapping, with their keys in them; `more` copies a key under another name."""
+    found = [{name: key, **row} for key, row in items.items()]
+    return [row | {new: row.get(old) for new, old in more.items()} for row in found]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows × columns. What the daggers of the paper's figures mean is added to the note."""
+    """Rows × columns; a row knows its panel. What the paper's daggers mean is added to the note."""
 
     title: Word
     rows: Callable[[Block], Iterable[Any]]
@@ -195,7 +219,7 @@ def render(artefact: Artefact, found: Found) -> dict[str, Any]:
     tables = []
     for each, some in groupby(artefact.tables, lambda one: one.each or artefact.each):
         group = tuple(some)
-        tables += [_table(table, block) for block in each(found) for table in group]
+        tables += [_table(artefact.name, table, block) for block in each(found) for table in group]
     figures = [
         {"name": one.name.format(**b.words), "svg": one.draw(b), "caption": _word(one.caption, b)}
         for one in artefact.drawings
@@ -206,22 +230,21 @@ def render(artefact: Artefact, found: Found) -> dict[str, Any]:
     return {"tables": tables, "figures": figures, "verdicts": [one._asdict() for one in said]}
 
 
-def _table(table: Table, block: Block) -> dict[str, Any]:
+def _table(artefact: str, table: Table, block: Block) -> dict[str, Any]:
     columns = table.columns(block) if callable(table.columns) else table.columns
     used: list[Quote | None] = []
-    rows = [[c for column in columns for c in column.cells(row, used)] for row in table.rows(block)]
+    rows = [{"panel": block.panel, **r} if isinstance(r, Mapping) else r for r in table.rows(block)]
+    cells = [[cell for column in columns for cell in column.cells(artefact, row, used)] for row in rows]
     note = f"{_word(table.note, block)} {doubts(used)}".strip()
     heads = [head for column in columns for head in column.heads]
-    return {"title": _word(table.title, block), "columns": heads, "rows": rows, "note": note}
+    return {"title": _word(table.title, block), "columns": heads, "rows": cells, "note": note}
 
 
 def _word(word: Word, block: Block) -> str:
     return word.format(**block.words) if isinstance(word, str) else word(block)
 
 
-def estimate(
-    name: str, scores: Mapping[str, Any], metric: str, paper: Quote | None = None, style: int = 0
-) -> Estimate:
+def estimate(name: str, scores: Mapping[str, Any], metric: str, paper: Quote | None = None, style: int = 0) -> Estimate:
     """A row of an interval plot from a set of scores."""
     low, high = scores["ci"][metric] or (None, None)
     return Estimate(name, scores[metric], low, high, None if paper is None else paper.value, style)

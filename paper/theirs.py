@@ -6,11 +6,10 @@ contradicts itself about it, a sentence that says how. Ours are printed beside t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -21,6 +20,7 @@ KEYS = ("model", "method", "setting")
 
 Number = float | int
 Cell = Number | tuple[Number, Number | None, Number | None] | str | None
+Grouped = dict[tuple[str | None, str | None], dict[str, "Quote"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,17 @@ class Quote:
     high: float | None = None
     doubts: tuple[str, ...] = ()
 
-    def matches(self, wanted: Mapping[str, str | None]) -> bool:
-        return all(getattr(self, name) == value for name, value in wanted.items())
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-@dataclass(frozen=True, slots=True)
-class DataSet:
+class DataSet(_Part):
     """A data set of the paper, the packaged panel that stands beside it, and in what they differ."""
 
     theirs: str
     panel: str
     same: str
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class _Table(_Part):
@@ -79,28 +75,38 @@ class _Doubt(_Part):
     where: dict[str, str | tuple[str, ...]]
     why: str
 
+    def touches(self, about: Mapping[str, str | None]) -> bool:
+        return all(about.get(k) in ((v,) if isinstance(v, str) else v) for k, v in self.where.items())
+
 
 class _File(_Part):
-    data: dict[str, dict[str, str]]
+    data: dict[str, DataSet]
     tables: tuple[_Table, ...]
     doubts: tuple[_Doubt, ...]
 
 
 def quotes(artefact: str, **wanted: str | None) -> tuple[Quote, ...]:
     """The artefact's figures, in the paper's order, that match (data, model, method, setting, quantity)."""
-    return tuple(q for q in _quotes() if q.artefact == artefact and q.matches(wanted))
+    own = (q for q in _quotes() if q.artefact == artefact)
+    return tuple(q for q in own if all(getattr(q, name) == value for name, value in wanted.items()))
 
 
 def quote(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
     """The one figure that matches, or None. Keys left out must be absent from it, so that a mean over models
     is never mistaken for one model's figure."""
-    exact = dict.fromkeys(KEYS) | wanted
-    found = quotes(artefact, quantity=quantity, **exact)
+    found = quotes(artefact, quantity=quantity, **dict.fromkeys(KEYS) | wanted)
     if len(found) > 1:
-        raise BadInput(
-            f"{len(found)} figures of the paper match {artefact} {quantity}: name the data set too"
-        )
+        raise BadInput(f"{len(found)} figures of the paper match {artefact} {quantity}: name the data set too")
     return found[0] if found else None
+
+
+def grouped(artefact: str, *, place: str = "", **wanted: str | None) -> Grouped:
+    """The artefact's figures by quantity, for each method and setting; `place` is how their place begins."""
+    found: Grouped = {}
+    for q in quotes(artefact, **wanted):
+        if q.place.startswith(place):
+            found.setdefault((q.method, q.setting), {})[q.quantity] = q
+    return found
 
 
 def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
@@ -108,9 +114,8 @@ def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | N
     found = [q for q in quotes(artefact, quantity=quantity, **wanted) if q.model is not None]
     if not found:
         return None
-    values = [q.value for q in found]
+    values, first = [q.value for q in found], found[0]
     doubts = tuple(dict.fromkeys(doubt for q in found for doubt in q.doubts))
-    first = found[0]
     return Quote(
         artefact, quantity, sum(values) / len(values), first.place, f"mean of {len(values)} models and range",
         first.data, None, first.method, first.setting, min(values), max(values), doubts,
@@ -118,9 +123,14 @@ def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | N
 
 
 def beside(
-    artefact: str, quantity: str, panel: str, method: str | None = None, *, setting: str | None = None,
+    artefact: str,
+    quantity: str,
+    panel: str,
+    method: str | None = None,
+    *,
+    setting: str | None = None,
     each: bool = False,
-) -> Quote | None:  # fmt: skip
+) -> Quote | None:
     """The figure for that panel's counterpart: as it is printed, else (or with `each`) its models' mean."""
     data = data_of_panel(panel)
     if data is None or (method is None and setting is None):
@@ -131,7 +141,7 @@ def beside(
 
 
 def data_sets() -> Mapping[str, DataSet]:
-    return {name: DataSet(**part) for name, part in _file().data.items()}
+    return _file().data
 
 
 def data_of_panel(panel: str) -> str | None:
@@ -152,28 +162,17 @@ def _file() -> _File:
 @lru_cache(maxsize=1)
 def _quotes() -> tuple[Quote, ...]:
     found = []
-    for table in _file().tables:
-        for row in table.rows:
-            keys = dict(zip(table.by, map(str, row), strict=False))
-            for quantity, cell in zip(table.columns, row[len(table.by) :], strict=True):
+    for t in _file().tables:
+        for row in t.rows:
+            keys = dict(zip(t.by, map(str, row), strict=False))
+            for quantity, cell in zip(t.columns, row[len(t.by) :], strict=True):
                 if cell is not None:
-                    found.append(_quote(table, keys, quantity, cell, _file().doubts))
+                    value, *around = cell if isinstance(cell, tuple) else (cell, None, None)
+                    low, high = (None if part is None else float(part) for part in around)
+                    about = {"artefact": t.artefact, "data": t.data, "quantity": quantity, **keys}
+                    why = tuple(d.why.strip() for d in _file().doubts if d.touches(about))
+                    found.append(Quote(
+                        t.artefact, quantity, float(value), t.place, t.models, t.data, **keys, low=low, high=high,
+                        doubts=why,
+                    ))  # fmt: skip
     return tuple(found)
-
-
-def _quote(
-    table: _Table, keys: Mapping[str, str], quantity: str, cell: Cell, doubts: Sequence[_Doubt]
-) -> Quote:
-    parts: tuple[Any, ...] = cell if isinstance(cell, tuple) else (cell, None, None)
-    value, low, high = (None if part is None else float(part) for part in parts)
-    assert value is not None
-    about = {"artefact": table.artefact, "data": table.data, "quantity": quantity, **keys}
-    why = tuple(
-        d.why.strip()
-        for d in doubts
-        if all(about.get(k) == v if isinstance(v, str) else about.get(k) in v for k, v in d.where.items())
-    )
-    return Quote(
-        artefact=table.artefact, quantity=quantity, value=value, place=table.place, models=table.models,
-        data=table.data, low=low, high=high, doubts=why, **keys,
-    )  # fmt: skip

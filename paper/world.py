@@ -27,21 +27,13 @@ from simdx.panels.load import PanelSource
 from simdx.types import Bank, Int
 
 # The paper's name of each panel's data set, and the folder of $SIMDX_DATA that holds ours.
-PAPER_NAMES = {
-    "oral-lesions": "OLB-300",
-    "symptom-to-diagnosis": "SD",
-    "case-reports": "MultiCaRe",
-}
+PAPER_NAMES = {"oral-lesions": "OLB-300", "symptom-to-diagnosis": "SD", "case-reports": "MultiCaRe"}
 _FOLDERS = {"symptom-to-diagnosis": "sd", "case-reports": "pmc"}
 REFERENCE = "reference"  # the panel's packaged bank: both of its files
 PARTS = ("bank_a", "bank_b")  # the two files of a packaged bank, each alone
 Way = Literal["temperature", "pool", "weights"]
 # What the end of a bank's name says of how its model ran.
-_WAYS: dict[Way, str] = {
-    "temperature": r"t\d+(?:\.\d+)?",
-    "pool": r"n\d+",
-    "weights": r"q\d\w*|b?f(?:16|32)|awq|int\d",
-}
+_WAYS: dict[Way, str] = {"temperature": r"t\d+(?:\.\d+)?", "pool": r"n\d+", "weights": r"q\d\w*|b?f(?:16|32)|awq|int\d"}
 _VARIANT = re.compile(r"-(?:" + "|".join(f"(?P<{kind}>{way})" for kind, way in _WAYS.items()) + r")$")
 
 
@@ -72,9 +64,7 @@ def read_panel(panel: str, size: int | None, outside_size: int | None, data: Pat
         named = data or os.environ.get("SIMDX_DATA")
         folder = Path(named or ".") / _FOLDERS[panel]
         if not named or not (folder / "cases.jsonl").is_file():
-            raise BadInput(
-                f"the cases of {panel} are not at hand and may not ship: name their folder in SIMDX_DATA"
-            )
+            raise BadInput(f"the cases of {panel} are not at hand and may not ship: name their folder in SIMDX_DATA")
         whole = read_cases(folder / "cases.jsonl", labels=names, name=panel)
         apart = folder / "ood.jsonl"
         outside = read_cases(apart, labelled=False, name=f"{panel}-ood") if apart.is_file() else None
@@ -128,7 +118,7 @@ def open_bank(cases: Cases, name: str, folder: Path) -> Bank:
     if name in PARTS:
         if len(source.banks) < len(PARTS):
             raise BadInput(f"panel '{source.panel.name}' has no second bank")
-        one = replace(source, banks=(source.banks[PARTS.index(name)],), against=(), odds=None)
+        one = replace(source, banks=(source.banks[PARTS.index(name)],), against=())
         return packaged_bank(one)
     path = folder / f"{source.panel.name}-{name}"
     if not path.exists():

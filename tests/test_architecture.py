@@ -15,16 +15,15 @@ SOURCE = ROOT / "src" / "simdx"
 FREE = {"types", "errors"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
-    "types", "errors", "egress", "disk", "yamlfile", "markup", "words", "answer", "abc", "gpu", "metrics",
-    "models",
-    "simulators", "embedders", "datasets", "panels", "bank", "methods", "amortised", "baselines", "fitting",
-    "decide", "classifier", "chunks", "evaluation", "report", "evaluate", "bank_score", "review",
-    "experiments", "scale", "service", "bench", "demo", "cli",
+    "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
+    "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate",
+    "amortised", "baselines", "fitting", "decide", "classifier", "runs", "evaluation", "report", "transfer",
+    "evaluate", "bank_score", "review", "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines
 LONG = {
     "abc/live.py": "three engines that share one counted simulator and one notion of a budget",
-    "bank/builder.py": "one loop that must be read as a whole to see that it can be killed anywhere",
+    "decide/desk.py": "one object that considers a batch of answers: policy, alarm, reasons and their caches",
     "classifier.py": "one public class with its documentation, overloads, and the making of an answer",
 }
 _ROW = re.compile(r"^\| (`[^|]+`) \|.*\| ([^|]*) \|$", re.M)

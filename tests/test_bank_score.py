@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from simdx.bank.files import write_bank
 from simdx.bank_score import BankScore, covered, mmd_test, score_bank
-from simdx.cli.main import app
+from simdx.cli.main import program
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
@@ -123,10 +123,10 @@ def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
     data.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     given = ["bank", "score", "--panel", str(panel), "--bank", str(tmp_path / "bank"), "--cases", str(data)]
     done = CliRunner().invoke(
-        app, [*given, "--json", "--permutations", "99", "--plot", str(tmp_path / "p.svg")]
+        program(), [*given, "--json", "--permutations", "99", "--plot", str(tmp_path / "p.svg")]
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["fidelity"] == pytest.approx(score_of(toy_panel, toy_bank, texts).fidelity)
     assert (tmp_path / "p.svg").read_text().startswith("<svg")
     assert (tmp_path / "p.svg").read_text().count('class="case"') == 10
-    assert "coverage" in CliRunner().invoke(app, given).stdout
+    assert "coverage" in CliRunner().invoke(program(), given).stdout

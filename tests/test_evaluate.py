@@ -9,12 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simdx.chunks import PARTS, in_chunks
 from simdx.classifier import Classifier
 from simdx.datasets import Dataset, load_oral
 from simdx.errors import BadInput
 from simdx.evaluate import evaluate
 from simdx.metrics import HEADLINE, headline_values
+from simdx.runs import Store
+from simdx.runs.store import PARTS
 from simdx.types import Case, entropy_bits
 
 CONTRACT = {
@@ -45,6 +46,9 @@ def test_the_record_has_every_key_of_the_contract(result):
     assert set(record) >= CONTRACT
     assert set(record["ci"]) == set(HEADLINE)
     assert set(record["ood"]) >= {"n", "score", "auroc", "entropy_bits", "by"}
+    assert record["ood"]["mean_inside"] == pytest.approx(result.arrays["out_of_class"].mean())
+    assert record["ood"]["mean_outside"] == pytest.approx(result.ood_arrays["out_of_class"].mean())
+    assert record["ood"]["mean_inside"] < record["ood"]["mean_outside"]
     found, arrays = record["ood"], result.arrays
     assert found["entropy_share"] == pytest.approx(found["entropy_bits"] / np.log2(record["k"]))
     rise = entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])
@@ -98,7 +102,8 @@ def test_files_report_and_resumption(classifier, bench, tmp_path, monkeypatch):
     assert pq.read_table(out / "cases.parquet").num_rows == 60
     assert pq.read_table(out / "ood.parquet").num_rows == 30
     written = json.loads((out / "metrics.json").read_text("utf-8"))
-    assert written["accuracy"] == first.record["accuracy"]
+    assert {key: written[key] for key in first.record} == json.loads(json.dumps(first.record))
+    assert Store(out, "").read("metrics").identity  # sealed, like every other record
     assert sum(map(sum, written["curves"]["confusion"]["counts"])) == 60
     page = (out / "report.html").read_text("utf-8")
     for heading in ("Calibration", "Selective", "Confusion", "Entropy", "Simplex", "Worst confident"):
@@ -171,18 +176,18 @@ def test_damaged_and_partial_chunks_are_computed_again(tmp_path):
 
     texts = [str(i) * (i % 7 + 1) for i in range(25)]
     seen = []
-    whole = in_chunks(texts, compute, folder=tmp_path, size=10, progress=lambda d, t: seen.append((d, t)))
+    whole = Store(tmp_path).answers("run", texts, compute, size=10, progress=lambda d, t: seen.append((d, t)))
     np.testing.assert_array_equal(whole["length"], [len(t) for t in texts])
     assert calls == [10, 10, 5]
     assert seen == [(10, 25), (20, 25), (25, 25)]
-    files = sorted(tmp_path.glob("*.safetensors"))
+    files = sorted(tmp_path.rglob("*.safetensors"))
     files[0].write_bytes(files[0].read_bytes()[:20])
     files[1].unlink()
     files[2].write_bytes(b"")
-    again = in_chunks(texts, compute, folder=tmp_path, size=10)
+    again = Store(tmp_path).answers("run", texts, compute, size=10)
     np.testing.assert_array_equal(again["length"], whole["length"])
     assert calls == [10, 10, 5, 10, 10, 5]
-    in_chunks(texts, compute, folder=tmp_path, size=10)
+    Store(tmp_path).answers("run", texts, compute, size=10)
     assert len(calls) == 6
 
 
@@ -196,7 +201,7 @@ def test_a_run_that_dies_keeps_its_finished_chunks(tmp_path):
         return {"x": np.ones(len(part))}
 
     with pytest.raises(KeyboardInterrupt):
-        in_chunks(list("abcdef"), compute, folder=tmp_path, size=2)
+        Store(tmp_path).answers("run", list("abcdef"), compute, size=2)
     calls.clear()
-    assert len(in_chunks(list("abcdef"), compute, folder=tmp_path, size=2)["x"]) == 6
+    assert len(Store(tmp_path).answers("run", list("abcdef"), compute, size=2)["x"]) == 6
     assert len(calls) == 1

@@ -12,7 +12,6 @@ import pytest
 
 from simdx import Classifier
 from simdx import evaluate as evaluation
-from simdx.chunks import PARTS
 from simdx.datasets import Dataset
 from simdx.decide import desk
 from simdx.decide.policy import Policy
@@ -21,6 +20,8 @@ from simdx.experiments.config import read_config
 from simdx.experiments.grid import expand
 from simdx.experiments.runner import run_experiment
 from simdx.methods import RECIPE_VERSION, Settings, recipe
+from simdx.runs import record
+from simdx.runs.store import PARTS
 from simdx.scale import job
 from simdx.scale.job import Job, digest
 from simdx.types import Bank, Case, Label, Panel
@@ -133,7 +134,7 @@ def test_chunks_of_another_recipe_are_not_resumed(tmp_path: Path, monkeypatch: p
 
     first = run()
     assert (run(), len(asked)) == (first, 1)
-    monkeypatch.setattr(evaluation, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(record, "RECIPE_VERSION", RECIPE_VERSION + 1)
     assert run() != first
     assert len(asked) == 2
 
@@ -144,16 +145,17 @@ def test_cells_of_another_recipe_are_run_anew(world: World, monkeypatch: pytest.
     setting = cells.Setting(config, world.folder, world.out)
 
     def identity() -> str:
-        return cells.load(expand(config)[0], setting).identity
+        (cell,) = expand(config)
+        return cells.spec_of(cell, setting).identity(cells.load(cell, setting))
 
     before = identity()
     assert identity() == before
     run_experiment(config, world.out, base=world.folder)
     # another commit with the same recipe answers the same: the cell stands
-    monkeypatch.setattr(cells, "versions", lambda: {"simdx": "9.9", "commit": "0123456789ab"})
+    monkeypatch.setattr(record, "versions", lambda: {"simdx": "9.9", "commit": "0123456789ab"})
     assert identity() == before
     assert run_experiment(config, world.out, base=world.folder).resumed == 1
-    monkeypatch.setattr(cells, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(record, "RECIPE_VERSION", RECIPE_VERSION + 1)
     assert identity() != before
     assert run_experiment(config, world.out, base=world.folder).resumed == 0
 

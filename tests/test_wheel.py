@@ -39,6 +39,12 @@ def test_the_wheel_classifies(tmp_path: Path) -> None:
         case = "Fever for three days with pain behind the eyes and a rash."
         answer = json.loads(run(simdx, "classify", case, "--panel", name, "--json", cwd=tmp_path))
         assert sum(answer["posterior"].values()) == pytest.approx(1)
+    run(simdx, "classify", "A bluish lip.", "--panel", "oral-lesions", "--html", "a.html", cwd=tmp_path)
+    run(simdx, "review", "make", "--data", "oral-lesions", "--out", "forms", "--sample", "5", cwd=tmp_path)
+    assert "<svg" in (tmp_path / "a.html").read_text("utf-8")
+    packages = run(python, "-m", "pip", "list", cwd=tmp_path).lower()
+    assert "jinja2" in packages
+    assert "matplotlib" not in packages
     # the core install: torch is asked for by name only, and its absence is one clear line
     lacking = subprocess.run(
         [simdx, "classify", "x", "--embedder", "minilm"],

@@ -18,9 +18,9 @@ def root_command() -> Any:
     """The whole command tree. Typer carries a click of its own, so its classes are known by their shape."""
     import typer
 
-    from simdx.cli.main import app
+    from simdx.cli.main import program
 
-    return typer.main.get_command(app)
+    return typer.main.get_command(program())
 
 
 def walk(command: Any, path: tuple[str, ...] = ("simdx",)) -> Iterator[tuple[tuple[str, ...], Any]]:

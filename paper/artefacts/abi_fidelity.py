@@ -7,24 +7,20 @@ whose optimum is α₀ → ∞."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
+from math import log10
 
 from paper.cells import DOUBT, NONE, dagger, doubts, number, quoted
 from paper.measures import simplex
 from paper.measures.simplex import OBJECTIVES
-from paper.spec import Artefact, Block, Drawing, Found, Said, Table, as_one, of_tuples
-from paper.theirs import Quote, beside, quote
+from paper.spec import Artefact, Block, Drawing, Found, Said, Table, as_one, figure, of_tuples
+from paper.theirs import beside, quote
 from simdx.report.plots import Estimate, interval_plot
 
 NAME = "abi-fidelity"
 OWN, PAPERS = OBJECTIVES
-HEADS = (
-    "top label agrees (two seeds of D-SMC)", "r of means", "KL(D-SMC ‖ network), nats, median [quartiles]",
-    "α₀ median, network / D-SMC", "α₀ ratio, median", "cases where they differ",
-    "right there: network, D-SMC", "top label agrees with M-SMC",
-)  # fmt: skip
+HEADS = ("top label agrees (two seeds of D-SMC)", "r of means", "KL(D-SMC ‖ network), nats, median [quartiles]",
+         "α₀ median, network / D-SMC", "α₀ ratio, median", "cases where they differ",
+         "right there: network, D-SMC", "top label agrees with M-SMC")
 
 
 def by_panel(found: Found) -> Iterator[Block]:
@@ -32,58 +28,36 @@ def by_panel(found: Found) -> Iterator[Block]:
         yield Block(panel, {o: found["data"][f"{panel}, {o}"] for o in OBJECTIVES}, found["n"])
 
 
-def own_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    ci, right = row["ci"], row["disagreement"]["accuracy"]
-    return (
-        f"{number(row['agreement'], ci['agreement'])} ({number(row['agreement_between_seeds'])})",
-        number(row["correlation_of_means"], ci["correlation_of_means"], 4),
-        number(row["kl_nats"]["median"], row["kl_quartiles"][::2]),
-        "{abi:.0f} / {d-smc:.0f}".format(**row["alpha0_median"]),
-        number(row["alpha0_ratio"]["median"], ci["alpha0_ratio"], 2),
-        str(row["disagreement"]["n"]),
-        f"{right['abi']:.2f}, {right['d-smc']:.2f}" if right else NONE,
-        number(row["agreement_with_m_smc"]),
-    )
-
-
-def paper_cells(panel: str) -> tuple[str, ...] | None:
-    def of(quantity: str) -> Quote | None:
-        return beside(NAME, quantity, panel, "ABI")
-
-    shown = [of(q) for q in ("agreement", "correlation_of_means", "kl_nats")]
-    alpha0, abi, dsmc = (
-        of(q) for q in ("alpha0", "abi_right_where_they_differ", "dsmc_right_where_they_differ")
-    )
-    if not any((*shown, alpha0, abi, dsmc)):
-        return None
-    reach = NONE
-    if alpha0 is not None:
-        bound = "over " if alpha0.high is None else ""
-        span = (
-            f"{alpha0.low:.0f} to {alpha0.high:.0f}{dagger(alpha0)}" if alpha0.high else f"{alpha0.value:.0f}"
-        )
-        reach = bound + span
-    right = f"{abi.value:.2f}, {dsmc.value:.2f}" if abi and dsmc else NONE
-    return *map(quoted, shown), reach, NONE, NONE, right, NONE
-
-
 def rows(b: Block) -> Iterator[tuple[str, ...]]:
     for row in b.d.values():
-        yield row["panel"], f"ours, {row['objective']}", *own_cells(row)
+        right = row["disagreement"]["accuracy"]
+        yield (row["panel"], f"ours, {row['objective']}",
+               f"{figure(row, 'agreement')} ({number(row['agreement_between_seeds'])})",
+               figure(row, "correlation_of_means", 4),
+               number(row["kl_nats"]["median"], row["kl_quartiles"][::2]),
+               "{abi:.0f} / {d-smc:.0f}".format(**row["alpha0_median"]),
+               number(row["alpha0_ratio"]["median"], row["ci"]["alpha0_ratio"], 2),
+               str(row["disagreement"]["n"]),
+               f"{right['abi']:.2f}, {right['d-smc']:.2f}" if right else NONE,
+               number(row["agreement_with_m_smc"]))
     for panel in dict.fromkeys(row["panel"] for row in b.d.values()):
-        if (cells := paper_cells(panel)) is not None:
-            yield panel, "paper", *cells
+        names = ("agreement", "correlation_of_means", "kl_nats", "alpha0", "abi_right_where_they_differ",
+                 "dsmc_right_where_they_differ")
+        *shown, alpha0, abi, dsmc = found = [beside(NAME, q, panel, "ABI") for q in names]
+        if any(found):
+            reach = NONE
+            if alpha0 is not None:
+                span = f"{alpha0.low:.0f} to {alpha0.high:.0f}{dagger(alpha0)}" if alpha0.high else ""
+                reach = span or f"over {alpha0.value:.0f}"
+            right = f"{abi.value:.2f}, {dsmc.value:.2f}" if abi and dsmc else NONE
+            yield panel, "paper", *map(quoted, shown), reach, NONE, NONE, right, NONE
 
 
 def costs(b: Block) -> Iterator[tuple[str, ...]]:
     for row in b.d.values():
         spent = row["training"]
-        shown = (
-            f"{row['parameters']:,}",
-            f"{spent.get('observations', 0):,}",
-            f"{spent.get('seconds', 0):.0f}",
-        )
-        yield row["panel"], f"ours, {row['objective']}", *shown
+        yield (row["panel"], f"ours, {row['objective']}", f"{row['parameters']:,}",
+               f"{spent.get('observations', 0):,}", f"{spent.get('seconds', 0):.0f}")
     size, seconds = (quote(NAME, q, data="multicare", method="ABI") for q in ("parameters", "training_s"))
     if size and seconds:
         span = f"{seconds.low:.0f} to {seconds.high:.0f}"
@@ -91,35 +65,27 @@ def costs(b: Block) -> Iterator[tuple[str, ...]]:
 
 
 def drawn(b: Block) -> str:
-    shown = []
-    for name, row in b.d.items():
-        value, low, high = (float(np.log10(row["alpha0_ratio"][q])) for q in ("median", "q10", "q90"))
-        shown.append(Estimate(name, value, low, high, style=int(row["objective"] == PAPERS)))
+    shown = [Estimate(name, log10(ratio["median"]), log10(ratio["q10"]), log10(ratio["q90"]),
+                      style=int(row["objective"] == PAPERS))
+             for name, row in b.d.items() if (ratio := row["alpha0_ratio"])]
     axis = "log10 of α₀ of the network / α₀ of D-SMC"
     return interval_plot("Concentration of the network over D-SMC's", axis, shown)
 
 
 def claims(b: Block) -> Iterator[Said]:
-    own, paper = b.d[OWN], b.d[PAPERS]
-    theirs, ratio = beside(NAME, "agreement", b.panel, "ABI"), own["alpha0_ratio"]["median"]
-    yield Said(
-        f"{b.panel}: the network names D-SMC's label on {own['agreement']:.1%} of unseen cases (two seeds of "
-        f"D-SMC agree on {own['agreement_between_seeds']:.1%})"
-        + (f"; the paper reports {theirs.value:.0%}, training cases included." if theirs else ".")
-    )
-    sharper, target = paper["alpha0_ratio"]["median"], own["alpha0_median"]["d-smc"]
-    if sharper > 2:
-        text = (
-            f"{sharper:.0f} times as concentrated as D-SMC, whose own α₀ is {target:.0f}: not the targets "
-            "are near-degenerate, as the paper supposes, but the objective drives the network there. With "
-            f"ours the ratio is {ratio:.2f}."
-        )
-    else:
-        text = (
-            f"{sharper:.2f} times as concentrated as D-SMC (α₀ {target:.0f}), with ours {ratio:.2f} times: "
-            "no over-concentration at this size of training."
-        )
-    yield Said(f"{b.panel}: trained on the paper's objective the network is {text}", not sharper > 2)
+    own, theirs = b.d[OWN], beside(NAME, "agreement", b.panel, "ABI")
+    yield Said(f"{b.panel}: the network names D-SMC's label on {own['agreement']:.1%} of unseen cases (two seeds "
+               f"of D-SMC agree on {own['agreement_between_seeds']:.1%})"
+               + (f"; the paper reports {theirs.value:.0%}, training cases included." if theirs else "."))
+    ratio, sharper = (b.d[name]["alpha0_ratio"]["median"] for name in (OWN, PAPERS))
+    target = own["alpha0_median"]["d-smc"]
+    much = (f"{sharper:.0f} times as concentrated as D-SMC, whose own α₀ is {target:.0f}: not the targets are "
+            "near-degenerate, as the paper supposes, but the objective drives the network there. With ours the "
+            f"ratio is {ratio:.2f}.")
+    little = (f"{sharper:.2f} times as concentrated as D-SMC (α₀ {target:.0f}), with ours {ratio:.2f} times: no "
+              "over-concentration at this size of training.")
+    yield Said(f"{b.panel}: trained on the paper's objective the network is {much if sharper > 2 else little}",
+               not sharper > 2)
 
 
 def note(_: Block) -> str:
@@ -129,28 +95,17 @@ def note(_: Block) -> str:
 
 
 ARTEFACT = Artefact(
-    title="Fidelity of the amortised network to what it stands for (table S3)",
-    order=320,
-    measure=simplex.abi_fidelity,
-    each=as_one,
-    claims_each=by_panel,
+    "Fidelity of the amortised network to what it stands for (table S3)", 320, simplex.abi_fidelity,
+    each=as_one, claims_each=by_panel,
     tables=(
         Table("The network against D-SMC, case by case", rows, of_tuples("panel", "whose", *HEADS), note),
-        Table(
-            "What a network costs to train",
-            costs,
-            of_tuples("panel", "whose", "parameters", "training observations", "seconds"),
-            "Seconds of wall clock on this machine, the targets included; the first layer of ours is folded "
-            "from the coordinates against the class means, so it is counted as it is used.",
-        ),
+        Table("What a network costs to train", costs,
+              of_tuples("panel", "whose", "parameters", "training observations", "seconds"),
+              "Seconds of wall clock on this machine, the targets included; the first layer of ours is folded "
+              "from the coordinates against the class means, so it is counted as it is used."),
     ),
-    drawings=(
-        Drawing(
-            "alpha0-ratio",
-            drawn,
-            "How much more concentrated than D-SMC the network is: median and 80 % of the cases, in powers "
-            "of ten; 0 is faithful, 2 is a hundredfold.",
-        ),
-    ),
+    drawings=(Drawing("alpha0-ratio", drawn,
+                      "How much more concentrated than D-SMC the network is: median and 80 % of the cases, in "
+                      "powers of ten; 0 is faithful, 2 is a hundredfold."),),
     claims=claims,
 )

@@ -11,96 +11,60 @@ for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from paper.cells import NONE
 from paper.measures import itself
-from paper.spec import Artefact, Block, Column, Said, Table, as_one, key, keys
+from paper.spec import Artefact, Block, Column, Said, Table, as_one, keys, of_tuples
 from paper.theirs import Quote, artefacts, quotes
 
 
 def below(title: str, name: str, note: str) -> Table:
-    return Table(
-        f"{title} below what the other figures of the cell allow",
-        lambda b: b.d[name],
-        (
-            *keys("cell | place"),
-            Column("accuracy", lambda c: f"{c['accuracy']:.3f}"),
-            Column(
-                "entropy, bits", lambda c: NONE if c["entropy_bits"] is None else f"{c['entropy_bits']:g}"
-            ),
-            Column(f"{title} as printed", lambda c: f"{c[name]:g}"),
-            Column("least it can be", lambda c: f"{c[f'{name}_least']:.3f}"),
-        ),
-        note,
-    )
+    bits = Column("entropy, bits", lambda c: NONE if c["entropy_bits"] is None else f"{c['entropy_bits']:g}")
+    printed = Column(f"{title} as printed", lambda c: f"{c[name]:g}")
+    columns = (*keys("cell | place"), Column("accuracy", "accuracy"), bits, printed,
+               Column("least it can be", f"{name}_least"))
+    return Table(f"{title} below what the other figures of the cell allow", lambda b: b.d[name], columns, note)
 
 
-def every_doubt(_: Block) -> Iterator[dict[str, Any]]:
+def every_doubt(_: Block) -> Iterator[tuple[str, ...]]:
     touched: dict[str, list[Quote]] = {}
     for q in (q for name in artefacts() for q in quotes(name)):
         for why in q.doubts:
             touched.setdefault(why, []).append(q)
     for why, found in touched.items():
-        places = ", ".join(dict.fromkeys(q.place for q in found))
-        yield {"what": f"{why[0].upper()}{why[1:]}.", "where": places, "figures": len(found)}
+        where = ", ".join(dict.fromkeys(q.place for q in found))
+        yield f"{why[0].upper()}{why[1:]}.", where, str(len(found))
 
 
 def claims(b: Block) -> Iterator[Said]:
     d = b.d
-    yield Said(
-        f"{len(d['ece'])} of {d['with_entropy']} cells that print accuracy, entropy and ECE print an ECE "
-        "below what the other two allow.",
-        not d["ece"],
-    )
-    yield Said(
-        f"{len(d['brier'])} of {d['with_brier']} printed Brier scores are below what the accuracy beside "
-        "them allows for a sum over labels, so they are means over labels or errors.",
-        not d["brier"],
-    )
+    yield Said(f"{len(d['ece'])} of {d['with_entropy']} cells that print accuracy, entropy and ECE print an ECE "
+               "below what the other two allow.", not d["ece"])
+    yield Said(f"{len(d['brier'])} of {d['with_brier']} printed Brier scores are below what the accuracy beside "
+               "them allows for a sum over labels, so they are means over labels or errors.", not d["brier"])
     beyond = [cap for cap in d["caps"] if cap["printed"] > cap["cap"]]
     if beyond:
-        yield Said(
-            f"D-SMC's printed {beyond[0]['printed']:.2f} is above the cap of "
-            f"{', '.join('{cap:.2f}'.format(**c) for c in beyond)} for "
-            f"{', '.join(str(c['populations']) for c in beyond)} populations: its sampler had another "
-            "target than the one described.",
-            False,
-        )
+        caps, steps = (", ".join(f.format(**c) for c in beyond) for f in ("{cap:.2f}", "{populations}"))
+        yield Said(f"D-SMC's printed {beyond[0]['printed']:.2f} is above the cap of {caps} for {steps} "
+                   "populations: its sampler had another target than the one described.", False)
     counted, printed = d["parameters"]["counted"], d["parameters"]["printed"]
     if printed is not None and printed != counted:
-        yield Said(
-            f"The amortised network as described has {counted:,} parameters; the paper says {printed:,.0f}.",
-            False,
-        )
+        yield Said(f"The amortised network as described has {counted:,} parameters; the paper says "
+                   f"{printed:,.0f}.", False)
 
 
 ARTEFACT = Artefact(
-    title="Where the paper contradicts itself, worked out from its own figures",
-    order=900,
-    measure=itself.checked,
-    each=as_one,
+    "Where the paper contradicts itself, worked out from its own figures", 900, itself.checked, each=as_one,
     tables=(
-        below(
-            "ECE", "ece",
-            "Mean top probability minus accuracy, with the least top probability the entropy allows.",
-        ),
+        below("ECE", "ece", "Mean top probability minus accuracy, with the least top probability the entropy "
+              "allows."),
         below("Brier", "brier", "As a sum over labels, which is what the larger of the paper's cells are."),
-        Table(
-            "The top probability of D-SMC",
-            lambda b: b.d["caps"],
-            (
-                *keys("populations | labels"),
-                Column("most a label can get", lambda c: f"{c['cap']:.3f}"),
-                Column("as printed", lambda c: f"{c['printed']:.2f}"), key("place", "place"),
-            ),
-            "Median tolerances under a flat Dirichlet prior.",
-        ),
-        Table(
-            "Every contradiction noted beside our figures (†)",
-            every_doubt,
-            keys("what | where | figures"),
-        ),
+        Table("The top probability of D-SMC", lambda b: b.d["caps"],
+              (*keys("populations | labels"), Column("most a label can get", "cap"),
+               Column("as printed", "printed", digits=2), *keys("place")),
+              "Median tolerances under a flat Dirichlet prior."),
+        Table("Every contradiction noted beside our figures (†)", every_doubt,
+              of_tuples("what", "where", "figures")),
     ),
     claims=claims,
-)  # fmt: skip
+)

@@ -6,65 +6,40 @@ with temperature scaling) and the supervised ceiling, which trains on four fifth
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from paper.answers import ABI, M_SMC, RECIPE
 from paper.measures import scores
 from paper.measures.scores import CEILING, CENTROID, SUPERVISED
-from paper.spec import Artefact, Block, Column, Said, Table, claim, key, metrics
+from paper.spec import Artefact, Block, Said, Table, claim, keys, metrics, named, temperature
 
-NAME = "calibrated-embedding"
 HEADS = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", "error_auroc": "error AUROC"}
-
-
-def temperature(row: dict[str, Any]) -> str:
-    return "–" if row["temperature"] is None else f"{row['temperature']:.2f}"
-
-
-def rows(b: Block) -> list[dict[str, Any]]:
-    return [row | {"panel": b.panel, "method": name} for name, row in b.d["rows"].items()]
 
 
 def claims(b: Block) -> Iterator[Said | str]:
     by = {name: row["scores"] for name, row in b.d["rows"].items()}
     centroid, abi, r = by[f"{CENTROID} + TS"], by[f"{ABI} + TS"], by[RECIPE]
-    yield (
-        f"{b.panel}: with a fifth of the labels the centroid classifier reaches ECE {centroid['ece']:.3f}; "
-        f"M-SMC without any label {by[M_SMC]['ece']:.3f}, the recipe without any {r['ece']:.3f}."
-    )
+    yield (f"{b.panel}: with a fifth of the labels the centroid classifier reaches ECE {centroid['ece']:.3f}; "
+           f"M-SMC without any label {by[M_SMC]['ece']:.3f}, the recipe without any {r['ece']:.3f}.")
     better = abi["brier"] < centroid["brier"]
-    yield claim(
-        better,
-        f"{b.panel}: ABI + TS has {'the better' if better else 'no better a'} Brier score than centroid + TS "
-        f"({abi['brier']:.3f} against {centroid['brier']:.3f}), @.",
-    )
-    if SUPERVISED in by:
-        s = by[SUPERVISED]
-        yield (
-            f"{b.panel}: logistic regression on the same fifth of labels (accuracy {s['accuracy']:.3f}, "
-            f"Brier {s['brier']:.3f}) is {'behind' if s['brier'] > r['brier'] else 'ahead of'} the recipe "
-            f"without labels ({r['accuracy']:.3f}, {r['brier']:.3f})."
-        )
-    if CEILING in by:
-        c = by[CEILING]
-        yield (
-            f"{b.panel}: with four fifths of the labels the ceiling is {c['accuracy']:.3f} (Brier "
-            f"{c['brier']:.3f})."
-        )
+    yield claim(better, f"{b.panel}: ABI + TS has {'the better' if better else 'no better a'} Brier score than "
+                f"centroid + TS ({abi['brier']:.3f} against {centroid['brier']:.3f}), @.")
+    if s := by.get(SUPERVISED):
+        side = "behind" if s["brier"] > r["brier"] else "ahead of"
+        yield (f"{b.panel}: logistic regression on the same fifth of labels (accuracy {s['accuracy']:.3f}, "
+               f"Brier {s['brier']:.3f}) is {side} the recipe without labels ({r['accuracy']:.3f}, "
+               f"{r['brier']:.3f}).")
+    if c := by.get(CEILING):
+        yield (f"{b.panel}: with four fifths of the labels the ceiling is {c['accuracy']:.3f} (Brier "
+               f"{c['brier']:.3f}).")
 
 
 ARTEFACT = Artefact(
-    title="Is it only the embedding? Calibrated and supervised classifiers beside the Bayesian layer "
-    "(table 4)",
-    order=40,
-    measure=scores.calibrated_embedding,
+    "Is it only the embedding? Calibrated and supervised classifiers beside the Bayesian layer (table 4)", 40,
+    scores.calibrated_embedding,
     tables=(
-        Table(
-            "{panel} ({theirs}): {calibration_cases} cases for calibration, {test_cases} scored",
-            rows,
-            (key("method", "method"), Column("T", temperature), *metrics(NAME, HEADS)),
-            "TS: temperature scaling. The paper gives this table for one model on MultiCaRe alone.",
-        ),
+        Table("{panel} ({theirs}): {calibration_cases} cases for calibration, {test_cases} scored",
+              lambda b: named(b.d["rows"]), (*keys("method"), temperature, *metrics(HEADS)),
+              "TS: temperature scaling. The paper gives this table for one model on MultiCaRe alone."),
     ),
     claims=claims,
 )

@@ -14,7 +14,6 @@ from paper.measures.sampler import ABI_PRIOR, PROBED, VARIANTS
 from paper.spec import Artefact, Block, Said, Table, as_one, of_tuples
 from paper.theirs import quote
 
-NAME = "capabilities"
 THEIRS = (M_SMC, D_SMC, ABI)
 HEADS = {
     "posterior_over_labels": "posterior over labels",
@@ -24,62 +23,41 @@ HEADS = {
     "sampler_per_case": "a run of the sampler per case",
     "single_forward_pass": "one pass for a batch",
 }
-
-
-def yes(value: object) -> str:
-    return "yes" if value else "no"
+YES = {True: "yes", False: "no"}
+PAPER = {(key, name): q for key in HEADS for name in THEIRS if (q := quote("capabilities", key, method=name))}
 
 
 def rows(b: Block) -> Iterator[tuple[str, ...]]:
     for key, title in HEADS.items():
-        paper = [quote(NAME, key, method=name) for name in THEIRS]
-        own = (yes(b.d[name][key]) for name in VARIANTS)
-        yield title, *own, *("–" if q is None else yes(q.value) for q in paper)
+        paper = ("–" if (q := PAPER.get((key, name))) is None else YES[bool(q.value)] for name in THEIRS)
+        yield title, *(YES[b.d[name][key]] for name in VARIANTS), *paper
     yield "time per case", *(f"{b.d[name]['seconds_per_case'] * 1e6:.0f} µs" for name in VARIANTS), *"–––"
 
 
 def claims(b: Block) -> Iterator[Said | str]:
     wanted = [key for key in HEADS if key != "sampler_per_case"]
     able = [name for name in VARIANTS if all(b.d[name][key] for key in wanted)]
-    if able:
-        yield Said(
-            f"The paper's trade-off (no variant has every capability) does not bind: {', '.join(able)} have "
-            "all of them and need no run of a sampler.",
-            False,
-        )
-    else:
-        yield Said("No variant has every capability, as in the paper.", True)
-    differing = [
-        f"{name}: {title} {yes(b.d[name][key])}, in the paper {yes(paper.value)}"
-        for name in THEIRS
-        for key, title in HEADS.items()
-        if (paper := quote(NAME, key, method=name)) is not None and bool(paper.value) != b.d[name][key]
-    ]
+    text = (f"The paper's trade-off (no variant has every capability) does not bind: {', '.join(able)} have "
+            "all of them and need no run of a sampler.")
+    yield Said(text if able else "No variant has every capability, as in the paper.", not able)
+    differing = [f"{name}: {title} {YES[b.d[name][key]]}, in the paper {YES[bool(q.value)]}"
+                 for name in THEIRS for key, title in HEADS.items()
+                 if (q := PAPER.get((key, name))) and bool(q.value) != b.d[name][key]]
     if differing:
         yield Said("Unlike the paper: " + "; ".join(differing) + ".", False)
     if b.d[ABI_PRIOR]["prior_at_test_time"] and not b.d[ABI]["prior_at_test_time"]:
-        yield (
-            "ABI as the paper trains it refuses another prior; the same network told of the prior in "
-            "training takes any, so a test-time prior is a choice of training and no limit of amortisation."
-        )
+        yield ("ABI as the paper trains it refuses another prior; the same network told of the prior in training "
+               "takes any, so a test-time prior is a choice of training and no limit of amortisation.")
 
 
 ARTEFACT = Artefact(
-    title="What each variant can do, asked of the code itself (table S9)",
-    order=370,
-    measure=sampler.capabilities,
-    each=as_one,
+    "What each variant can do, asked of the code itself (table S9)", 370, sampler.capabilities, each=as_one,
     tables=(
-        Table(
-            "Capabilities of the variants, from the code",
-            rows,
-            of_tuples("capability", *VARIANTS, *(f"{name}, paper" for name in THEIRS)),
-            lambda b: (
-                f"Probed on {PROBED} cases of {b.panel} with the packaged bank, embeddings given. M-SMC and "
-                "D-SMC without further words are the closed forms; 'particles' is the sampler; the recipe "
-                "is the front door (`--method auto`), whose simplex posterior is D-SMC's."
-            ),
-        ),
+        Table("Capabilities of the variants, from the code", rows,
+              of_tuples("capability", *VARIANTS, *(f"{name}, paper" for name in THEIRS)),
+              lambda b: (f"Probed on {PROBED} cases of {b.panel} with the packaged bank, embeddings given. M-SMC "
+                         "and D-SMC without further words are the closed forms; 'particles' is the sampler; the "
+                         "recipe is the front door (`--method auto`), whose simplex posterior is D-SMC's.")),
     ),
     claims=claims,
 )

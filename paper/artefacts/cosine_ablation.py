@@ -10,45 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paper.cells import ours
 from paper.measures import ablations
-from paper.spec import Artefact, Block, Column, Found, Said, Table, key
-from paper.theirs import Quote, beside
+from paper.spec import Artefact, Block, Column, Found, Said, Table, keys
 
-NAME = "cosine-ablation"
 PLAIN, SOFT = "embedding cosine, normalised", "embedding cosine, softmax"
 ROWS: dict[str, tuple[str, Any]] = {
-    "TF-IDF cosine, normalised": ("tfidf", None),
-    "TF-IDF cosine, softmax": ("tfidf", "soft"),
-    PLAIN: ("centroid", None),
-    SOFT: ("centroid", "soft"),
-    "D-SMC": ("d-smc", None),
-    "M-SMC": ("m-smc", None),
-    "M-SMC, soft kernel": ("m-smc", "soft"),
+    "TF-IDF cosine, normalised": ("tfidf", None), "TF-IDF cosine, softmax": ("tfidf", "soft"),
+    PLAIN: ("centroid", None), SOFT: ("centroid", "soft"),
+    "D-SMC": ("d-smc", None), "M-SMC": ("m-smc", None), "M-SMC, soft kernel": ("m-smc", "soft"),
 }
-THEIRS = {
-    "TF-IDF cosine, normalised": "TF-IDF cosine",
-    PLAIN: "sentence cosine",
-    "D-SMC": "D-SMC",
-    "M-SMC": "M-SMC",
-}
+THEIRS = {"TF-IDF cosine, normalised": "TF-IDF cosine", PLAIN: "sentence cosine", "D-SMC": "D-SMC"}
+THEIRS |= {"M-SMC": "M-SMC"}
 
 
 def by_panel(found: Found) -> Iterator[Block]:
     for panel, scores in found["data"]["scores"].items():
-        gap = found["data"]["d_smc_minus_cosine"][panel]
-        yield Block(panel, {"scores": scores, "gap": gap}, found["n"])
+        yield Block(panel, {"scores": scores, "gap": found["data"]["d_smc_minus_cosine"][panel]}, found["n"])
 
 
 def rows(b: Block) -> list[dict[str, Any]]:
-    return [{"panel": b.panel, "name": name, "scores": one} for name, one in b.d["scores"].items()]
-
-
-def metric(head: str, name: str, paper: bool = False) -> Column:
-    def theirs(row: dict[str, Any]) -> Quote | None:
-        return beside(NAME, name, row["panel"], THEIRS.get(row["name"]))
-
-    return Column(head, lambda row: ours(row["scores"], name), theirs if paper else None, 2, "paper")
+    return [{"name": name, "method": THEIRS.get(name), "scores": one} for name, one in b.d["scores"].items()]
 
 
 def share(plain: float, soft: float, reference: float) -> str:
@@ -58,45 +39,31 @@ def share(plain: float, soft: float, reference: float) -> str:
 
 def claims(b: Block) -> Iterator[Said]:
     plain, soft, m, d = (b.d["scores"][name] for name in (PLAIN, SOFT, "M-SMC", "D-SMC"))
-    gap = b.d["gap"]
-    level = gap["accuracy"]["p"] is None or gap["accuracy"]["p"] >= 0.05
-    yield Said(
-        f"{b.panel}: the embedding cosine and D-SMC answer differently on {gap['answers_differ_on']} of "
-        f"{plain['n']} cases and their accuracies ({plain['accuracy']:.3f}, {d['accuracy']:.3f}) "
-        + ("do not differ beyond chance, as in the paper." if level else "differ, unlike in the paper."),
-        level,
-    )
+    gap, p = b.d["gap"], b.d["gap"]["accuracy"]["p"]
+    level = p is None or p >= 0.05
+    yield Said(f"{b.panel}: the embedding cosine and D-SMC answer differently on {gap['answers_differ_on']} of "
+               f"{plain['n']} cases and their accuracies ({plain['accuracy']:.3f}, {d['accuracy']:.3f}) "
+               + ("do not differ beyond chance, as in the paper." if level else "differ, unlike in the paper."),
+               level)
     worse = plain["ece"] > m["ece"] and plain["brier"] > m["brier"]
-    yield Said(
-        f"{b.panel}: normalised as they are, cosines have ECE {plain['ece']:.3f}, M-SMC {m['ece']:.3f}: the "
-        f"paper's finding {'holds' if worse else 'does not hold'}. Through a softmax at the kernel's "
-        f"bandwidth, with no label used, the same cosines have ECE {soft['ece']:.3f} and Brier "
-        f"{soft['brier']:.3f} (M-SMC {m['brier']:.3f}): the way of normalising accounts for "
-        f"{share(plain['ece'], soft['ece'], m['ece'])} of that gap, and the ABC layer for no more than the "
-        "rest.",
-        worse,
-    )
+    yield Said(f"{b.panel}: normalised as they are, cosines have ECE {plain['ece']:.3f}, M-SMC {m['ece']:.3f}: "
+               f"the paper's finding {'holds' if worse else 'does not hold'}. Through a softmax at the kernel's "
+               f"bandwidth, with no label used, the same cosines have ECE {soft['ece']:.3f} and Brier "
+               f"{soft['brier']:.3f} (M-SMC {m['brier']:.3f}): the way of normalising accounts for "
+               f"{share(plain['ece'], soft['ece'], m['ece'])} of that gap, and the ABC layer for no more than "
+               "the rest.", worse)
 
 
 ARTEFACT = Artefact(
-    title="Is it only the cosine? Similarities alone against the ABC layer (table S12)",
-    order=400,
-    measure=lambda context: ablations.cosine_ablation(context, ROWS),
-    each=by_panel,
+    "Is it only the cosine? Similarities alone against the ABC layer (table S12)", 400,
+    lambda context: ablations.cosine_ablation(context, ROWS), each=by_panel,
     tables=(
-        Table(
-            "{panel}",
-            rows,
-            (
-                key("method", "name"),
-                metric("accuracy", "accuracy"),
-                metric("Brier", "brier", paper=True),
-                metric("ECE", "ece", paper=True),
-                metric("entropy", "entropy_bits"),
-                metric("error AUROC", "error_auroc"),
-            ),
-            "95 % bootstrap over cases.",
-        ),
+        Table("{panel}", rows,
+              (*keys("method=name"), Column("accuracy", "scores.accuracy"),
+               Column("Brier", "scores.brier", "brier", paper_head="paper", paper_digits=2),
+               Column("ECE", "scores.ece", "ece", paper_head="paper", paper_digits=2),
+               Column("entropy", "scores.entropy_bits"), Column("error AUROC", "scores.error_auroc")),
+              "95 % bootstrap over cases."),
     ),
     claims=claims,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from paper.cells import METHODS, NONE, ours
 from paper.measures import ablations
-from paper.spec import Artefact, Block, Column, Drawing, Found, Table, estimate, keys
+from paper.spec import Artefact, Block, Column, Drawing, Found, Table, beside_row, estimate, figure, keys
 from paper.theirs import beside, data_of_panel, quotes
 from simdx.report.plots import interval_plot
 
@@ -30,22 +30,18 @@ def rows(b: Block) -> Iterator[dict[str, Any]]:
         for name, width in b.d["dimensions"].items():
             if scores := b.d["scores"].get(f"{METHODS[method]}, {name}"):
                 setting = PAPER_NAMES.get(name) if method == "m-smc" else None
-                about = {"panel": b.panel, "method": METHODS[method], "name": name, "setting": setting}
-                yield about | {"dimensions": width, "scores": scores}
+                yield {"by": METHODS[method], "name": name, "setting": setting, "dimensions": width,
+                       "scores": scores}
     for setting in dict.fromkeys(q.setting for q in quotes(NAME, data=data_of_panel(b.panel))):
         if setting not in PAPER_NAMES.values():
             wide = beside(NAME, "dimensions", b.panel, setting=setting)
-            about = {"panel": b.panel, "method": "M-SMC", "name": setting, "setting": setting, "scores": None}
-            yield about | {"dimensions": NONE if wide is None else f"{wide.value:.0f}"}
+            yield {"by": "M-SMC", "name": setting, "setting": setting,
+                   "dimensions": NONE if wide is None else f"{wide.value:.0f}"}
 
 
 def metric(name: str, head: str) -> Column:
-    return Column(
-        head,
-        lambda row: "not at hand" if row["scores"] is None else ours(row["scores"], name),
-        lambda row: beside(NAME, name, row["panel"], setting=row["setting"]),
-        paper_head="paper",
-    )
+    return Column(head, lambda r: figure(r, f"scores.{name}") if "scores" in r else "not at hand", name,
+                  paper_head="paper")
 
 
 def drawn(b: Block) -> str:
@@ -56,45 +52,28 @@ def drawn(b: Block) -> str:
 
 def claims(b: Block) -> Iterator[str]:
     for method in COMPARED:
-        keys = {name: f"{METHODS[method]}, {name}" for name in b.d["dimensions"]}
-        by = {name: b.d["scores"][key]["accuracy"] for name, key in keys.items() if key in b.d["scores"]}
+        found = {name: b.d["scores"].get(f"{METHODS[method]}, {name}") for name in b.d["dimensions"]}
+        by = {name: scores["accuracy"] for name, scores in found.items() if scores}
         if by:
             best, worst = max(by, key=lambda n: by[n]), min(by, key=lambda n: by[n])
-            yield (
-                f"{b.panel}, {METHODS[method]}: the choice of embedding moves accuracy from {by[worst]:.3f} "
-                f"({worst}) to {by[best]:.3f} ({best})."
-            )
+            yield (f"{b.panel}, {METHODS[method]}: the choice of embedding moves accuracy from {by[worst]:.3f} "
+                   f"({worst}) to {by[best]:.3f} ({best}).")
     mine = b.d["scores"].get("M-SMC, minilm")
-    paper = beside(NAME, "accuracy", b.panel, setting=PAPER_NAMES["minilm"])
+    paper = beside_row(NAME, "accuracy", {"panel": b.panel, "setting": PAPER_NAMES["minilm"]})
     if mine is not None and paper is not None:
-        yield (
-            f"{b.panel}: with the same small encoder the paper reports {paper.value:.3f} and calls it the "
-            f"price of a local pipeline; here it gives {ours(mine, 'accuracy')} with M-SMC."
-        )
+        yield (f"{b.panel}: with the same small encoder the paper reports {paper.value:.3f} and calls it the "
+               f"price of a local pipeline; here it gives {ours(mine, 'accuracy')} with M-SMC.")
 
 
 ARTEFACT = Artefact(
-    title="Which embedding? M-SMC and the shipped recipe in every embedding at hand (table S15)",
-    order=420,
-    measure=ablations.embedding_ablation,
-    each=by_panel,
+    "Which embedding? M-SMC and the shipped recipe in every embedding at hand (table S15)", 420,
+    ablations.embedding_ablation, each=by_panel,
     tables=(
-        Table(
-            "{panel}",
-            rows,
-            (
-                *keys("method | embedding=name | dimensions"),
-                *(metric(name, head) for name, head in HEADS.items()),
-            ),
-            "95 % bootstrap over cases. The paper's rows are M-SMC with Mistral's simulations.",
-        ),
+        Table("{panel}", rows,
+              (*keys("method=by | embedding=name | dimensions"), *(metric(*one) for one in HEADS.items())),
+              "95 % bootstrap over cases. The paper's rows are M-SMC with Mistral's simulations."),
     ),
-    drawings=(
-        Drawing(
-            "embeddings-{panel}",
-            drawn,
-            "{panel}: accuracy with each embedding, 95 % bootstrap; M-SMC and the shipped recipe.",
-        ),
-    ),
+    drawings=(Drawing("embeddings-{panel}", drawn, "{panel}: accuracy with each embedding, 95 % bootstrap; "
+                      "M-SMC and the shipped recipe."),),
     claims=claims,
-)  # fmt: skip
+)

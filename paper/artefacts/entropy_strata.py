@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
-import numpy as np
-
 from paper.answers import theirs_name
-from paper.cells import NONE, dagger, number
+from paper.cells import NONE, number
 from paper.measures import errors
 from paper.measures.errors import BANDS
 from paper.spec import Artefact, Block, Column, Said, Table, keys
@@ -19,20 +18,17 @@ from paper.theirs import Quote, beside
 def rows(b: Block) -> Iterator[dict[str, Any]]:
     for name, bands in b.d.items():
         for band, (low, high) in BANDS.items():
-            reach = f"{low:g} to {high:g}" if np.isfinite(high) else f"from {low:g}"
-            about = {"panel": b.panel, "name": name, "method": theirs_name(name), "setting": band}
-            yield about | {"certainty": f"{band} ({reach} bits)", **bands[band]}
+            reach = f"{low:g} to {high:g}" if isfinite(high) else f"from {low:g}"
+            yield {"name": name, "band": band, "certainty": f"{band} ({reach} bits)", **bands[band]}
 
 
 def theirs(quantity: str) -> Any:
     def found(row: dict[str, Any]) -> Quote | None:
-        return beside("entropy-strata", quantity, row["panel"], row["method"], setting=row["setting"])
+        method = theirs_name(row["name"])
+        own = beside("entropy-strata", quantity, row["panel"], method, setting=row["band"])
+        return own if method else None
 
-    return lambda row: None if row["method"] is None else found(row)
-
-
-def accuracy(row: dict[str, Any]) -> str:
-    return number(row["accuracy"], row["ci"]) if row["n"] else NONE
+    return found
 
 
 def claims(b: Block) -> Iterator[Said]:
@@ -46,24 +42,15 @@ def claims(b: Block) -> Iterator[Said]:
 
 
 ARTEFACT = Artefact(
-    title="Accuracy by band of entropy (table S6)",
-    order=330,
-    measure=errors.strata,
+    "Accuracy by band of entropy (table S6)", 330, errors.strata,
     tables=(
-        Table(
-            "{panel}: accuracy by band of entropy",
-            rows,
-            (
-                *keys("method=name | certainty | n"),
-                Column(
-                    "share", lambda row: f"{row['share']:.1%}", theirs("share"),
-                    shown=lambda q: NONE if q is None else f"{q.value:.1%}{dagger(q)}",
-                ),
-                Column("accuracy", accuracy, theirs("accuracy")),
-                Column("entropy, bits", lambda row: f"{row['entropy_bits']:.2f}" if row["n"] else NONE),
-            ),
-            "Wilson intervals.",
-        ),
+        Table("{panel}: accuracy by band of entropy", rows,
+              (*keys("method=name | certainty | n"),
+               Column("share", lambda r: f"{r['share']:.1%}", theirs("share"), shown=lambda q: f"{q.value:.1%}"),
+               Column("accuracy", lambda r: number(r["accuracy"], r["ci"]) if r["n"] else NONE,
+                      theirs("accuracy")),
+               Column("entropy, bits", lambda r: f"{r['entropy_bits']:.2f}" if r["n"] else NONE)),
+              "Wilson intervals."),
     ),
     claims=claims,
-)  # fmt: skip
+)

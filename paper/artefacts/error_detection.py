@@ -15,29 +15,18 @@ from paper.theirs import beside
 from simdx.report.plots import interval_plot
 
 NAME = "error-detection"
-HEADS = {
-    "accuracy": "accuracy",
-    "error_auroc": "error AUROC",
-    "e_aurc": "E-AURC",
-    "risk_at_80": "risk at 80 %",
-}
+HEADS = {"accuracy": "accuracy", "error_auroc": "error AUROC", "e_aurc": "E-AURC", "risk_at_80": "risk at 80 %"}
 
 
 def rows(b: Block) -> list[dict[str, Any]]:
-    return [
-        {"panel": b.panel, "name": name, "n": one["n"], "method": theirs_name(one["method"]), "scores": one}
-        for name, one in b.d.items()
-    ]
+    return [{"name": name, "n": one["n"], "method": theirs_name(one["method"]), "scores": one}
+            for name, one in b.d.items()]
 
 
 def drawn(b: Block) -> str:
-    shown = [
-        estimate(
-            row["name"], row["scores"], "error_auroc", beside(NAME, "error_auroc", b.panel, row["method"]),
-            int(row["method"] in ASKING),
-        )
-        for row in rows(b)
-    ]  # fmt: skip
+    shown = [estimate(row["name"], row["scores"], "error_auroc",
+                      beside(NAME, "error_auroc", b.panel, row["method"]), int(row["method"] in ASKING))
+             for row in rows(b)]
     return interval_plot(f"Error-detection AUROC on {b.panel}", "error-detection AUROC", shown, x=(0.2, 1.0))
 
 
@@ -45,54 +34,32 @@ def claims(b: Block) -> Iterator[Said | str]:
     m, paper = b.d[M_SMC], beside(NAME, "error_auroc", b.panel, M_SMC)
     if paper is not None and m["error_auroc"] is not None:
         where = placed(m["ci"]["error_auroc"], paper.value)
-        yield Said(
-            f"{b.panel}: M-SMC's entropy finds its errors with AUROC {number(m['error_auroc'])}; the "
-            f"paper's {paper.value:.3f} lies {where} our interval (the recipe: "
-            f"{number(b.d[RECIPE]['error_auroc'])}).",
-            where == "inside",
-        )
+        yield Said(f"{b.panel}: M-SMC's entropy finds its errors with AUROC {number(m['error_auroc'])}; the "
+                   f"paper's {paper.value:.3f} lies {where} our interval (the recipe: "
+                   f"{number(b.d[RECIPE]['error_auroc'])}).", where == "inside")
     asked = [row for row in b.d.values() if row["method"] in ASKING]
     for metric, better in (("error_auroc", 1), ("e_aurc", -1)):
-        pairs = [
-            (m[metric], row[metric]) for row in asked if row[metric] is not None and m[metric] is not None
-        ]
-        if pairs:
-            wins = sum(better * (own - other) > 0 for own, other in pairs)
-            yield Said(
-                f"{b.panel}: M-SMC is better than asking by {HEADS[metric]} in "
-                f"{counted(wins, len(pairs), 'comparisons')} (the paper: all 24 on MultiCaRe).",
-                wins == len(pairs),
-            )
+        other = [row[metric] for row in asked if row[metric] is not None and m[metric] is not None]
+        if other:
+            wins = sum(better * (m[metric] - value) > 0 for value in other)
+            yield Said(f"{b.panel}: M-SMC is better than asking by {HEADS[metric]} in "
+                       f"{counted(wins, len(other), 'comparisons')} (the paper: all 24 on MultiCaRe).",
+                       wins == len(other))
     if not asked:
         yield f"{b.panel}: no record of asking is at hand, so only inference is compared."
 
 
 ARTEFACT = Artefact(
-    title="Does the uncertainty identify the errors? (table 3)",
-    order=30,
-    measure=lambda context: scores.error_detection(context, tuple(HEADS)),
+    "Does the uncertainty identify the errors? (table 3)", 30,
+    lambda context: scores.error_detection(context, tuple(HEADS)),
     tables=(
-        Table(
-            "{panel}, packaged bank ({theirs})",
-            rows,
-            (
-                *keys("method=name | n"),
-                *metrics(NAME, HEADS, digits={"e_aurc": 4, "risk_at_80": 4}),
-            ),
-            "The paper gives this table for MultiCaRe alone.",
-        ),
-        Table(
-            "{panel}: mean over simulators (least–most)",
-            lambda b: scores.over_simulators(b, b.d, HEADS),
-            (*keys("method | simulators"), *ranges(NAME, HEADS, paper=False)),
-        ),
+        Table("{panel}, packaged bank ({theirs})", rows,
+              (*keys("method=name | n"), *metrics(HEADS, digits={"e_aurc": 4, "risk_at_80": 4})),
+              "The paper gives this table for MultiCaRe alone."),
+        Table("{panel}: mean over simulators (least–most)", lambda b: scores.over_simulators(b.d, HEADS),
+              (*keys("method | simulators"), *ranges(HEADS, paper=False))),
     ),
-    drawings=(
-        Drawing(
-            "error-auroc-{panel}",
-            drawn,
-            "How well entropy ranks wrong answers above right ones on {panel}; one half is chance.",
-        ),
-    ),
+    drawings=(Drawing("error-auroc-{panel}", drawn,
+                      "How well entropy ranks wrong answers above right ones on {panel}; one half is chance."),),
     claims=claims,
 )

@@ -5,12 +5,11 @@ here by the banks that different simulators wrote, and by the models that were a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from paper.answers import ASKING, M_PARTICLES, M_SMC, RECIPE, theirs_name
 from paper.cells import counted, ours, placed
 from paper.measures import scores
-from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, estimate, keys, metrics, ranges
+from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, estimate, keys, metrics, named, ranges
 from paper.theirs import beside, data_of_panel, quotes
 from paper.world import REFERENCE
 from simdx.report.plots import interval_plot
@@ -21,24 +20,9 @@ HEADS |= {"entropy_bits": "entropy, bits"}
 STYLES = {"ML": 1, "EP": 2, "PE": 3, M_SMC: 0, M_PARTICLES: 4, RECIPE: 5}
 
 
-def rows(b: Block) -> list[dict[str, Any]]:
-    return [{"panel": b.panel, "name": name, "n": one["n"], "scores": one} for name, one in b.d.items()]
-
-
-def answered(row: dict[str, Any]) -> str:
-    return f"{row['scores']['answered']:.0%}" if "answered" in row["scores"] else ""
-
-
-def means(b: Block) -> list[dict[str, Any]]:
-    return scores.over_simulators(b, b.d, HEADS)
-
-
-def accuracies(b: Block) -> str:
-    def one(name: str, row: dict[str, Any]) -> Any:
-        paper = beside(NAME, "accuracy", b.panel, theirs_name(row["method"]))
-        return estimate(name, row, "accuracy", paper, STYLES[row["method"]])
-
-    shown = [one(*item) for item in b.d.items()]
+def drawn(b: Block) -> str:
+    shown = [estimate(name, row, "accuracy", beside(NAME, "accuracy", b.panel, theirs_name(row["method"])),
+                      STYLES[row["method"]]) for name, row in b.d.items()]
     return interval_plot(f"Accuracy on {b.panel}", "accuracy", shown, x=(0.0, 1.0))
 
 
@@ -49,65 +33,39 @@ def claims(b: Block) -> Iterator[Said | str]:
         wins = sum(row["own_bank_accuracy"] > row["accuracy"] for row in asked)
         own = sorted({row["own_bank"] for row in asked})
         caution = " The packaged bank is not by the models asked, so a better simulator is part of the gap."
-        yield claim(
-            2 * wins > len(asked),
-            f"{b.panel}: M-SMC is right more often than asking in {counted(wins, len(asked), 'comparisons')} "
-            f"on the same cases (simulations of {', '.join(own)}), @, where it wins on average on every data "
-            "set." + (caution if REFERENCE in own else ""),
-        )
+        yield claim(2 * wins > len(asked), f"{b.panel}: M-SMC is right more often than asking in "
+                    f"{counted(wins, len(asked), 'comparisons')} on the same cases (simulations of "
+                    f"{', '.join(own)}), @, where it wins on average on every data set."
+                    + (caution if REFERENCE in own else ""))
     each = hard["over_banks"]["accuracy"]
     theirs = quotes(NAME, quantity="accuracy", data=data_of_panel(b.panel), method=M_SMC)
-    models = [q.value for q in theirs if q.model]
-    if models:
-        yield (
-            f"{b.panel}: M-SMC's accuracy runs from {min(each):.3f} to {max(each):.3f} over {len(each)} "
-            f"banks; the paper's from {min(models):.3f} to {max(models):.3f} over {len(models)} models."
-        )
+    if models := [q.value for q in theirs if q.model]:
+        yield (f"{b.panel}: M-SMC's accuracy runs from {min(each):.3f} to {max(each):.3f} over {len(each)} "
+               f"banks; the paper's from {min(models):.3f} to {max(models):.3f} over {len(models)} models.")
     if not asked:
         yield f"{b.panel}: no record of asking a model is at hand, so only inference is shown."
-    paper = beside(NAME, "accuracy", b.panel, M_SMC)
-    if paper is not None:
+    if paper := beside(NAME, "accuracy", b.panel, M_SMC):
         places = [placed(row["ci"]["accuracy"], paper.value) for row in (hard, best)]
-        yield Said(
-            f"{b.panel}: M-SMC on the packaged bank is right in {ours(hard, 'accuracy')} of the cases; the "
-            f"paper's mean of {paper.value:.3f} lies {places[0]} that interval, and {places[1]} the "
-            "recipe's.",
-            places[0] == "inside",
-        )
-    yield (
-        f"{b.panel}: on the packaged bank the recipe reaches accuracy {best['accuracy']:.3f} and ECE "
-        f"{best['ece']:.3f}, plain M-SMC on the same bank {hard['accuracy']:.3f} and {hard['ece']:.3f}."
-    )
+        yield Said(f"{b.panel}: M-SMC on the packaged bank is right in {ours(hard, 'accuracy')} of the cases; the "
+                   f"paper's mean of {paper.value:.3f} lies {places[0]} that interval, and {places[1]} the "
+                   "recipe's.", places[0] == "inside")
+    yield (f"{b.panel}: on the packaged bank the recipe reaches accuracy {best['accuracy']:.3f} and ECE "
+           f"{best['ece']:.3f}, plain M-SMC on the same bank {hard['accuracy']:.3f} and {hard['ece']:.3f}.")
 
 
 ARTEFACT = Artefact(
-    title="Main results: asking a model against inference over simulations (table 1)",
-    order=10,
-    measure=lambda context: scores.main_results(context, tuple(HEADS)),
+    "Main results: asking a model against inference over simulations (table 1)", 10,
+    lambda context: scores.main_results(context, tuple(HEADS)),
     tables=(
-        Table(
-            "{panel}: every method and bank",
-            rows,
-            (
-                *keys("method=name | n"),
-                *metrics(NAME, HEADS, paper=False),
-                Column("answered", answered),
-            ),
-            "Each M-SMC row is one bank: the packaged one (reference), its two files alone, and those that "
-            "models wrote. A case without a readable reply is answered by the prior and counts as such.",
-        ),
-        Table(
-            "{panel} beside the paper's {theirs}: mean over simulators (least–most)",
-            means,
-            (*keys("method | simulators"), *ranges(NAME, HEADS)),
-        ),
+        Table("{panel}: every method and bank", lambda b: named(b.d, "name"),
+              (*keys("method=name | n"), *metrics(HEADS, paper=False, at=""),
+               Column("answered", lambda row: f"{row['answered']:.0%}" if "answered" in row else "")),
+              "Each M-SMC row is one bank: the packaged one (reference), its two files alone, and those that "
+              "models wrote. A case without a readable reply is answered by the prior and counts as such."),
+        Table("{panel} beside the paper's {theirs}: mean over simulators (least–most)",
+              lambda b: scores.over_simulators(b.d, HEADS), (*keys("method | simulators"), *ranges(HEADS))),
     ),
-    drawings=(
-        Drawing(
-            "accuracy-{panel}",
-            accuracies,
-            "Accuracy on {panel} with 95 % intervals; diamonds: the paper's mean over six models.",
-        ),
-    ),
+    drawings=(Drawing("accuracy-{panel}", drawn,
+                      "Accuracy on {panel} with 95 % intervals; diamonds: the paper's mean over six models."),),
     claims=claims,
 )

@@ -13,7 +13,7 @@ from typing import Any
 from paper.cells import METHODS, number, ours, several
 from paper.measures import ablations
 from paper.spec import Artefact, Block, Column, Drawing, Found, Table, keys
-from paper.theirs import Quote, beside, data_of_panel, quotes
+from paper.theirs import beside, data_of_panel, quotes
 from paper.world import REFERENCE
 from simdx.report.plots import Series, line_plot
 
@@ -31,24 +31,25 @@ def by_panel(found: Found) -> Iterator[Block]:
         yield Block(panel, [row for row in rows if row["panel"] == panel], found["n"])
 
 
-def distinct(row: dict[str, Any]) -> str:
-    low, high = row["distinct"]
-    return str(low) if low == high else f"{low} to {high}"
+def rows(b: Block) -> Iterator[dict[str, Any]]:
+    for row in b.d:
+        low, high = row["distinct"]
+        texts = str(low) if low == high else f"{low} to {high}"
+        yield row | {"method": METHODS[row["method"]], "setting": str(row["size"]), "texts": texts}
+
+
+def accuracy(row: dict[str, Any]) -> str:
+    low, high = row["accuracy_range"]
+    over = f"{number(mean(row))} ({low:.3f} to {high:.3f} over {row['pools']} pools)"
+    return ours(row["first"], "accuracy") if row["pools"] == 1 else over
 
 
 def metric(name: str, head: str) -> Column:
-    def cell(row: dict[str, Any]) -> str:
-        if name != "accuracy":
-            return number(row["means"][name])
-        if row["pools"] == 1:
-            return ours(row["first"], name)
-        low, high = row["accuracy_range"]
-        return f"{number(row['means'][name])} ({low:.3f} to {high:.3f} over {row['pools']} pools)"
+    return Column(head, f"means.{name}", name, paper_head="paper", paper_digits=2)
 
-    def theirs(row: dict[str, Any]) -> Quote | None:
-        return beside(NAME, name, row["panel"], METHODS[row["method"]], setting=str(row["size"]))
 
-    return Column(head, cell, theirs, 3 if name == "accuracy" else 2, "paper")
+def mean(row: dict[str, Any]) -> float:
+    return row["means"]["accuracy"]
 
 
 def of(b: Block, method: str, bank: str = REFERENCE) -> list[dict[str, Any]]:
@@ -59,26 +60,18 @@ def drawn(b: Block) -> str:
     series = []
     for method in COMPARED:
         for bank in dict.fromkeys(row["bank"] for row in b.d):
-            held = {
-                row["distinct"][1]: row for row in of(b, method, bank)
-            }  # rows beyond the bank's end are one
+            held = {r["distinct"][1]: r for r in of(b, method, bank)}  # rows beyond the bank's end are one
             name = METHODS[method] if bank == REFERENCE else f"{METHODS[method]}, {bank}"
             y, around = [mean(r) for r in held.values()], [r["accuracy_range"] for r in held.values()]
             series.append(Series(name, [log10(size) for size in held], y, marks=True, intervals=around))
-    paper = [q for q in quotes(NAME, data=data_of_panel(b.panel), quantity="accuracy") if q.setting]
-    if paper:
+    if paper := [q for q in quotes(NAME, data=data_of_panel(b.panel), quantity="accuracy") if q.setting]:
         x = [log10(float(q.setting or 1)) for q in paper]
         series.append(Series("the paper's D-SMC", x, [q.value for q in paper], marks=True))
-    ends = [value for s in series for value in s.x]
-    least, most = min(ends), max(ends)
+    least, most = (end(value for s in series for value in s.x) for end in (min, max))
     ticks = [(log10(size), str(size)) for size in (3, 10, 30, 100, 300, 1000)]
     shown = [tick for tick in ticks if least - 0.01 <= tick[0] <= most + 0.01]
     axes = (f"Accuracy by pool size, {b.panel}", "distinct simulations per label", "accuracy")
     return line_plot(*axes, series, x=(least, most), y=(0.0, 1.0), x_ticks=shown)
-
-
-def mean(row: dict[str, Any]) -> float:
-    return row["means"]["accuracy"]
 
 
 def claims(b: Block) -> Iterator[str]:
@@ -86,57 +79,36 @@ def claims(b: Block) -> Iterator[str]:
     for method in COMPARED:
         own = of(b, method)
         three, fifty, last = (mean(row) for row in (own[0], next(r for r in own if r["size"] == 50), own[-1]))
-        parts.append(
-            f"{METHODS[method]} reaches {three:.3f} with 3 per label, {fifty:.3f} with 50 and {last:.3f} "
-            f"with all ({last - fifty:+.3f} beyond 50)"
-        )
+        parts.append(f"{METHODS[method]} reaches {three:.3f} with 3 per label, {fifty:.3f} with 50 and {last:.3f} "
+                     f"with all ({last - fifty:+.3f} beyond 50)")
     paper = beside(NAME, "accuracy", b.panel, "D-SMC", setting="3")
     tail = f"; the paper's D-SMC has {paper.value:.3f} with 3 and is level from 50 on" if paper else ""
     yield f"{b.panel}: {several(parts)}{tail}."
     # What the paper's sizes give in each bank that holds more of them than the packaged one.
-    packaged = max(row["distinct"][1] for row in b.d if row["bank"] == REFERENCE)
+    packaged, most = (max(row["distinct"][1] for row in some) for some in (of(b, "d-smc"), b.d))
     held = [row for row in b.d if row["distinct"][0] >= row["size"] and row["size"] in PAPER_SIZES]
     for bank in dict.fromkeys(row["bank"] for row in held if row["size"] > packaged):
-        parts = []
-        for method in COMPARED:
-            own = [r for r in held if r["bank"] == bank and r["method"] == method]
-            steps = several([f"{mean(r):.3f} with {r['size']}" for r in own])
-            parts.append(f"{METHODS[method]} {steps} per label")
+        steps = {m: several([f"{mean(r):.3f} with {r['size']}" for r in held
+                             if r["bank"] == bank and r["method"] == m]) for m in COMPARED}
+        parts = [f"{METHODS[method]} {some} per label" for method, some in steps.items()]
         yield f"{b.panel}, simulations of {bank}: {several(parts)}."
-    most = max(row["distinct"][1] for row in b.d)
-    short = sorted({row["size"] for row in b.d if row["size"] > most})
-    if short:
-        yield (
-            f"{b.panel}: pools of {several([str(size) for size in short])} per label could not be made: the "
-            f"largest bank has {most} distinct texts of a label, and what these rows show is that bank."
-        )
+    if short := sorted({row["size"] for row in b.d if row["size"] > most}):
+        yield (f"{b.panel}: pools of {several([str(size) for size in short])} per label could not be made: the "
+               f"largest bank has {most} distinct texts of a label, and what these rows show is that bank.")
 
 
 ARTEFACT = Artefact(
-    title="How many simulations? Pools of 3, 50, 500 and, where there are so many, 1000 per label "
-    "(table S18)",
-    order=450,
-    measure=lambda context: ablations.pool_size(context, SIZES, tuple(HEADS), LARGEST, LARGEST_PANEL),
-    each=by_panel,
+    "How many simulations? Pools of 3, 50, 500 and, where there are so many, 1000 per label (table S18)", 450,
+    lambda context: ablations.pool_size(context, SIZES, tuple(HEADS), LARGEST, LARGEST_PANEL), each=by_panel,
     tables=(
-        Table(
-            "{panel}",
-            lambda b: b.d,
-            (
-                Column("method", lambda row: METHODS[row["method"]]),
-                *keys("bank | asked for per label=size"),
-                Column("distinct texts per label", distinct),
-                *(metric(name, head) for name, head in HEADS.items()),
-            ),
-            "Means over pools with the range of accuracy; one pool, with its 95 % bootstrap, where the pool "
-            "is the whole bank. Rows that ask for more than the bank has all hold the same texts.",
-        ),
+        Table("{panel}", rows,
+              (*keys("method | bank | asked for per label=size | distinct texts per label=texts"),
+               Column("accuracy", accuracy, "accuracy", paper_head="paper"),
+               *(metric(name, head) for name, head in HEADS.items() if name != "accuracy")),
+              "Means over pools with the range of accuracy; one pool, with its 95 % bootstrap, where the pool is "
+              "the whole bank. Rows that ask for more than the bank has all hold the same texts."),
     ),
-    drawings=(
-        Drawing(
-            "pool-{panel}", drawn,
-            "{panel}: mean accuracy over random pools, bars from the worst to the best pool.",
-        ),
-    ),
+    drawings=(Drawing("pool-{panel}", drawn,
+                      "{panel}: mean accuracy over random pools, bars from the worst to the best pool."),),
     claims=claims,
-)  # fmt: skip
+)

@@ -5,22 +5,13 @@ cases."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from paper.answers import M_SMC
 from paper.measures import scores
-from paper.spec import Artefact, Block, Column, Said, Table, keys, metrics
+from paper.spec import Artefact, Block, Said, Table, keys, metrics, named, temperature
 from paper.theirs import beside
 
-NAME = "post-hoc-calibration"
 HEADS = {"accuracy": "accuracy", "auroc": "class AUROC", "brier": "Brier", "ece": "ECE"}
-
-
-def rows(b: Block) -> Iterator[dict[str, Any]]:
-    for block in b.d:
-        for name, row in block["rows"].items():
-            about = {"panel": b.panel, "method": name, "models": block["title"], "n": row["scores"]["n"]}
-            yield about | row
 
 
 def claims(b: Block) -> Iterator[Said | str]:
@@ -30,39 +21,28 @@ def claims(b: Block) -> Iterator[Said | str]:
         for name in (n for n in by if n in ("ML", M_SMC)):
             before, after = by[name], by[f"{name} + TS"]
             same = before["accuracy"] == after["accuracy"]
-            yield Said(
-                f"{about}: scaling moves {name}'s ECE from {before['ece']:.3f} to {after['ece']:.3f} and its "
-                f"accuracy from {before['accuracy']:.3f} to {after['accuracy']:.3f}"
-                + (", as it must stay." if same else " (ties broken by rounding)."),
-                same,
-            )
+            yield Said(f"{about}: scaling moves {name}'s ECE from {before['ece']:.3f} to {after['ece']:.3f} and "
+                       f"its accuracy from {before['accuracy']:.3f} to {after['accuracy']:.3f}"
+                       + (", as it must stay." if same else " (ties broken by rounding)."), same)
         if "ML" in by:
             ml, m = by["ML + TS"]["accuracy"], by[M_SMC]["accuracy"]
-            paper = [beside(NAME, "accuracy", b.panel, name) for name in (M_SMC, "ML + TS")]
+            paper = [beside("post-hoc-calibration", "accuracy", b.panel, name) for name in (M_SMC, "ML + TS")]
             figures = " against ".join(f"{q.value:.3f}" for q in paper if q is not None)
-            yield Said(
-                f"{about}: M-SMC without labels is {'more' if m > ml else 'not more'} accurate than scaled "
-                f"logits ({m:.3f} against {ml:.3f}{f'; the paper: {figures}' if figures else ''}).",
-                m > ml,
-            )
+            yield Said(f"{about}: M-SMC without labels is {'more' if m > ml else 'not more'} accurate than "
+                       f"scaled logits ({m:.3f} against {ml:.3f}{f'; the paper: {figures}' if figures else ''}).",
+                       m > ml)
     if not any(block["asked"] for block in b.d):
         yield f"{b.panel}: no record of asking is at hand on enough cases; only inference is scaled."
 
 
 ARTEFACT = Artefact(
-    title="Post-hoc calibration of a model's own confidence against inference (table S19)",
-    order=460,
-    measure=scores.post_hoc_calibration,
+    "Post-hoc calibration of a model's own confidence against inference (table S19)", 460,
+    scores.post_hoc_calibration,
     tables=(
-        Table(
-            "{panel}: before and after temperature scaling",
-            rows,
-            (
-                *keys("method | models | n"),
-                Column("T", lambda row: "–" if row["temperature"] is None else f"{row['temperature']:.2f}"),
-                *metrics(NAME, HEADS),
-            ),
-        ),
+        Table("{panel}: before and after temperature scaling",
+              lambda b: [row | {"models": block["title"], "n": row["scores"]["n"]}
+                         for block in b.d for row in named(block["rows"])],
+              (*keys("method | models | n"), temperature, *metrics(HEADS))),
     ),
     claims=claims,
-)  # fmt: skip
+)

@@ -13,66 +13,50 @@ feature than those of the other do. A mention counts unless one of the three wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 from paper.cells import METHODS, NONE, number
 from paper.intervals import excludes
 from paper.measures import priors
-from paper.spec import Artefact, Block, Column, Said, Table, as_one, key
+from paper.spec import Artefact, Block, Column, Said, Table, as_one, keys
 
 
 def share(value: float | None) -> str:
     return NONE if value is None else f"{value:.0%}"
 
 
-def change(name: str, of: str = "") -> Callable[[Any], str]:
-    return lambda r: f"{r[name][0]} → {r[name][1]}" + (f" of {r[of]}" if of else "")
-
-
 def claims(b: Block) -> Iterator[Said]:
     for r in b.d.values():
         was, now = r["confusions"]
         effect = f"mends {was - now if now < was else 'none'} of {was}" if was else "had nothing to mend"
-        sure = excludes(r["accuracy_gain_ci"])
-        total = f"all in all a {'gain' if r['accuracy_gain'] > 0 else 'loss'}"
+        sure, gain = excludes(r["accuracy_gain_ci"]), r["accuracy_gain"] > 0
+        total = f"all in all a {'gain' if gain else 'loss'}"
         outcome = total if sure else "no change of accuracy beyond its interval"
-        yield Said(
-            f"{r['panel']}, {METHODS[r['method']]}, {r['choice']} choice: weighing against "
-            f"{r['over_predicted']} × {r['odds_multiplier']:.2f} where the feature is mentioned {effect} "
-            f"confusions with {r['gold']}; {outcome} ({number(r['accuracy_gain'], r['accuracy_gain_ci'])}).",
-            sure and r["accuracy_gain"] > 0,
-        )
+        yield Said(f"{r['panel']}, {METHODS[r['method']]}, {r['choice']} choice: weighing against "
+                   f"{r['over_predicted']} × {r['odds_multiplier']:.2f} where the feature is mentioned {effect} "
+                   f"confusions with {r['gold']}; {outcome} "
+                   f"({number(r['accuracy_gain'], r['accuracy_gain_ci'])}).", sure and gain)
 
 
 ARTEFACT = Artefact(
-    title="The prior as a remedy: weight against an over-predicted label where a stated feature is present",
-    order=345,
-    measure=priors.remedy,
-    each=as_one,
+    "The prior as a remedy: weight against an over-predicted label where a stated feature is present", 345,
+    priors.remedy, each=as_one,
     tables=(
-        Table(
-            "The remedy on the confusion it is meant for, on the label it weighs against, and in all",
-            lambda b: b.d.values(),
-            (
-                key("panel", "panel"),
-                Column("method", lambda r: METHODS[r["method"]]),
-                key("chosen", "choice"),
-                Column("confusion (is → read as)", lambda r: f"{r['gold']} → {r['over_predicted']}"),
-                key("feature (any of)", "feature"),
-                Column(
-                    "mentioned by: is / read as",
-                    lambda r: " / ".join(share(r["mentioned_in"][who]) for who in ("gold", "over_predicted")),
-                ),
-                Column("odds of the latter × ", lambda r: number(r["odds_multiplier"], digits=2)),
-                Column("confusions", change("confusions", "n_gold")),
-                Column("errors on the latter", change("over_predicted_lost", "n_over_predicted")),
-                Column("errors in all", change("errors")),
-                Column("accuracy gain", lambda r: number(r["accuracy_gain"], r["accuracy_gain_ci"])),
-            ),
-            "Chosen “in view” uses the labelled cases to find the pair and is optimistic; the others use "
-            "none. 95 % bootstrap over cases, paired. The paper proposes the remedy and gives no figures.",
-        ),
+        Table("The remedy on the confusion it is meant for, on the label it weighs against, and in all",
+              lambda b: b.d.values(),
+              (*keys("panel"), Column("method", lambda r: METHODS[r["method"]]), *keys("chosen=choice"),
+               Column("confusion (is → read as)", "{gold} → {over_predicted}".format_map),
+               *keys("feature (any of)=feature"),
+               Column("mentioned by: is / read as",
+                      lambda r: " / ".join(share(r["mentioned_in"][who]) for who in ("gold", "over_predicted"))),
+               Column("odds of the latter × ", "odds_multiplier", digits=2),
+               Column("confusions", "{confusions[0]} → {confusions[1]} of {n_gold}".format_map),
+               Column("errors on the latter",
+                      "{over_predicted_lost[0]} → {over_predicted_lost[1]} of {n_over_predicted}".format_map),
+               Column("errors in all", "{errors[0]} → {errors[1]}".format_map),
+               Column("accuracy gain", "accuracy_gain")),
+              "Chosen “in view” uses the labelled cases to find the pair and is optimistic; the others use none. "
+              "95 % bootstrap over cases, paired. The paper proposes the remedy and gives no figures."),
     ),
     claims=claims,
 )

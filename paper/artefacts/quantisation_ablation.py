@@ -11,10 +11,9 @@ from typing import Any
 from paper.cells import number, ours, quoted
 from paper.intervals import excludes
 from paper.measures import ablations
-from paper.spec import Artefact, Block, Column, Found, Said, Table, keys
-from paper.theirs import Quote, data_of_panel, quotes
+from paper.spec import Artefact, Block, Found, Said, Table, keys
+from paper.theirs import data_of_panel, grouped
 
-NAME = "quantisation-ablation"
 HEADS = {"accuracy": "accuracy", "brier": "Brier", "ece": "ECE", "entropy_bits": "entropy", "auroc": "AUROC"}
 
 
@@ -24,22 +23,13 @@ def by_pair(found: Found) -> Iterator[Block]:
 
 
 def rows(b: Block) -> Iterator[dict[str, Any]]:
-    for bank, scores in zip(b.d["banks"], b.d["m-smc"], strict=True):
-        yield {"method": "M-SMC", "weights": bank, "scores": scores}
-    for name, scores in b.d["asked"].items():
-        yield {"method": "asked", "weights": name, "scores": scores}
-    paper: dict[tuple[str | None, str | None], dict[str, Quote]] = {}
-    for q in quotes(NAME, data=data_of_panel(b.panel)):
-        paper.setdefault((q.method, q.setting), {})[q.quantity] = q
-    for (method, setting), own in paper.items():
-        yield {"method": f"paper: {method}", "weights": setting, "quotes": own}
-
-
-def metric(name: str, head: str) -> Column:
-    def cell(row: dict[str, Any]) -> str:
-        return ours(row["scores"], name) if "scores" in row else quoted(row["quotes"].get(name))
-
-    return Column(head, cell)
+    asked = (("asked", name, scores) for name, scores in b.d["asked"].items())
+    own = (("M-SMC", *one) for one in zip(b.d["banks"], b.d["m-smc"], strict=True))
+    for method, weights, scores in (*own, *asked):
+        yield {"method": method, "weights": weights} | {name: ours(scores, name) for name in HEADS}
+    for (way, setting), paper in grouped("quantisation-ablation", data=data_of_panel(b.panel)).items():
+        cells = {name: quoted(paper.get(name)) for name in HEADS}
+        yield {"method": f"paper: {way}", "weights": setting} | cells
 
 
 def claims(b: Block) -> Iterator[Said]:
@@ -47,29 +37,19 @@ def claims(b: Block) -> Iterator[Said]:
     gaps = ", ".join(f"{name} {number(one['value'], one['ci'])}" for name, one in b.d["difference"].items())
     sure = [name for name, one in b.d["difference"].items() if excludes(one["ci"])]
     moral = f"Beyond chance: {', '.join(sure)}; two banks of one model also differ by the draw of texts."
-    yield Said(
-        f"{b.panel}: M-SMC answers the same with simulations of {first} and of {second} on "
-        f"{b.d['same_answer']:.1%} of the cases; {second} minus {first}: {gaps}. "
-        + (moral if sure else "Nothing beyond chance, which agrees with the paper's robustness."),
-        not sure,
-    )
+    yield Said(f"{b.panel}: M-SMC answers the same with simulations of {first} and of {second} on "
+               f"{b.d['same_answer']:.1%} of the cases; {second} minus {first}: {gaps}. "
+               + (moral if sure else "Nothing beyond chance, which agrees with the paper's robustness."),
+               not sure)
 
 
 ARTEFACT = Artefact(
-    title="Two weights of one model: does quantisation touch the answer? (table S16)",
-    order=430,
-    measure=ablations.quantisation_ablation,
-    each=by_pair,
+    "Two weights of one model: does quantisation touch the answer? (table S16)", 430,
+    ablations.quantisation_ablation, each=by_pair,
     tables=(
-        Table(
-            "{panel}: {both}",
-            rows,
-            (
-                *keys("method | weights"),
-                *(metric(n, head) for n, head in HEADS.items()),
-            ),
-            "95 % bootstrap over cases.",
-        ),
+        Table("{panel}: {both}", rows,
+              (*keys("method | weights"), *(column for n, h in HEADS.items() for column in keys(f"{h}={n}"))),
+              "95 % bootstrap over cases."),
     ),
     claims=claims,
 )

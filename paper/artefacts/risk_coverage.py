@@ -3,29 +3,19 @@ cases, by predictive entropy. A score that ranks well gives a curve that only ri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from paper.answers import ASKING, M_SMC, RECIPE, theirs_name
 from paper.measures import errors
-from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, keys
-from paper.theirs import Quote, beside
+from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, keys, named
 from simdx.report.plots import Series, line_plot
 
-NAME = "risk-coverage"
 SHOWN_AT = (0.2, 0.5, 0.8, 1.0)
 
 
 def rows(b: Block) -> list[dict[str, Any]]:
-    return [curve | {"panel": b.panel, "name": name} for name, curve in b.d.items()]
-
-
-def risk_at(share: str) -> Callable[[Any], str]:
-    return lambda row: f"{row['risk_at'][share]:.3f}"
-
-
-def theirs(share: str) -> Callable[[Any], Quote | None]:
-    return lambda row: beside(NAME, f"risk_at_{share}", row["panel"], theirs_name(row["method"]))
+    return [row | {"method": theirs_name(row["method"])} for row in named(b.d, "name")]
 
 
 def drawn(b: Block) -> str:
@@ -36,40 +26,25 @@ def drawn(b: Block) -> str:
 
 def claims(b: Block) -> Iterator[Said | str]:
     m, recipe = (b.d[name]["risk_at"] for name in (M_SMC, RECIPE))
-    yield (
-        f"{b.panel}: keeping the most certain 80 % lowers M-SMC's error rate from {m['100%']:.3f} to "
-        f"{m['80%']:.3f}, the recipe's from {recipe['100%']:.3f} to {recipe['80%']:.3f}."
-    )
+    yield (f"{b.panel}: keeping the most certain 80 % lowers M-SMC's error rate from {m['100%']:.3f} to "
+           f"{m['80%']:.3f}, the recipe's from {recipe['100%']:.3f} to {recipe['80%']:.3f}.")
     asked = {name: curve["rises"] for name, curve in b.d.items() if curve["method"] in ASKING}
     if asked:
         worst, own = min(asked, key=lambda name: asked[name]), b.d[M_SMC]["rises"]
-        yield claim(
-            asked[worst] < own,
-            f"{b.panel}: M-SMC's curve rises with rank correlation {own:.2f}; the least orderly way of "
-            f"asking, {worst}, with {asked[worst]:.2f}, @.",
-        )
+        yield claim(asked[worst] < own, f"{b.panel}: M-SMC's curve rises with rank correlation {own:.2f}; the "
+                    f"least orderly way of asking, {worst}, with {asked[worst]:.2f}, @.")
 
 
 ARTEFACT = Artefact(
-    title="Risk–coverage curves (figure 2b)",
-    order=50,
-    measure=lambda context: errors.curves(context, SHOWN_AT),
+    "Risk–coverage curves (figure 2b)", 50, lambda context: errors.curves(context, SHOWN_AT),
     tables=(
-        Table(
-            "{panel}: error rate among the most certain cases",
-            rows,
-            (
-                *keys("method=name | n"),
-                *(Column(f"risk at {c:.0%}", risk_at(f"{c:.0%}")) for c in SHOWN_AT),
-                Column("at 80 %", None, theirs("80")),
-                Column("at 100 %", None, theirs("100")),
-                Column("rises", lambda row: f"{row['rises']:.2f}"),
-            ),
-            "rises: rank correlation of risk with coverage above 10 %; 1 is a curve that only rises.",
-        ),
+        Table("{panel}: error rate among the most certain cases", rows,
+              (*keys("method=name | n"),
+               *(Column(f"risk at {c:.0%}", f"risk_at.{c:.0%}") for c in SHOWN_AT),
+               Column("at 80 %", None, "risk_at_80"), Column("at 100 %", None, "risk_at_100"),
+               Column("rises", "rises", digits=2)),
+              "rises: rank correlation of risk with coverage above 10 %; 1 is a curve that only rises."),
     ),
-    drawings=(
-        Drawing("risk-coverage-{panel}", drawn, "Error rate against coverage on {panel}, by entropy."),
-    ),
+    drawings=(Drawing("risk-coverage-{panel}", drawn, "Error rate against coverage on {panel}, by entropy."),),
     claims=claims,
 )

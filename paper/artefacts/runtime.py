@@ -10,48 +10,33 @@ from math import ceil
 from typing import Any
 
 from paper.answers import D_SMC, M_PARTICLES, theirs_name
-from paper.cells import NONE, dagger, micro
+from paper.cells import NONE, micro
 from paper.measures import sampler
-from paper.spec import Artefact, Block, Column, Table, key, keys
-from paper.theirs import Quote, beside, quote
+from paper.spec import Artefact, Block, Column, Table, keys, named, of_tuples
+from paper.theirs import beside, quote
 from paper.world import REFERENCE
 
 NAME = "runtime"
 
 
 def times(b: Block) -> list[dict[str, Any]]:
-    return [t | {"panel": b.panel, "name": name} for name, t in b.d["times"].items()]
+    return [row | {"method": theirs_name(row["name"])} for row in named(b.d["times"], "name")]
 
 
-def theirs(row: dict[str, Any]) -> Quote | None:
-    return beside(NAME, "s_per_case", row["panel"], theirs_name(row["name"]))
-
-
-def calls(b: Block) -> Iterator[dict[str, str]]:
+def calls(b: Block) -> Iterator[tuple[str, ...]]:
     budget, drawn = b.d["budget"], b.d["fresh_simulations"]
-    nothing = dict.fromkeys(("once", "per_case", "seconds", "even"), NONE)
     for name, bank in budget["banks"].items():
-        yield nothing | {
-            "what": f"bank {name}",
-            "once": f"{sum(bank.values())} at least, once",
-            "per_case": "0",
-        }
+        yield f"bank {name}", f"{sum(bank.values())} at least, once", "0", NONE, NONE
     for name, one in budget["asked"].items():
-        row, n, seconds = (
-            nothing | {"what": name, "once": "0"},
-            one["calls_per_case"],
-            one["seconds_per_case"],
-        )
-        if n:
-            even = ceil(budget["banks"][REFERENCE]["simulations"] / n)
-            row |= {"per_case": f"{n:.1f}", "even": f"after {even} cases"}
-        yield row if seconds is None else row | {"seconds": f"{seconds:.1f} s"}
+        n, seconds = one["calls_per_case"], one["seconds_per_case"]
+        cheaper = f"after {ceil(budget['banks'][REFERENCE]['simulations'] / n)} cases" if n else NONE
+        took = NONE if seconds is None else f"{seconds:.1f} s"
+        yield name, "0", f"{n:.1f}" if n else NONE, took, cheaper
     live = f"{drawn['median']:.0f} ({drawn['q1']:.0f}–{drawn['q3']:.0f})"
-    yield nothing | {"what": f"{M_PARTICLES} with fresh simulations", "once": "0", "per_case": live}
+    yield f"{M_PARTICLES} with fresh simulations", "0", live, NONE, NONE
     n, seconds = (beside(NAME, q, b.panel, D_SMC) for q in ("calls_per_case", "s_per_case"))
     if n is not None and seconds is not None:
-        paper = {"per_case": f"{n.value:.1f}", "seconds": f"{seconds.value:.1f} s"}
-        yield nothing | {"what": "D-SMC, paper"} | paper
+        yield "D-SMC, paper", NONE, f"{n.value:.1f}", f"{seconds.value:.1f} s", NONE
 
 
 def claims(b: Block) -> Iterator[str]:
@@ -59,46 +44,27 @@ def claims(b: Block) -> Iterator[str]:
     seconds, n = (quote(NAME, q, data="oral", method=D_SMC) for q in ("s_per_case", "calls_per_case"))
     assert seconds is not None
     assert n is not None
-    yield (
-        f"{b.panel}: a case costs {micro(d['infer_seconds'] + d['embed_seconds'])} with D-SMC over a bank, "
-        f"its embedding included, and no call; the paper reports {seconds.value:.1f} s and {n.value:g} calls."
-    )
-    yield (
-        f"{b.panel}: with a fresh simulation per proposal M-SMC's sampler would draw {drawn:.0f} for a case "
-        f"(median), {drawn / n.value:.0f} times the {n.value:g} calls the paper reports for D-SMC."
-    )
+    yield (f"{b.panel}: a case costs {micro(d['infer_seconds'] + d['embed_seconds'])} with D-SMC over a bank, its "
+           f"embedding included, and no call; the paper reports {seconds.value:.1f} s and {n.value:g} calls.")
+    yield (f"{b.panel}: with a fresh simulation per proposal M-SMC's sampler would draw {drawn:.0f} for a case "
+           f"(median), {drawn / n.value:.0f} times the {n.value:g} calls the paper reports for D-SMC.")
 
 
 ARTEFACT = Artefact(
-    title="Run time and the budget of LLM calls (table S14)",
-    order=410,
-    measure=sampler.runtime,
+    "Run time and the budget of LLM calls (table S14)", 410, sampler.runtime,
     tables=(
-        Table(
-            "{panel}: time",
-            times,
-            (
-                key("method", "name"),
-                Column("fit, once", lambda t: f"{t['fit_seconds']:.2f} s"),
-                Column("embedding", lambda t: micro(t["embed_seconds"])),
-                Column("inference", lambda t: micro(t["infer_seconds"])),
-                Column("cases per second", lambda t: f"{1 / (t['embed_seconds'] + t['infer_seconds']):,.0f}"),
-                Column(
-                    "LLM calls per case", lambda t: "0", theirs, paper_head="paper",
-                    shown=lambda q: NONE if q is None else f"{q.value:.2f} s{dagger(q)}",
-                ),
-            ),
-            "Per case, all cases in one batch, on this machine's CPU; ABI's training is not in its fit.",
-        ),
-        Table(
-            "{panel}: LLM calls",
-            calls,
-            keys(
-                "what | calls, once=once | calls per case=per_case | model time per case=seconds | "
-                "the packaged bank is cheaper=even"
-            ),
-            "Fresh simulations: median (quartiles) over cases of the sampler's proposals, S = 100, T = 5.",
-        ),
+        Table("{panel}: time", times,
+              (*keys("method=name"), Column("fit, once", "{fit_seconds:.2f} s".format_map),
+               Column("embedding", lambda t: micro(t["embed_seconds"])),
+               Column("inference", lambda t: micro(t["infer_seconds"])),
+               Column("cases per second", lambda t: f"{1 / (t['embed_seconds'] + t['infer_seconds']):,.0f}"),
+               Column("LLM calls per case", lambda t: "0", "s_per_case", paper_head="paper",
+                      shown=lambda q: f"{q.value:.2f} s")),
+              "Per case, all cases in one batch, on this machine's CPU; ABI's training is not in its fit."),
+        Table("{panel}: LLM calls", calls,
+              of_tuples("what", "calls, once", "calls per case", "model time per case",
+                        "the packaged bank is cheaper"),
+              "Fresh simulations: median (quartiles) over cases of the sampler's proposals, S = 100, T = 5."),
     ),
     claims=claims,
-)  # fmt: skip
+)

@@ -1,7 +1,5 @@
 """Banks one model wrote at several temperatures (`{panel}-{model}-t0.4` in $SIMDX_BANKS), M-SMC with each
-on the same cases. Where there are none, the committed study of diversity (results/diversity.json), which
-built such banks and measured the same things, is read instead and named. With neither, the artefact is not
-run."""
+on the same cases. Where there are none, the artefact is not run."""
 
 from __future__ import annotations
 
@@ -9,10 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from paper.cells import number
 from paper.measures import ablations
-from paper.spec import Artefact, Block, Column, Drawing, Found, Said, Table, as_one, keys
-from paper.theirs import Quote, beside, data_of_panel, quotes
+from paper.spec import Artefact, Block, Column, Drawing, Found, Said, Table, as_one, keys, metrics
+from paper.theirs import data_of_panel, grouped, quotes
 from simdx.report.plots import Series, line_plot
 
 NAME = "temperature-ablation"
@@ -28,39 +25,23 @@ def by_series(found: Found) -> Iterator[Block]:
 def rows(b: Block) -> Iterator[dict[str, Any]]:
     for point in b.d["points"]:
         texts = f"{point['texts']}" + ("" if point["complete"] else ", a label short of its number")
-        yield point | {"panel": b.panel, "setting": f"{point['temperature']:.1f}", "texts": texts}
-
-
-def metric(name: str) -> Column:
-    return Column(
-        HEADS[name],
-        lambda row: number(row[name]["value"], row[name]["ci"]),
-        lambda row: beside(NAME, name, row["panel"], "M-SMC", setting=row["setting"]),
-        paper_head="paper",
-    )
+        yield point | {"method": "M-SMC", "setting": f"{point['temperature']:.1f}", "texts": texts}
 
 
 def asked(_: Block) -> Iterator[dict[str, Any]]:
     """The paper's rows that have no counterpart here: models asked at several temperatures."""
-    paper: dict[tuple[str | None, str | None], dict[str, Quote]] = {}
-    for q in (q for way in ("ML", "EP") for q in quotes(NAME, method=way)):
-        paper.setdefault((q.method, q.setting), {})[q.quantity] = q
-    for (way, setting), own in paper.items():
-        yield {"asked": way, "setting": setting, "quotes": own}
-
-
-def theirs_alone(name: str, head: str) -> Column:
-    return Column(head, lambda row: "not run", lambda row: row["quotes"][name], paper_head="paper")
+    for way in ("ML", "EP"):
+        for (_method, setting), own in grouped(NAME, method=way).items():
+            yield {"asked": way, "setting": setting, **own}
 
 
 def drawn(b: Block) -> str:
     points = b.d["points"]
     x, shown = [point["temperature"] for point in points], []
-    for metric_name, name in (("ece", "ECE"), ("brier", "Brier")):
-        values, around = ([point[metric_name][part] for point in points] for part in ("value", "ci"))
+    for metric, name in (("ece", "ECE"), ("brier", "Brier")):
+        values, around = ([point[metric][part] for point in points] for part in ("value", "ci"))
         shown.append(Series(name, x, values, marks=True, intervals=around))
-    paper = quotes(NAME, data=data_of_panel(b.panel), method="M-SMC", quantity="ece")
-    if paper:
+    if paper := quotes(NAME, data=data_of_panel(b.panel), method="M-SMC", quantity="ece"):
         there = [float(q.setting or 0) for q in paper]
         shown.append(Series("ECE, the paper", there, [q.value for q in paper], marks=True))
     axes = (f"Calibration by temperature, {b.panel}", "sampling temperature", "ECE, Brier")
@@ -78,42 +59,24 @@ def claims(b: Block) -> Iterator[Said]:
         f"{worst['ece']['value']:.3f} at {worst['temperature']:g}; "
         + ("their intervals overlap, so temperature has no sure effect, " if overlap else "")
         + "and the lowest temperature is "
-        f"{'the worst, as the paper says' if holds else 'not the worst, unlike the paper'}"
+        + ("the worst, as the paper says" if holds else "not the worst, unlike the paper")
         + (f". At {', '.join(short)} the model did not fill every label within its requests" if short else "")
-        + ".",
-        holds,
-    )
+        + ".", holds)
 
 
 ARTEFACT = Artefact(
-    title="Sampling temperature of the simulator (table S17)",
-    order=440,
-    measure=ablations.temperature_ablation,
-    each=by_series,
+    "Sampling temperature of the simulator (table S17)", 440, ablations.temperature_ablation, each=by_series,
     tables=(
-        Table(
-            "{panel}: {what}, simulations by {model}",
-            rows,
-            (*keys("temperature=setting | usable texts=texts"), *map(metric, HEADS)),
-            "95 % bootstrap over cases. The paper's model is Mistral with a thousand texts per label.",
-        ),
-        Table(
-            "Models asked directly: the paper's figures alone",
-            asked,
-            (
-                *keys("asked | temperature=setting"), theirs_alone("brier", "Brier"),
-                theirs_alone("ece", "ECE"),
-            ),
-            each=as_one,
-        ),
+        Table("{panel}: {what}, simulations by {model}", rows,
+              (*keys("temperature=setting | usable texts=texts"), *metrics(HEADS, paper_head="paper", at="")),
+              "95 % bootstrap over cases. The paper's model is Mistral with a thousand texts per label."),
+        Table("Models asked directly: the paper's figures alone", asked,
+              (*keys("asked | temperature=setting"),
+               Column("Brier", lambda r: "not run", lambda r: r["brier"], paper_head="paper"),
+               Column("ECE", lambda r: "not run", lambda r: r["ece"], paper_head="paper")), each=as_one),
     ),
-    drawings=(
-        Drawing(
-            "temperature-{slug}",
-            drawn,
-            "{panel}, {what}: calibration with simulations sampled at each temperature by {model}, 95 % "
-            "bootstrap.",
-        ),
-    ),
+    drawings=(Drawing("temperature-{slug}", drawn,
+                      "{panel}, {what}: calibration with simulations sampled at each temperature by {model}, 95 % "
+                      "bootstrap."),),
     claims=claims,
-)  # fmt: skip
+)

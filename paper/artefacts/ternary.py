@@ -6,24 +6,20 @@ middle of the triangle, and how widely the accepted draws spread around that mea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from math import sqrt
 
 import numpy as np
 
 from paper.cells import number
 from paper.intervals import excludes
 from paper.measures import simplex
-from paper.spec import Artefact, Block, Column, Drawing, Said, Table, as_one, keys
-from simdx.report.svg import ternary_grid
+from paper.spec import Artefact, Block, Column, Drawing, Said, Table, as_one, keys, named
+from simdx.report.plots import ternary_grid
 
 PAPER = {
     "out of class": "The paper's out-of-class case lies nearer the middle than a correct one",
     "wrong": "The paper's wrong case concentrates on a wrong region, no less than a correct one",
 }
-
-
-def median(part: str) -> Any:
-    return lambda row: number(row[part]["median"], row[part]["ci"])
 
 
 def drawn(b: Block) -> str:
@@ -32,17 +28,9 @@ def drawn(b: Block) -> str:
 
 
 def caption(b: Block) -> str:
-    return (
-        f"D-SMC on {b.d['panel']}: {simplex.SHOWN} accepted draws each and their mean (larger dot). Each "
-        "case is the one of median entropy in its group, so none was picked by eye: "
-        + "; ".join(f"{name} {one['id']}" for name, one in b.d["examples"].items())
-        + "."
-    )
-
-
-def corner(b: Block) -> str:
-    far = float(np.linalg.norm(np.eye(3)[0] - 1 / 3))
-    return f"A corner lies {far:.3f} from the middle. The paper shows four pictures and gives no numbers."
+    chosen = "; ".join(f"{name} {one['id']}" for name, one in b.d["examples"].items())
+    return (f"D-SMC on {b.d['panel']}: {simplex.SHOWN} accepted draws each and their mean (larger dot). Each case "
+            f"is the one of median entropy in its group, so none was picked by eye: {chosen}.")
 
 
 def claims(b: Block) -> Iterator[Said]:
@@ -51,38 +39,28 @@ def claims(b: Block) -> Iterator[Said]:
     for name, gap in b.d["gaps"].items():
         nearer = excludes(gap["ci"]) and gap["value"] > 0
         holds = nearer if name == "out of class" else not nearer
-        yield Said(
-            f"{PAPER[name]}; here {name} cases lie {middle[name]:.2f} from the middle against "
-            f"{middle['correct']:.2f} for correct ones (difference {number(gap['value'], gap['ci'], 2)}): "
-            + ("the same holds for the whole group." if holds else "the whole group does not bear that out."),
-            holds,
-        )
+        yield Said(f"{PAPER[name]}; here {name} cases lie {middle[name]:.2f} from the middle against "
+                   f"{middle['correct']:.2f} for correct ones (difference {number(gap['value'], gap['ci'], 2)}): "
+                   + ("the same holds for the whole group." if holds
+                      else "the whole group does not bear that out."), holds)
     if "out of class" in groups and groups["correct"]["n"]:
         ratio = groups["out of class"]["spread"]["median"] / groups["correct"]["spread"]["median"]
-        yield Said(
-            f"The draws of out-of-class cases spread {ratio:.2f} times as widely as those of correct ones: a "
-            "fixed share of prior mass is accepted whatever the case, so the picture's width says where on "
-            "the simplex the answer lies, not how well the case is known."
-        )
+        yield Said(f"The draws of out-of-class cases spread {ratio:.2f} times as widely as those of correct ones: "
+                   "a fixed share of prior mass is accepted whatever the case, so the picture's width says where "
+                   "on the simplex the answer lies, not how well the case is known.")
 
 
 ARTEFACT = Artefact(
-    title="Posteriors on the simplex: prior, a correct, a wrong and an out-of-class case (figure 2a)",
-    order=250,
-    measure=simplex.ternary,
-    each=as_one,
+    "Posteriors on the simplex: prior, a correct, a wrong and an out-of-class case (figure 2a)", 250,
+    simplex.ternary, each=as_one,
     tables=(
-        Table(
-            "Where the posteriors lie (medians over cases, 95 % bootstrap)",
-            lambda b: [one | {"cases": name} for name, one in b.d["groups"].items()],
-            (
-                *keys("cases | N=n"),
-                Column("top probability", median("top")),
-                Column("distance of the mean from the middle", median("from_middle")),
-                Column("spread of the draws", median("spread")),
-            ),
-            corner,
-        ),
+        Table("Where the posteriors lie (medians over cases, 95 % bootstrap)",
+              lambda b: named(b.d["groups"], "cases"),
+              (*keys("cases | N=n"), Column("top probability", "top"),
+               Column("distance of the mean from the middle", "from_middle"),
+               Column("spread of the draws", "spread")),
+              f"A corner lies {sqrt(2 / 3):.3f} from the middle. The paper shows four pictures and gives no "
+              "numbers."),
     ),
     drawings=(Drawing("ternary", drawn, caption),),
     claims=claims,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,30 +12,27 @@ from paper.answers import Spec
 from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import differences
-from paper.measures.scores import packaged_used
-from paper.spec import Measured, NotRun
+from paper.measures import packaged_used
+from paper.spec import Measured
 from paper.world import REFERENCE, Variant
 from simdx.embedders import get_embedder
 from simdx.errors import SimdxError
-from simdx.models import REGISTRY, locate
+from simdx.models import REGISTRY
+from simdx.models.fetch import locate
+from simdx.runs import NotRun
 
 
 def cosine_ablation(context: Context, rows: dict[str, tuple[str, Any]]) -> Measured:
     """`rows` are methods and kernels; and D-SMC minus the normalised cosine, with how often they differ."""
     scores = {
-        panel: {
-            name: context.scores(Spec(panel, method, kernel=kernel))
-            for name, (method, kernel) in rows.items()
-        }
+        panel: {name: context.scores(Spec(panel, method, kernel=kernel)) for name, (method, kernel) in rows.items()}
         for panel in context.panels
     }
     gaps = {}
     for panel in context.panels:
         cosine, d_smc = (context.probabilities(Spec(panel, m)) for m in ("centroid", "d-smc"))
         rng, resamples = context.rng("cosine-ablation", panel), context.size.paired_resamples
-        found = differences(
-            cosine, d_smc, context.labels(panel), ("accuracy", "brier", "ece"), rng, resamples
-        )
+        found = differences(cosine, d_smc, context.labels(panel), ("accuracy", "brier", "ece"), rng, resamples)
         gaps[panel] = {
             "answers_differ_on": int(np.sum(cosine.argmax(axis=1) != d_smc.argmax(axis=1))),
             **{n: {"value": d["difference"], "ci": d["ci"], "p": d["p_value"]} for n, d in found.items()},
@@ -114,9 +109,7 @@ def quantisation_ablation(context: Context) -> Measured:
         "not what the first did."
     )
     models = dict.fromkeys(name for pair in data.values() for name in pair["banks"])
-    return Measured(
-        data, {pair["panel"]: context.n[pair["panel"]] for pair in data.values()}, list(models), [note]
-    )
+    return Measured(data, {pair["panel"]: context.n[pair["panel"]] for pair in data.values()}, list(models), [note])
 
 
 def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any]:
@@ -130,38 +123,25 @@ def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any
         "m-smc": [context.scores(spec) for spec in specs],
         "same_answer": float((p.argmax(axis=1) == q.argmax(axis=1)).mean()),
         "difference": {
-            name: {"value": d["difference"], "ci": None if d["ci"][0] is None else d["ci"]}
-            for name, d in found.items()
+            name: {"value": d["difference"], "ci": None if d["ci"][0] is None else d["ci"]} for name, d in found.items()
         },
         "asked": {
-            one.name: context.asked_scores(panel, one)
-            for one in context.asked(panel)
-            if one.model in (plain, other)
+            one.name: context.asked_scores(panel, one) for one in context.asked(panel) if one.model in (plain, other)
         },
     }
 
 
-STUDY = Path("results") / "diversity.json"
-
-
 def temperature_ablation(context: Context) -> Measured:
     series = [one for panel in context.panels for one in _over_temperatures(context, panel)]
-    source, notes = "banks", []
     if not series:
-        series, source = from_study(STUDY), str(STUDY)
-        notes = [f"Read from {source}, the record of the diversity study."]
-    if not series:
-        raise NotRun(
-            "no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on), and "
-            f"there is no record of the diversity study ({STUDY})"
-        )
-    notes.append(
+        raise NotRun("no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on)")
+    note = (
         "Asking at several temperatures (the paper's ML and EP columns) was not run: no record of asking "
         "holds more than one temperature."
     )
     models = list(dict.fromkeys(one["model"] for one in series))
-    data = {"source": source, "series": series}
-    return Measured(data, {one["panel"]: one["cases"] for one in series}, models, notes)
+    data = {"source": "banks", "series": series}
+    return Measured(data, {one["panel"]: one["cases"] for one in series}, models, [note])
 
 
 def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
@@ -175,32 +155,10 @@ def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
         for temperature, bank in sorted(banks.items()):
             counts = context.bank(Spec(panel, "", bank)).counts.values()
             complete = min(counts) == max(counts)  # each label is asked for equally many
-            points.append(
-                _point(temperature, context.scores(Spec(panel, "m-smc", bank)), sum(counts), complete)
-            )
+            points.append(_point(temperature, context.scores(Spec(panel, "m-smc", bank)), sum(counts), complete))
         if len(points) > 1:
             about = {"panel": panel, "model": model, "what": "M-SMC", "cases": context.n[panel]}
             found.append({**about, "points": points})
-    return found
-
-
-def from_study(path: Path) -> list[dict[str, Any]]:
-    """The diversity study's rows as series over temperature, with facets and without."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    found = []
-    for facets, word in ((True, "with"), (False, "without")):
-        points = [
-            _point(row["temperature"], row["scrubbed"], row["scrubbed"]["n_texts"], bool(row["complete"]))
-            for row in record.get("rows", [])
-            if bool(row["facets"]) == facets and row.get("scrubbed")
-        ]
-        if len(points) > 1:
-            about = {key: record[key] for key in ("panel", "model", "cases")}
-            points.sort(key=lambda point: point["temperature"])
-            found.append({**about, "what": f"M-SMC, prompts {word} facets", "points": points})
     return found
 
 
@@ -228,9 +186,7 @@ def pool_size(
     return Measured({"rows": rows}, context.n, list(dict.fromkeys(r["bank"] for r in rows)))
 
 
-def _pools(
-    context: Context, spec: Spec, size: int, least: int, most: int, metrics: Sequence[str]
-) -> dict[str, Any]:
+def _pools(context: Context, spec: Spec, size: int, least: int, most: int, metrics: Sequence[str]) -> dict[str, Any]:
     # One pool where it is the whole bank: there is nothing to draw, and nothing is repeated to fill it up.
     drawn = [replace(spec, per_label=size, pool_seed=s) for s in range(POOLS[context.scale])]
     found = [context.scores(one) for one in ([spec] if size >= most else drawn)]

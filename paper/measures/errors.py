@@ -13,7 +13,7 @@ from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.asked import PAPER_ASKING
 from paper.context import Context
 from paper.intervals import differences
-from paper.measures.scores import whole
+from paper.measures import each_panel
 from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.metrics.mixed import mixed_effects
@@ -36,11 +36,11 @@ def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str,
 
 
 def curves(context: Context, shown_at: Sequence[float]) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> dict[str, Any]:
         everyone = _everyone(context, panel, (M_SMC, D_SMC, ABI, RECIPE))
-        data[panel] = {name: _curve(method, p, y, shown_at) for name, (method, p, y) in everyone.items()}
-    return whole(context, data)
+        return {name: _curve(method, p, y, shown_at) for name, (method, p, y) in everyone.items()}
+
+    return each_panel(context, measure)
 
 
 def _curve(method: str, p: Float, y: Int, shown_at: Sequence[float]) -> dict[str, Any]:
@@ -65,11 +65,11 @@ def _rising(coverage: Float, risk: Float) -> float:
 
 
 def strata(context: Context) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> dict[str, Any]:
         everyone = _everyone(context, panel, (M_SMC, D_SMC, RECIPE))
-        data[panel] = {name: bands(p, y) for name, (_, p, y) in everyone.items()}
-    return whole(context, data)
+        return {name: bands(p, y) for name, (_, p, y) in everyone.items()}
+
+    return each_panel(context, measure)
 
 
 def bands(p: Float, y: Int) -> dict[str, dict[str, Any]]:
@@ -92,24 +92,20 @@ def bands(p: Float, y: Int) -> dict[str, dict[str, Any]]:
 
 
 def structure(context: Context) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> dict[str, Any]:
         y, names = context.labels(panel), context.names(panel)
-        found = {
-            name: _errors(context.probabilities(spec_of(name, panel)), y, names)
-            for name in (M_SMC, D_SMC, RECIPE)
-        }
-        data[panel] = {"errors": found, "views": _views(context, panel)}
-    return whole(context, data)
+        specs = {name: spec_of(name, panel) for name in (M_SMC, D_SMC, RECIPE)}
+        found = {name: _errors(context.probabilities(spec), y, names) for name, spec in specs.items()}
+        return {"errors": found, "views": _views(context, panel)}
+
+    return each_panel(context, measure)
 
 
 def _errors(p: Float, y: Int, names: tuple[str, ...]) -> dict[str, Any]:
     table, top, wrong = confusion(p, y), p.max(axis=1), p.argmax(axis=1) != y
     certain = np.argsort(entropy_bits(p), kind="stable")[: kept_at(COVERAGE, len(y))]
     pairs: list[dict[str, Any]] = [
-        {"gold": names[i], "answered": names[j], "n": int(table[i, j])}
-        for i, j in np.argwhere(table)
-        if i != j
+        {"gold": names[i], "answered": names[j], "n": int(table[i, j])} for i, j in np.argwhere(table) if i != j
     ]
     pairs.sort(key=lambda pair: (-pair["n"], pair["gold"], pair["answered"]))
     return {
@@ -145,8 +141,7 @@ def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
 
 
 def significance(context: Context, metrics: Sequence[str]) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> dict[str, Any]:
         y, pairs = context.labels(panel), {}
         for one in context.asked(panel):
             bank = context.own_bank(panel, one)
@@ -159,13 +154,12 @@ def significance(context: Context, metrics: Sequence[str]) -> Measured:
         for name, spec in others.items():
             pairs[f"{name} − M-SMC, {REFERENCE}"] = ours, context.probabilities(spec), y
         found = {
-            name: differences(
-                *pair, metrics, context.rng("paired", f"{panel} {name}"), context.size.paired_resamples
-            )
+            name: differences(*pair, metrics, context.rng("paired", f"{panel} {name}"), context.size.paired_resamples)
             for name, pair in pairs.items()
         }
-        data[panel] = {"differences": found, "regressions": _regressions(context, panel)}
-    return whole(context, data)
+        return {"differences": found, "regressions": _regressions(context, panel)}
+
+    return each_panel(context, measure)
 
 
 def _regressions(context: Context, panel: str) -> dict[str, Any]:
@@ -190,7 +184,5 @@ def _regressions(context: Context, panel: str) -> dict[str, Any]:
 def _mixed(rows: list[tuple[float, str, str]], reference: str | None) -> dict[str, Any]:
     values, methods, models = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
     fit = mixed_effects(values, methods, models, reference=reference)
-    effects = {
-        e.method: {"estimate": e.estimate, "ci": [e.low, e.high], "p_value": e.p_value} for e in fit.effects
-    }
+    effects = {e.method: {"estimate": e.estimate, "ci": [e.low, e.high], "p_value": e.p_value} for e in fit.effects}
     return {"reference": fit.reference, "models": fit.n_models, "reason": fit.reason, "effects": effects}

@@ -16,12 +16,13 @@ from paper.asked import PAPER_ASKING, SMALL_MODEL
 from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import interval, mean_interval
-from paper.measures.scores import packaged_used
-from paper.spec import Measured, NotRun
+from paper.measures import packaged_used
+from paper.spec import Measured
 from simdx.errors import SimdxError
 from simdx.experiments.cells import subset
 from simdx.metrics.ood import ood_auroc
-from simdx.models import locate
+from simdx.models.fetch import locate
+from simdx.runs import NotRun
 from simdx.types import Float, entropy_bits
 
 COMPARED = ("m-smc", "d-smc", "abi", "auto", "bank-logistic", "centroid", "tfidf", "zero-shot")
@@ -57,45 +58,38 @@ def out_of_class(context: Context) -> Measured:
 
 
 def _computed(context: Context, panel: str, method: str) -> Bits:
-    answers = context.answers(Spec(panel, method))
-    assert answers.outside is not None
     paper = METHODS[method] if method in ("m-smc", "d-smc") else None
-    return Bits(METHODS[method], paper, entropy_bits(answers.probabilities), entropy_bits(answers.outside))
+    inside, outside = map(entropy_bits, _both(context, Spec(panel, method)))
+    return Bits(METHODS[method], paper, inside, outside)
+
+
+def _both(context: Context, spec: Spec) -> tuple[Float, Float]:
+    beyond = context.answers_outside(spec)
+    assert beyond is not None
+    return context.probabilities(spec), beyond["probabilities"]
 
 
 def _with_background(context: Context, panel: str) -> Bits:
     """The recipe as it is shipped: what its background hypothesis claims goes back to the prior."""
     spec = Spec(panel, "auto")
-    share_of, answers, prior = (
-        engine.none_of_these(context.material(spec)),
-        context.answers(spec),
-        context.prior(spec),
-    )
-
-    def bits(p: Float | None, seen: engine.Observations | None) -> Float:
-        assert p is not None
-        assert seen is not None
-        share = share_of(seen, prior)[:, None]
-        return entropy_bits((1 - share) * p + share * prior.probabilities)
-
-    inside = bits(answers.probabilities, context.observations(panel))
-    outside = bits(answers.outside, context.outside_observations(panel))
-    return Bits("recipe with “none of these”", None, inside, outside)
+    share_of, prior = engine.none_of_these(context.material(spec)), context.prior(spec)
+    seen = (context.observations(panel), context.outside_observations(panel))
+    bits = []
+    for p, observations in zip(_both(context, spec), seen, strict=True):
+        share = share_of(observations, prior)[:, None]
+        bits.append(entropy_bits((1 - share) * p + share * prior.probabilities))
+    return Bits("recipe with “none of these”", None, bits[0], bits[1])
 
 
 def asked_bits(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
     """Models asked about out-of-class cases: from records, else the small one; and what is missing."""
     inside = {
-        (one.simulator, one.method): entropy_bits(one.probabilities[one.readable > 0])
-        for one in context.asked(panel)
+        (one.simulator, one.method): entropy_bits(one.probabilities[one.readable > 0]) for one in context.asked(panel)
     }
     found, missing, recorded = [], [], set()
     for one in context.asked_outside(panel):
         recorded.add(one.method)
-        read, within = (
-            one.probabilities[one.readable > 0],
-            inside.get((one.simulator, one.method), np.zeros(0)),
-        )
+        read, within = (one.probabilities[one.readable > 0], inside.get((one.simulator, one.method), np.zeros(0)))
         if len(read):
             outside = entropy_bits(read)
             found.append(Bits(one.name, PAPER_ASKING[one.method], within, outside, len(one.positions)))

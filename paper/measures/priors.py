@@ -12,9 +12,9 @@ import numpy as np
 
 from paper.answers import Spec
 from paper.context import Context
-from paper.engine import Infer, Observations, words
+from paper.engine import Fitted, Observations
 from paper.intervals import mean_interval
-from paper.measures.scores import packaged_used
+from paper.measures import each_panel, packaged_used
 from paper.spec import Measured
 from simdx.abc.prior import Prior
 from simdx.metrics import confusion
@@ -27,7 +27,7 @@ VARIANTS = ("m-smc", "d-smc", HELD, "auto")
 
 
 def under_priors(
-    infer: Infer, observations: Observations, label: Int, n_labels: int, count: float, held: bool
+    fitted: Fitted, observations: Observations, label: Int, n_labels: int, count: float, held: bool
 ) -> dict[str, dict[str, Any]]:
     """Every label favoured in turn by `count` pseudo-counts against one.
 
@@ -36,19 +36,15 @@ def under_priors(
     """
     n, rows = len(label), np.arange(len(label))
     found = {
-        kind: {"posterior_on_true": np.zeros(n), "accuracy": np.zeros(n)}
-        for kind in ("informative", "misleading")
+        kind: {"posterior_on_true": np.zeros(n), "accuracy": np.zeros(n)} for kind in ("informative", "misleading")
     }
     for favoured in range(n_labels):
         counts = np.ones(n_labels)
         counts[favoured] = count
         prior = Prior(counts / counts.sum(), float(n_labels) if held else float(counts.sum()))
-        p = infer(observations, prior)[0].probabilities
+        p = fitted.infer(observations, prior).posterior.probabilities
         mine = label == favoured
-        measured = {
-            "posterior_on_true": p[rows, label],
-            "accuracy": (p.argmax(axis=1) == label).astype(float),
-        }
+        measured = {"posterior_on_true": p[rows, label], "accuracy": (p.argmax(axis=1) == label).astype(float)}
         for name, values in measured.items():
             found["informative"][name][mine] = values[mine]
             found["misleading"][name][~mine] += values[~mine] / (n_labels - 1)
@@ -60,23 +56,24 @@ def under_priors(
 
 
 def sensitivity(context: Context, strengths: Sequence[int]) -> Measured:
-    data: dict[str, Any] = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> dict[str, list[dict[str, Any]]]:
         label, k, seen = context.labels(panel), len(context.names(panel)), context.observations(panel)
-        data[panel] = {}
+        data: dict[str, list[dict[str, Any]]] = {}
         for variant in VARIANTS:
-            infer = context.fitted(Spec(panel, "d-smc" if variant == HELD else variant))
-            rows = data[panel][variant] = []
+            fitted = context.fitted(Spec(panel, "d-smc" if variant == HELD else variant))
+            rows = data[variant] = []
             for count in strengths:
                 rng = context.rng("prior-sensitivity", panel, variant, str(count))
                 row: dict[str, Any] = {"count": count}
-                for kind, one in under_priors(infer, seen, label, k, count, variant == HELD).items():
+                for kind, one in under_priors(fitted, seen, label, k, count, variant == HELD).items():
                     row[kind] = {"prior_on_true": one["prior_on_true"]}
                     for name in ("posterior_on_true", "accuracy"):
                         around = mean_interval(one[name], rng, context.size.resamples)
                         row[kind][name] = {"value": float(one[name].mean()), "ci": around}
                 rows.append(row)
-    return Measured(data, context.n, packaged_used(context))
+        return data
+
+    return each_panel(context, measure, packaged_used)
 
 
 # --------------------------------------------------------------------------- the prior as a remedy
@@ -117,7 +114,8 @@ def _of_label(bank: Bank, label: int) -> list[str]:
 def telling_words(bank: Bank, gold: int, over: int, count: int = N_WORDS) -> tuple[str, ...]:
     """Words that simulations of `gold` use and those of `over` do not, by the ratio of their shares."""
     texts = [_of_label(bank, label) for label in (gold, over)]
-    of_gold, of_over = (Counter(word for text in some for word in set(words(text))) for some in texts)
+    used = [[set(re.findall(r"\w\w+", text.lower())) for text in some] for some in texts]
+    of_gold, of_over = (Counter(word for words in some for word in words) for some in used)
     n_gold, n_over = map(len, texts)
     usual = [word for word, n in of_gold.items() if n >= LEAST_SHARE * n_gold]
     ratio = {w: ((of_gold[w] + 0.5) / (n_gold + 1)) / ((of_over[w] + 0.5) / (n_over + 1)) for w in usual}
@@ -144,11 +142,11 @@ def most_confused(table: Int) -> tuple[int, int] | None:
     return int(gold), int(over)
 
 
-def remedied(infer: Infer, observations: Observations, before: Float, flagged: Int, prior: Prior) -> Float:
+def remedied(fitted: Fitted, observations: Observations, before: Float, flagged: Int, prior: Prior) -> Float:
     """Posteriors with the weighted prior for the flagged cases and unchanged for the others."""
     after = before.copy()
     if flagged.size:
-        after[flagged] = infer(observations.at(flagged), prior)[0].probabilities
+        after[flagged] = fitted.infer(observations.at(flagged), prior).posterior.probabilities
     return after
 
 
@@ -185,9 +183,8 @@ def _simulated_confusion(context: Context, panel: str) -> Int:
     for own, other in (("bank_a", "bank_b"), ("bank_b", "bank_a")):
         spec, held = Spec(panel, "m-smc", bank=own), context.bank(Spec(panel, "m-smc", bank=other))
         observed = context.material(spec).observe(held.texts)
-        total += confusion(
-            context.fitted(spec)(observed, context.prior(spec))[0].probabilities, held.label_index
-        )
+        posterior = context.fitted(spec).infer(observed, context.prior(spec)).posterior
+        total += confusion(posterior.probabilities, held.label_index)
     return total
 
 

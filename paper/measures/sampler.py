@@ -8,20 +8,10 @@ from typing import Any
 import numpy as np
 
 from paper import engine
-from paper.answers import (
-    ABI,
-    D_PARTICLES,
-    D_SMC,
-    M_PARTICLES,
-    M_SMC,
-    M_SOFT,
-    RECIPE,
-    Spec,
-    spec_of,
-)  # fmt: skip
+from paper.answers import ABI, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.context import Context
 from paper.intervals import mean_interval
-from paper.measures.scores import packaged_used, whole
+from paper.measures import each_panel, packaged_used
 from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
@@ -61,9 +51,9 @@ def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
     label, seen = context.labels(panel)[rows], context.observations(panel).at(rows)
     spec = _trace_spec(panel, method)
     prior = context.prior(spec)
-    posterior, trace = context.fitted(spec)(seen, prior)
+    posterior, trace, _ = context.fitted(spec).infer(seen, prior)
     assert trace is not None
-    limit = context.fitted(Spec(panel, method, populations=POPULATIONS))(seen, prior)[0]
+    limit = context.fitted(Spec(panel, method, populations=POPULATIONS)).infer(seen, prior).posterior
     rng, resamples = context.rng("smc-dynamics", panel, method), context.size.resamples
     steps = []
     for row in dynamics_table(trace, label):
@@ -96,7 +86,7 @@ def _example(context: Context) -> dict[str, Any] | None:
     case = int(order[(len(order) - 1) // 2])
     spec = _trace_spec(EXAMPLE_PANEL, "d-smc")
     seen = context.observations(EXAMPLE_PANEL).at(np.array([case]))
-    _, trace = context.fitted(spec)(seen, context.prior(spec))
+    trace = context.fitted(spec).infer(seen, context.prior(spec)).trace
     assert trace is not None
     return {
         "id": context.cases(EXAMPLE_PANEL).dataset.cases[case].id,
@@ -109,12 +99,11 @@ def _example(context: Context) -> dict[str, Any] | None:
 
 
 def runtime(context: Context) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> dict[str, Any]:
         names = (M_SMC, M_SOFT, M_PARTICLES, D_SMC, D_PARTICLES, ABI, RECIPE)
-        times = {name: context.answers(spec_of(name, panel)).seconds for name in names}
+        times = {name: context.seconds(spec_of(name, panel)) for name in names}
         spec = spec_of(M_PARTICLES, panel)
-        _, trace = context.fitted(spec)(context.observations(panel), context.prior(spec))
+        trace = context.fitted(spec).infer(context.observations(panel), context.prior(spec)).trace
         assert trace is not None
         # With fresh simulations a proposal is a call. Cases that stopped early repeat their last row.
         own = np.arange(trace.simulations.shape[0])[:, None] < trace.populations[None, :]
@@ -131,8 +120,9 @@ def runtime(context: Context) -> Measured:
             for one in context.asked(panel)
         }
         budget = {"banks": banks, "asked": asked}
-        data[panel] = {"times": times, "fresh_simulations": drawn, "budget": budget}
-    return whole(context, data)
+        return {"times": times, "fresh_simulations": drawn, "budget": budget}
+
+    return each_panel(context, measure)
 
 
 # --------------------------------------------------------------------------- what a variant can do
@@ -152,19 +142,20 @@ def capabilities(context: Context) -> Measured:
 def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
     observed = context.observations(panel).at(np.arange(min(PROBED, context.n[panel])))
     if name == RECIPE:
-        ask = engine.front_door(context.cases(panel).source.panel, context.bank(spec_of(RECIPE, panel)))
+        fitted = engine.front_door(context.cases(panel).source.panel, context.bank(spec_of(RECIPE, panel)))
     else:
         conditioned = Spec(panel, "abi", prior_conditioned=True)
-        ask = engine.asker(context.fitted(conditioned if name == ABI_PRIOR else spec_of(name, panel)))
+        fitted = context.fitted(conditioned if name == ABI_PRIOR else spec_of(name, panel))
     k = len(context.names(panel))
     uniform = Prior.uniform(k)
     favoured = Prior(np.where(np.arange(k) == 0, FAVOUR, (1 - FAVOUR) / (k - 1)), float(k))
-    p, second, traced = ask(observed, uniform)
+    table = fitted.answer(observed, uniform)
+    p, second, traced = table.posterior, table.second_order, table.trace is not None
     began = time.perf_counter()
-    ask(observed, uniform)
+    fitted.answer(observed, uniform).second_order  # noqa: B018  # made on demand, and part of the answer
     seconds = (time.perf_counter() - began) / len(p)
     try:
-        moved: float | None = float(ask(observed, favoured)[0][:, 0].mean() - p[:, 0].mean())
+        moved: float | None = float((fitted.answer(observed, favoured).posterior - p)[:, 0].mean())
     except BadInput:
         moved = None  # refused: this fitted object answers for one prior alone
     split = second is not None and bool(

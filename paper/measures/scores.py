@@ -12,38 +12,16 @@ from paper import engine
 from paper.answers import ABI, ASKING, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.asked import PAPER_ASKING
 from paper.context import Context
-from paper.spec import Block, Measured
+from paper.measures import each_panel, models_used
+from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.abc.second_order import concentration_cap
 from simdx.datasets.splits import make_splits
 from simdx.errors import BadInput
 from simdx.metrics.calibration import apply_temperature, fit_temperature
-from simdx.types import Float
+from simdx.types import Float, Int
 
 Rows = dict[str, dict[str, Any]]
-
-
-def models_used(context: Context) -> list[str]:
-    """Embedders, banks and asked models of the run, in words."""
-    found: dict[str, None] = {}
-    for panel in context.panels:
-        found[f"embedder {context.cases(panel).source.panel.embedder}"] = None
-        found |= dict.fromkeys(f"bank {bank}" for bank in (REFERENCE, *context.banks(panel)))
-        found |= dict.fromkeys(f"asked {asked.simulator}" for asked in context.asked(panel))
-    return list(found)
-
-
-def packaged_used(context: Context, panels: Iterable[str] = ()) -> list[str]:
-    """The packaged bank and its embedders alone."""
-    return [
-        "reference bank",
-        *dict.fromkeys(context.embedder_name(Spec(p, "")) for p in panels or context.panels),
-    ]
-
-
-def whole(context: Context, data: dict[str, Any], notes: Sequence[str] = ()) -> Measured:
-    return Measured(data, context.n, models_used(context), notes)
-
 
 # --------------------------------------------------------------------------- methods beside models asked
 
@@ -51,24 +29,20 @@ def whole(context: Context, data: dict[str, Any], notes: Sequence[str] = ()) -> 
 def asked_rows(context: Context, panel: str, ways: Sequence[str] = tuple(PAPER_ASKING)) -> Rows:
     """A model and way of asking each: its scores, and M-SMC over its own simulations on the same cases."""
     rows = {}
-    for one in context.asked(panel):
-        if one.method not in ways:
-            continue
+    for one in (one for one in context.asked(panel) if one.method in ways):
         bank = context.own_bank(panel, one)
-        right = context.probabilities(spec_of(M_SMC, panel, bank))[one.positions].argmax(axis=1)
+        answer = context.probabilities(spec_of(M_SMC, panel, bank))[one.positions].argmax(axis=1)
         rows[one.name] = {
             **context.asked_scores(panel, one),
             "method": PAPER_ASKING[one.method],
             "answered": float((one.readable > 0).mean()),
             "own_bank": bank,
-            "own_bank_accuracy": float((right == context.labels(panel)[one.positions]).mean()),
+            "own_bank_accuracy": float((answer == context.labels(panel)[one.positions]).mean()),
         }
     return rows
 
 
-def over_banks(
-    context: Context, panel: str, name: str, metrics: Iterable[str]
-) -> dict[str, list[float | None]]:
+def over_banks(context: Context, panel: str, name: str, metrics: Iterable[str]) -> dict[str, list[Any]]:
     found = [context.scores(spec_of(name, panel, bank)) for bank in context.banks(panel)]
     return {metric: [scores[metric] for scores in found] for metric in metrics}
 
@@ -77,24 +51,25 @@ def row_of(context: Context, panel: str, name: str, bank: str = REFERENCE) -> di
     return {**context.scores(spec_of(name, panel, bank)), "method": name}
 
 
-def over_simulators(b: Block, rows: Rows, metrics: Iterable[str]) -> list[dict[str, Any]]:
+def over_simulators(rows: Rows, metrics: Iterable[str]) -> list[dict[str, Any]]:
     """One row a method: ways of asking over the models asked, then methods over the simulators' banks."""
-    found: Rows = {}
+    found: dict[str, dict[str, list[Any]]] = {}
     for row in rows.values():
-        method = row["method"]
-        one = found.setdefault(method, {"panel": b.panel, "method": method, "values": {}})
-        if method in ASKING:
+        values = found.setdefault(row["method"], {})
+        if row["method"] in ASKING:
             for metric in metrics:
-                one["values"].setdefault(metric, []).append(row[metric])
-        elif "over_banks" in row:
-            one["values"] = row["over_banks"]
-    kept = [row for row in found.values() if row["values"]]
-    return [row | {"simulators": len(next(iter(row["values"].values())))} for row in kept]
+                values.setdefault(metric, []).append(row[metric])
+        else:
+            values |= row.get("over_banks", {})
+    return [
+        {"method": method, "values": values, "simulators": len(next(iter(values.values())))}
+        for method, values in found.items()
+        if values
+    ]
 
 
 def main_results(context: Context, metrics: Sequence[str]) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> Rows:
         rows = asked_rows(context, panel, ("logits", "elicited", "ensemble"))
         for bank in (REFERENCE, *context.banks(panel)):
             rows[f"{M_SMC}, {bank}"] = row_of(context, panel, M_SMC, bank)
@@ -102,36 +77,34 @@ def main_results(context: Context, metrics: Sequence[str]) -> Measured:
             rows[f"{name}, {REFERENCE}"] = row_of(context, panel, name)
         for name in (M_SMC, RECIPE):
             rows[f"{name}, {REFERENCE}"]["over_banks"] = over_banks(context, panel, name, metrics)
-        data[panel] = rows
-    return whole(context, data)
+        return rows
+
+    return each_panel(context, measure)
 
 
 def error_detection(context: Context, metrics: Sequence[str]) -> Measured:
-    data = {}
-    for panel in context.panels:
-        rows = {}
-        for name in (M_SMC, M_SOFT, D_SMC, ABI, RECIPE):
-            rows[name] = row_of(context, panel, name) | {
-                "over_banks": over_banks(context, panel, name, metrics)
-            }
-        data[panel] = rows | asked_rows(context, panel)
-    return whole(context, data)
+    def measure(context: Context, panel: str) -> Rows:
+        rows = {
+            name: row_of(context, panel, name) | {"over_banks": over_banks(context, panel, name, metrics)}
+            for name in (M_SMC, M_SOFT, D_SMC, ABI, RECIPE)
+        }
+        return rows | asked_rows(context, panel)
+
+    return each_panel(context, measure)
 
 
 def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         d_smc, y = context.probabilities(spec_of(D_SMC, panel)), context.labels(panel)
-        for one in context.asked(panel):
-            if one.method == "fidelity":
-                same = d_smc[one.positions].argmax(axis=1) == y[one.positions]
-                about = {"name": one.name, "method": "EF", "scores": context.asked_scores(panel, one)}
-                cost = {"seconds": one.seconds_per_case, "inference_seconds": None}
-                rows.append(about | cost | {"d_smc_on_the_same": float(same.mean())})
+        for one in (one for one in context.asked(panel) if one.method == "fidelity"):
+            same = d_smc[one.positions].argmax(axis=1) == y[one.positions]
+            about = {"name": one.name, "method": "EF", "scores": context.asked_scores(panel, one)}
+            cost = {"seconds": one.seconds_per_case, "inference_seconds": None}
+            rows.append(about | cost | {"d_smc_on_the_same": float(same.mean())})
         for name in (D_SMC, D_PARTICLES, ABI, M_SMC, RECIPE):
             spec = spec_of(name, panel)
-            took = context.answers(spec).seconds
+            took = context.seconds(spec)
             both = took["infer_seconds"] + took["embed_seconds"]
             row = {"name": name, "method": name, "scores": context.scores(spec), "seconds": both}
             row["inference_seconds"] = took["infer_seconds"]
@@ -141,8 +114,9 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
                 cap = concentration_cap(len(context.names(panel)), spec.populations)
                 row |= {"mean_top": float(d_smc.max(axis=1).mean()), "cap": cap}
             rows.append(row)
-        data[panel] = rows
-    return whole(context, data)
+        return rows
+
+    return each_panel(context, measure)
 
 
 # --------------------------------------------------------------------------- with labels
@@ -184,14 +158,12 @@ def calibrated_embedding(context: Context) -> Measured:
             scores = context.evaluate(p, y[kept], f"calibrated-embedding {panel} {name}")
             rows[name] = {"scores": scores, "temperature": scaled_by}
         data[panel] = {"calibration_cases": len(fit), "test_cases": len(kept), "rows": rows}
-    return whole(context, data, notes)
+    return Measured(data, context.n, models_used(context), notes)
 
 
 def post_hoc_calibration(context: Context) -> Measured:
-    data = {}
-    for panel in context.panels:
-        everyone = np.arange(context.cases(panel).n)
-        blocks = [_scaled_block(context, panel, everyone, REFERENCE, {}, "")]
+    def measure(context: Context, panel: str) -> list[dict[str, Any]]:
+        blocks = [_scaled_block(context, panel, np.arange(context.cases(panel).n), REFERENCE, {}, "")]
         by_model: dict[str, list[Any]] = {}
         for one in context.asked(panel):
             if len(one.positions) >= LEAST_CASES:
@@ -203,12 +175,13 @@ def post_hoc_calibration(context: Context) -> Measured:
             answers = {PAPER_ASKING[way.method]: way.probabilities for way in same}
             bank = context.own_bank(panel, ways[0])
             blocks.append(_scaled_block(context, panel, shared, bank, answers, simulator))
-        data[panel] = blocks
-    return whole(context, data)
+        return blocks
+
+    return each_panel(context, measure)
 
 
 def _scaled_block(
-    context: Context, panel: str, positions: Any, bank: str, answers: dict[str, Float], simulator: str
+    context: Context, panel: str, positions: Int, bank: str, answers: dict[str, Float], simulator: str
 ) -> dict[str, Any]:
     """Answers before and after temperature scaling, all on the same cases."""
     cases, y = context.cases(panel), context.labels(panel)[positions]

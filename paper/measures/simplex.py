@@ -7,16 +7,17 @@ from typing import Any, Literal
 import numpy as np
 
 from paper import engine
-from paper.answers import Answers, Spec
+from paper.answers import Spec
 from paper.context import Context
 from paper.intervals import interval, mean_interval
-from paper.measures.scores import packaged_used
-from paper.spec import Measured, NotRun
+from paper.measures import each_panel, packaged_used
+from paper.spec import Measured
 from simdx.abc.dirichlet_tolerance import bank_tolerance
 from simdx.abc.second_order import dirichlet_differential_entropy
 from simdx.amortised import fidelity
 from simdx.amortised.network import load
 from simdx.metrics import auroc, spread
+from simdx.runs import Arrays, NotRun
 from simdx.types import Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- pictures of three labels
@@ -39,21 +40,20 @@ def ternary(context: Context) -> Measured:
     if panel is None:
         raise NotRun("a ternary picture needs a panel with three labels, and none of this run has three")
     spec, cases = Spec(panel, "d-smc"), context.cases(panel)
-    answers, prior = context.answers(spec), context.prior(spec)
-    right = answers.probabilities.argmax(axis=1) == context.labels(panel)
+    inside, beyond, prior = context.answers(spec), context.answers_outside(spec), context.prior(spec)
+    right = inside["probabilities"].argmax(axis=1) == context.labels(panel)
     # group -> rows among the labelled or the out-of-class cases, means and spreads of those
     groups = {"correct": (np.flatnonzero(right), False), "wrong": (np.flatnonzero(~right), False)}
-    if answers.outside is not None:
-        groups["out of class"] = np.arange(len(answers.outside)), True
+    if beyond is not None:
+        groups["out of class"] = np.arange(len(beyond["probabilities"])), True
     before, draws_of = engine.simplex_draws(context.material(spec), spec, prior, SHOWN)
     triangles = [{"heading": "prior", "draws": before.round(4), "mean": prior.probabilities}]
     examples, measured, middles = {}, {}, {}
     for name, (rows, apart) in groups.items():
-        mean = (answers.outside if apart else answers.probabilities)[rows]  # type: ignore[index]
-        second = answers.second(outside=apart)
-        assert second is not None
+        answers = beyond if apart and beyond is not None else inside
+        mean = answers["probabilities"][rows]
         middles[name] = np.linalg.norm(mean - 1 / mean.shape[1], axis=1)
-        parts = {"from_middle": middles[name], "spread": spread_of(mean, second["alpha0"][rows])}
+        parts = {"from_middle": middles[name], "spread": spread_of(mean, answers["alpha0"][rows])}
         parts["top"] = mean.max(axis=1) if len(mean) else np.zeros(0)
         measured[name] = {"n": len(mean)} | {
             part: {
@@ -67,7 +67,7 @@ def ternary(context: Context) -> Measured:
         chosen = typical(mean)
         seen = context.outside_observations(panel) if apart else context.observations(panel)
         case = (cases.outside if apart else cases.dataset).cases[rows[chosen]]  # type: ignore[union-attr]
-        draws = draws_of(seen.at(rows[chosen : chosen + 1]))  # type: ignore[union-attr]
+        draws = draws_of(seen.at(rows[chosen : chosen + 1]))
         heading = name if case.label is None else f"{name} (it is {case.label})"
         triangles.append({"heading": heading, "draws": draws.round(4), "mean": mean[chosen]})
         bits = float(entropy_bits(mean[chosen]))
@@ -80,7 +80,7 @@ def ternary(context: Context) -> Measured:
             gaps[name] = {"value": _gap(a, b), "ci": _boot(context, _gap, a, b, what=what)}
     data = {"panel": panel, "examples": examples, "groups": measured, "gaps": gaps, "triangles": triangles}
     n = {panel: context.n[panel]}
-    n |= {} if answers.outside is None else {"out of class": len(answers.outside)}
+    n |= {} if beyond is None else {"out of class": len(beyond["probabilities"])}
     empty = [name for name, one in measured.items() if not one["n"]]
     notes = [f"No case was {name}, so there is no such triangle." for name in empty]
     return Measured(data | {"labels": context.names(panel)}, n, packaged_used(context, [panel]), notes)
@@ -100,40 +100,38 @@ PARTS = ("total_bits", "aleatoric_bits", "epistemic_bits", "differential_entropy
 FIXED, ABSOLUTE = "d-smc", "d-smc, absolute tolerance"
 
 
-def split_by_outcome(answers: Answers, label: Int) -> dict[str, dict[str, Float]]:
+def split_by_outcome(inside: Arrays, outside: Arrays | None, label: Int) -> dict[str, dict[str, Float]]:
     """The five quantities of all, correct, wrong and out-of-class cases; empty groups are left out."""
 
-    def parts(probabilities: Float, second: dict[str, Float]) -> dict[str, Float]:
-        alpha = probabilities * second["alpha0"][:, None]
-        return {p: second[p] if p in second else dirichlet_differential_entropy(alpha) for p in PARTS}
+    def parts(answers: Arrays) -> dict[str, Float]:
+        alpha = answers["probabilities"] * answers["alpha0"][:, None]
+        return {p: answers[p] if p in answers else dirichlet_differential_entropy(alpha) for p in PARTS}
 
-    second, beyond = answers.second(), answers.second(outside=True)
-    assert second is not None
-    every, right = parts(answers.probabilities, second), answers.probabilities.argmax(axis=1) == label
+    every, right = parts(inside), inside["probabilities"].argmax(axis=1) == label
     groups = {
         "all": every,
         "correct": {name: values[right] for name, values in every.items()},
         "wrong": {name: values[~right] for name, values in every.items()},
     }
-    if answers.outside is not None and beyond is not None:
-        groups["out of class"] = parts(answers.outside, beyond)
+    if outside is not None:
+        groups["out of class"] = parts(outside)
     return {name: group for name, group in groups.items() if len(group["total_bits"])}
 
 
 def uncertainty_decomposition(context: Context) -> Measured:
-    data = {}
-    for panel in context.panels:
+    def measure(context: Context, panel: str) -> dict[str, Any]:
         specs = {
             FIXED: Spec(panel, "d-smc"),
             ABSOLUTE: Spec(panel, "d-smc", tolerance=_tolerance(context, panel)),
             "abi": Spec(panel, "abi"),
         }
-        data[panel] = {name: _decomposed(context, panel, name, spec) for name, spec in specs.items()}
-    return Measured(data, context.n, packaged_used(context))
+        return {name: _decomposed(context, panel, name, spec) for name, spec in specs.items()}
+
+    return each_panel(context, measure, packaged_used)
 
 
 def _decomposed(context: Context, panel: str, name: str, spec: Spec) -> dict[str, Any]:
-    groups = split_by_outcome(context.answers(spec), context.labels(panel))
+    groups = split_by_outcome(context.answers(spec), context.answers_outside(spec), context.labels(panel))
     return {
         "tolerance": spec.tolerance,
         "accuracy": context.scores(spec)["accuracy"],
@@ -181,7 +179,7 @@ def abi_fidelity(context: Context) -> Measured:
     return Measured({f"{row['panel']}, {row['objective']}": row for row in rows}, context.n, models)
 
 
-def compared(comparison: fidelity.Comparison, m_smc: Float, label: Any) -> dict[str, Any]:
+def compared(comparison: fidelity.Fidelity, m_smc: Float, label: Any) -> dict[str, Any]:
     """The figures of the paper's table, with agreement with M-SMC beside them; no intervals."""
     abi, dsmc = comparison.abi, comparison.dsmc
     return fidelity.summary(comparison, label) | {

@@ -86,6 +86,17 @@ class DecisionAnswer(Part):
     reasons: tuple[str, ...] = ()
 
 
+class CalibrationAnswer(Part):
+    """What the probabilities rest on: cases of the user's own, rehearsed simulated text, or other panels."""
+
+    basis: Literal["measured", "rehearsed", "transferred"]
+    sentence: str
+    n: int  # cases measured, or texts rehearsed
+    writers: int  # kinds of writing that were rehearsed
+    ece: float | None
+    ece_interval: tuple[float, float] | None
+
+
 class Provenance(Part):
     """Everything needed to say where an answer came from, and to get it again."""
 
@@ -124,6 +135,7 @@ class Answer(Part):
     conformal_set: tuple[str, ...] | None = None
     effective_simulations: float | None
     decision: DecisionAnswer
+    calibration: CalibrationAnswer | None = None  # null: nobody has looked whether the method is calibrated
     evidence: tuple[Evidence, ...]
     sentences: tuple[SentenceEffect, ...] | None = None
     flip: FlipAnswer | None = None

@@ -27,16 +27,20 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
+from simdx.methods.among import sharpened
+from simdx.methods.calibration import Calibration
 from simdx.methods.comparison import BANDWIDTH, Comparison
 from simdx.methods.material import Material, Observations
-from simdx.methods.recipe import pool
-from simdx.report.axes import Axes
+from simdx.report.drawing import ALONE, Axes
 from simdx.types import EmbeddedBank, Float, entropy_bits
 
 QUANTILE = 0.95  # of the bank's own nearest distances: what counts as covered
 LOW_TYPICALITY = 0.05
 FEWEST_CASES = 10
 LARGEST_SAMPLE = 1500  # rows of either side in the MMD test: its kernel matrix is quadratic
+
+# The sharpness that fidelity was measured with: scores of banks must not move with a bank's own calibration.
+SCORED = Calibration(sharpness=1.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,8 @@ def score_bank(
     )
     lexical, joint = c.observe(observations)
     summary, kernel = c.summary(lexical), c.kernel(joint)
-    posterior = pool(summary, kernel, uniform.probabilities)
+    pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)
+    posterior = sharpened(pooled, uniform.probabilities, SCORED)
     embedded = c.space.transform(observations.vectors)
     by_embedding = exact.multinomial(
         c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth
@@ -161,6 +166,9 @@ def self_accuracy(c: Comparison) -> float:
     return float(np.mean(np.bincount(c.label_index, weights=right, minlength=c.n_labels) / counts))
 
 
+_STYLE = ".case{fill:#1b6ca8}.even{fill:none;stroke:#b5651d;stroke-dasharray:5 4}"
+
+
 def draw_score(score: BankScore) -> str:
     """The cases' typicality under the bank: even bars for a bank that imitates them well."""
     bins = 10
@@ -170,17 +178,12 @@ def draw_score(score: BankScore) -> str:
         f"typicality of {score.n_cases} cases among {score.n_simulations} simulations",
         f"typicality of the cases (fidelity {score.fidelity:.2f}, coverage {score.coverage:.2f}, "
         f"MMD p {score.mmd_p:.3f})",
-        "share of cases", y=(0.0, top), size=(520, 320),
+        "share of cases", y=(0.0, top), size=(520, 320), style=ALONE + _STYLE,
     )  # fmt: skip
     for i, share in enumerate(counts):
         axes.bar(i / bins + 0.005, (i + 1) / bins - 0.005, float(share), "case", f"{share:.0%} of cases")
     axes.line([0, 1], [1 / bins, 1 / bins], "even")
-    style = (
-        "<style>text{font:11px sans-serif;fill:#333}.tick-x{text-anchor:middle}.tick-y{text-anchor:end}"
-        ".grid{stroke:#e5e5e5}.frame{fill:none;stroke:#555}.case{fill:#1b6ca8}"
-        ".even{fill:none;stroke:#b5651d;stroke-dasharray:5 4}</style>"
-    )
-    return axes.svg().replace("</title>", "</title>" + style, 1) + "\n"
+    return axes.svg() + "\n"
 
 
 def in_words(score: BankScore) -> str:

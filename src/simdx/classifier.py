@@ -17,24 +17,21 @@ import numpy as np
 
 from simdx import __version__
 from simdx.abc.prior import Prior
-from simdx.answer import Answer, DecisionAnswer, Evidence, Provenance, SecondOrderAnswer
+from simdx.answer import Answer, CalibrationAnswer, DecisionAnswer, Evidence, Provenance, SecondOrderAnswer
 from simdx.bank.files import packaged_bank, read_bank
 from simdx.decide.alarm import Alarms
 from simdx.decide.desk import Beside, Considered, Desk
 from simdx.decide.explain import choose_rows
-from simdx.decide.guarantees import Kind
 from simdx.decide.policy import Policy
-from simdx.decide.tune import tune_on_labelled
 from simdx.egress import admit
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.fitting import METHODS, fit_method
-from simdx.methods.archive import with_archive
 from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.material import Material, Observations
-from simdx.methods.odds import at_prior
-from simdx.methods.real import archive_identity, check_settings, real_identity, with_real
+from simdx.methods.outside import at_prior
+from simdx.methods.rehearsal import calibrated
 from simdx.methods.smc import SimplexPosterior
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
@@ -42,6 +39,7 @@ from simdx.types import Bank, Case, Float, Int, Panel, is_writable, plain
 
 if TYPE_CHECKING:
     from simdx.bank.live import Usage
+    from simdx.decide.guarantees import Kind
 
 MAX_TEXT_BYTES = 2_000_000
 
@@ -86,8 +84,12 @@ class Classifier:
         """
         unlabelled = _checked(unlabelled, unlabelled_weight)
         if real_cases:
+            from simdx.methods.real import real_identity
+
             settings["real"] = real_identity(real_cases, real_weight)
         if unlabelled:
+            from simdx.methods.real import archive_identity
+
             settings["archive"] = archive_identity(unlabelled, unlabelled_weight)
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
         self.panel, self.bank, self._source = _resolve(panel, bank)
@@ -105,11 +107,20 @@ class Classifier:
             else admit(named, allow_remote)
         )
         material = Material.prepare(self.panel, self.bank, self.embedder)
+        if method == "auto":
+            folder = None if self._source is None else self._source.folder
+            material = calibrated(material, self.settings.bandwidth, folder)
         if real_cases or unlabelled:
+            from simdx.methods.real import check_settings
+
             check_settings(self.settings)
         if real_cases:
+            from simdx.methods.real import with_real
+
             material = with_real(material, real_cases, real_weight)
         if unlabelled:
+            from simdx.methods.archive import with_archive
+
             material = with_archive(
                 material, unlabelled, unlabelled_weight, bandwidth=self.settings.bandwidth
             )
@@ -164,6 +175,20 @@ class Classifier:
         return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
 
     @cached_property
+    def _calibration(self) -> CalibrationAnswer | None:
+        found = self.fitted.calibration
+        if found is None:
+            return None
+        return CalibrationAnswer(
+            basis=found.basis,
+            sentence=found.sentence(),
+            n=found.n,
+            writers=found.writers,
+            ece=found.ece,
+            ece_interval=found.ece_interval,
+        )
+
+    @cached_property
     def desk(self) -> Desk:
         """Alarm, policy and reasons of this classifier."""
         return Desk(
@@ -190,6 +215,8 @@ class Classifier:
         held = frozenset() if real is None or real.centre is None else real.centre.texts
         if shared := sum(plain(text) in held for text in texts):
             raise BadInput(f"{shared} of these cases are also in the archive: a guarantee needs other cases")
+        from simdx.decide.tune import tune_on_labelled
+
         return tune_on_labelled(
             self.panel, self.infer_batch(texts), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
             risk=risk, confidence=confidence, coverage=coverage, kind=kind,
@@ -316,6 +343,7 @@ class Classifier:
                 reason=decision.reason,
                 reasons=decision.reasons,
             ),
+            calibration=self._calibration,
             evidence=evidence,
             sentences=considered.sentences,
             flip=considered.flip,
@@ -337,7 +365,7 @@ class Classifier:
         )
 
     def _evidence(self, observations: Observations, table: AnswerTable) -> list[tuple[Evidence, ...]]:
-        """For each answer the simulations that carried it; the nearest ones where the method is no kernel."""
+        """For each answer the simulations that carried it, or the nearest ones without a kernel."""
         carried, names = self.fitted.carried(observations, table.prior), self.panel.names
         out = []
         for i, near in enumerate(carried.distance):

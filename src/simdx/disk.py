@@ -6,7 +6,7 @@ process leaves at most a hidden scratch file. Who writes it holds a lock on its 
 of the same target removes those nobody holds. A write that fails says in one line which file and why, and
 what was there before is untouched.
 
-A *seal* is a digest a file carries of its own content. It is no protection against a forger; it shows that a
+A *seal* is a digest a file carries of its own content. It does not protect against a forger; it shows that a
 disk or a copy changed a byte, where the changed file would still be read without complaint.
 """
 

@@ -71,7 +71,7 @@ def split_name(name: str) -> tuple[str, str]:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise BadInput(f"'{url[:80]}' is no address") from None
+        raise BadInput(f"'{url[:80]}' is not an address") from None
     if parts.username or parts.password:
         raise BadInput("put the key in the environment variable SIMDX_API_KEY, not into the URL")
     if not parts.hostname:
@@ -102,7 +102,7 @@ def open_client(base_url: str, timeout: float, allow_remote: bool) -> openai.Ope
             base_url=base_url, api_key=key, timeout=timeout, max_retries=0, http_client=carrier
         )
     except Exception as error:  # the library's own kinds for a host or a port that cannot be
-        raise BadInput(f"'{base_url[:80]}' is no address of a server ({type(error).__name__})") from None
+        raise BadInput(f"'{base_url[:80]}' is not the address of a server ({type(error).__name__})") from None
     weakref.finalize(client, carrier.close)  # the library closes only what it made itself
     return client
 

@@ -8,22 +8,20 @@ Rows hold ids, labels, probabilities and the fields asked for with `by`, never a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simdx import __version__
-from simdx.chunks import PARTS, Arrays, Progress, forget_other_runs, in_chunks
+from simdx.abc.prior import Prior
 from simdx.datasets.dataset import Dataset
 from simdx.decide.alarm import alarm_performance
-from simdx.disk import make_folder, replacing
+from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
 from simdx.evaluation import BITS, Evaluation
-from simdx.methods.fitted import RECIPE_VERSION
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -40,13 +38,60 @@ from simdx.metrics import (
     uncertainty,
 )
 from simdx.metrics.gaps import combined, subgroup_gaps
-from simdx.types import Float, Int, content_hash, entropy_bits, plain
+from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
+from simdx.types import Float, Int, entropy_bits, plain
 
 if TYPE_CHECKING:
     from simdx.classifier import Classifier, PriorLike
 
 _CURVE_POINTS = 200
 _MANY_VALUES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A classifier under one prior, and the data sets it is asked about."""
+
+    classifier: Classifier
+    prior: Prior
+    data: dict[str, Dataset]  # cases; ood and calibrate where there are such
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        prior = [*self.prior.probabilities.tolist(), self.prior.alpha0]
+        return {**asdict(self.classifier.settings), "prior": prior}
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        return {**self._sources, **{name: data.hash for name, data in self.data.items()}}
+
+    @property
+    def _sources(self) -> dict[str, str]:
+        one = self.classifier
+        return {"panel": one.panel.hash, "bank": one.bank.identity, "embedder": one.embedder.id}
+
+    def key(self, name: str) -> str:
+        """Everything that decides the numbers of one data set."""
+        return identity(self.settings, {**self._sources, "data": self.data[name].hash})[:24]
+
+    def answers(self, name: str, store: Store, **how: Any) -> Arrays:
+        return store.answers(self.key(name), self.data[name].texts, self._answer, **how)
+
+    def _answer(self, texts: Sequence[str]) -> Arrays:
+        """A batch as plain arrays; what a method does not have is left out."""
+        observations = self.classifier.observe(list(texts))
+        batch = self.classifier.infer_batch_observed(observations, self.prior)
+        alarms = self.classifier.alarms(observations, batch)
+        found: dict[str, Any] = {
+            "posterior": batch.posterior, "posterior_in_class": batch.posterior_in_class,
+            "typicality": batch.typicality, "effective_simulations": batch.effective_simulations,
+            "alarm_score": alarms.score, "alarm_flag": alarms.flag,
+        }  # fmt: skip
+        if batch.out_of_class is not None:
+            found["out_of_class"] = batch.out_of_class
+        if batch.second_order is not None:
+            found |= {name: getattr(batch.second_order, name) for name in (*BITS, "alpha0")}
+        return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
 
 
 def evaluate(
@@ -73,64 +118,44 @@ def evaluate(
     labels = classifier.panel.names
     y = dataset.label_index(labels)
     fields = {entry: _groups_of(dataset, entry) for entry in by}
-    folder = None if out is None else _prepare(Path(out))
-    keep: set[str] = set()
-
-    def run(data: Dataset, notify: Progress | None) -> Arrays:
-        key = _run_hash(classifier, data, prior)
-        keep.add(key)
-        parts = None if folder is None else folder / PARTS / key
-        texts = data.texts
-        return in_chunks(
-            texts,
-            lambda part: _arrays(classifier, part, prior),
-            folder=parts,
-            resume=resume,
-            progress=notify,
-        )
-
+    store = Store(None if out is None else _prepare(Path(out)), place="")
     _check_unseen(classifier, dataset)
     if ood is not None:
         _check_unseen(classifier, ood)
-    arrays = run(dataset, progress)
-    ood_arrays = None if ood is None else run(ood, None)
-    temperature = None
     if calibrate is not None:
         _check_disjoint(calibrate, dataset)
-        fitted = fit_temperature(run(calibrate, None)["posterior"], calibrate.label_index(labels))
-        temperature = asdict(fitted)
-        arrays = _tempered(arrays, fitted.value)
-        ood_arrays = None if ood_arrays is None else _tempered(ood_arrays, fitted.value)
+    given = {"cases": dataset, "ood": ood, "calibrate": calibrate}
+    asked = _Asked(classifier, classifier.prior(prior), {k: d for k, d in given.items() if d is not None})
+    found: list[Evaluation] = []
 
-    record = _record(classifier, arrays, y, fields, ood, ood_arrays, temperature, resamples)
-    record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
-    result = Evaluation(
-        record=record,
-        curves=_curves(arrays["posterior"], y, labels),
-        labels=labels,
-        dataset=dataset,
-        ood=ood,
-        label_index=y,
-        arrays=arrays,
-        ood_arrays=ood_arrays,
-        fields=fields,
-    )
-    if folder is not None:
-        write(result, folder, classifier=classifier, prior=prior, show_texts=show_texts)
-        forget_other_runs(folder / PARTS, keep)
-    return result
+    def measure(asked: _Asked) -> Result:
+        arrays = asked.answers("cases", store, resume=resume, progress=progress)
+        outside = None if ood is None else asked.answers("ood", store, resume=resume)
+        temperature = None
+        if calibrate is not None:
+            held = asked.answers("calibrate", store, resume=resume)
+            fitted = fit_temperature(held["posterior"], calibrate.label_index(labels))
+            temperature = asdict(fitted)
+            arrays = _tempered(arrays, fitted.value)
+            outside = None if outside is None else _tempered(outside, fitted.value)
+        record = _record(classifier, arrays, y, fields, ood, outside, temperature, resamples)
+        record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
+        curves = _curves(arrays["posterior"], y, labels)
+        result = Evaluation(record, curves, labels, dataset, ood, y, arrays, outside, fields)
+        found.append(result)
+        if store.folder is not None:
+            _write_beside(result, store.folder, asked, show_texts)
+        return Result({**record, "curves": curves})
+
+    settings = {"settings": {**asked.settings, "by": list(by), "resamples": resamples}}
+    # Its record, metrics.json, is written last: it means "complete".
+    run(Spec("evaluate", "metrics", settings, measure), asked, store, fresh=True)
+    store.forget_answers({asked.key(name) for name in asked.data})
+    return found[0]
 
 
-def write(
-    result: Evaluation,
-    folder: Path,
-    *,
-    classifier: Classifier | None = None,
-    prior: PriorLike = None,
-    show_texts: bool = False,
-) -> None:
-    """cases.parquet, ood.parquet, report.html and, last because it means "complete", metrics.json."""
-    from simdx.disk import write_atomically
+def _write_beside(result: Evaluation, folder: Path, asked: _Asked, show_texts: bool) -> None:
+    """cases.parquet, ood.parquet and report.html."""
     from simdx.report.evaluation import render_evaluation
 
     _write_parquet(folder / "cases.parquet", result.rows())
@@ -138,44 +163,14 @@ def write(
     if outside is not None:
         _write_parquet(folder / "ood.parquet", outside)
     worst = result.worst()
-    answers = (
-        classifier.infer([result.dataset.cases[i].text for i in worst], prior) if classifier and worst else []
-    )
-    page = render_evaluation(
-        result,
-        dict(zip(worst, answers, strict=False)),
-        panel=None if classifier is None else classifier.panel,
-        show_texts=show_texts,
-    )
+    texts = [result.dataset.cases[i].text for i in worst]
+    answers = asked.classifier.infer(texts, asked.prior) if texts else []
+    by_case = dict(zip(worst, answers, strict=True))
+    page = render_evaluation(result, by_case, panel=asked.classifier.panel, show_texts=show_texts)
     write_atomically(folder / "report.html", page)
-    record = {**result.record, "curves": result.curves}
-    write_atomically(
-        folder / "metrics.json", json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
-    )
 
 
 # --------------------------------------------------------------------------- numbers
-
-
-def _arrays(classifier: Classifier, texts: Sequence[str], prior: PriorLike) -> Arrays:
-    """A batch answer as plain arrays; what a method does not have is left out."""
-    observations = classifier.observe(list(texts))
-    batch = classifier.infer_batch_observed(observations, prior)
-    alarms = classifier.alarms(observations, batch)
-    arrays: Arrays = {
-        "posterior": np.asarray(batch.posterior, dtype=np.float64),
-        "posterior_in_class": np.asarray(batch.posterior_in_class, dtype=np.float64),
-        "typicality": np.asarray(batch.typicality, dtype=np.float64),
-        "effective_simulations": np.asarray(batch.effective_simulations, dtype=np.float64),
-        "alarm_score": np.asarray(alarms.score, dtype=np.float64),
-        "alarm_flag": np.asarray(alarms.flag, dtype=np.float64),
-    }
-    if batch.out_of_class is not None:
-        arrays["out_of_class"] = np.asarray(batch.out_of_class, dtype=np.float64)
-    if batch.second_order is not None:
-        for name in (*BITS, "alpha0"):
-            arrays[name] = np.asarray(getattr(batch.second_order, name), dtype=np.float64)
-    return arrays
 
 
 def _record(
@@ -249,10 +244,13 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays) -> dict[str, Any]:
     kinds = None if kind is None else _group_names(ood.field(kind))
     found = out_of_class(*usable[score], kinds)
     k = outside["posterior"].shape[1]
+    stranger = [float(a["out_of_class"].mean()) if "out_of_class" in a else None for a in (arrays, outside)]
     return {
         "n": found.n,
         "score": score,
         "auroc": found.auroc.value,
+        "mean_inside": stranger[0],
+        "mean_outside": stranger[1],
         "entropy_bits": float(entropy_bits(outside["posterior"]).mean()),
         # What answering "none of these" is meant to do, and what it costs the cases that are of the panel.
         "entropy_share": float(entropy_bits(outside["posterior"]).mean() / np.log2(k)) if k > 1 else None,
@@ -332,15 +330,6 @@ def _prepare(folder: Path) -> Path:
         raise MissingExtra("writing per-case rows as Parquet", "eval") from None
     make_folder(folder)
     return folder
-
-
-def _run_hash(classifier: Classifier, data: Dataset, prior: PriorLike) -> str:
-    """Everything that decides the numbers of one data set."""
-    chosen = classifier.prior(prior)
-    settings = json.dumps(asdict(classifier.settings), sort_keys=True)
-    weights = json.dumps([*chosen.probabilities.tolist(), chosen.alpha0])
-    parts = (classifier.panel.hash, classifier.bank.identity, classifier.embedder.id, settings, weights)
-    return content_hash("evaluation", str(RECIPE_VERSION), *parts, data.hash)[:24]
 
 
 def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:

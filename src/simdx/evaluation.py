@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simdx.chunks import Arrays
 from simdx.datasets.dataset import Dataset
+from simdx.runs import Arrays
 from simdx.types import Int, entropy_bits
 
 BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")

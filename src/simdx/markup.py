@@ -19,7 +19,7 @@ _STOPS = re.compile(r">|=\s*([\"'])")  # elsewhere in a tag a quotation mark is 
 _ATTRIBUTE = re.compile(r"""(?<![\w:-])([A-Za-z][\w:-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
 _HUGE_NUMBER = re.compile(r"&#[0-9a-fA-FxX]{9,};?")
 _BLANKS = re.compile(r"[ \t]+")
-# Elements whose content is no text.
+# Elements whose content is not text.
 _HIDING = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,8 @@ Float = NDArray[np.floating[Any]]
 Int = NDArray[np.integer[Any]]
 Mask = NDArray[np.bool_]
 _WORDS = re.compile(r"\w+")
+
+NONE_OF_THESE = "none of these"  # the label of a case that has none of the panel's
 
 
 # --------------------------------------------------------------------------- panels
@@ -70,6 +71,7 @@ class Panel:
     notice: str = ""
     review_rules: tuple[ReviewRule, ...] = ()
     examples: tuple[Example, ...] = ()
+    ask_about: tuple[str, ...] = ()  # other conditions that must be thought of: the background holds them
 
     @property
     def is_clinical(self) -> bool:
@@ -101,28 +103,14 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class BackgroundOdds:
-    """How far the background is ahead of the labels, as odds of another condition, and its prior mass."""
-
-    slope: float
-    offset: float
-    prior: float
-
-    def __post_init__(self) -> None:
-        finite = math.isfinite(self.slope) and math.isfinite(self.offset)
-        if not (finite and self.slope > 0 and 0 < self.prior < 1):
-            raise ValueError(f"no odds: slope {self.slope}, offset {self.offset}, prior {self.prior}")
-
-
-@dataclass(frozen=True, slots=True)
 class Bank:
     """Simulated descriptions of each label of a panel, plus (optionally) of other conditions.
 
     `label_index[i]` is the position of text i's label in `labels`. `background` holds descriptions
     of conditions outside the panel, in the same register: the "none of these" hypothesis.
     `against[i]` says whether text i stands against the background when that hypothesis is weighed; None
-    means that all do. Everything else takes every text. `odds` make a probability of how far the background
-    is ahead; None means those that are shipped for every bank.
+    means that all do. Everything else takes every text. `none_prior` is the prior mass of another
+    condition, where the user states one.
     """
 
     panel: str
@@ -133,7 +121,7 @@ class Bank:
     rejected: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     against: Mask | None = None
-    odds: BackgroundOdds | None = None
+    none_prior: float | None = None
 
     def __post_init__(self) -> None:
         if self.against is not None and len(self.against) != len(self.texts):
@@ -157,12 +145,12 @@ class Bank:
 
     @property
     def identity(self) -> str:
-        """The content hash together with what else answers depend on: `against` and `odds`."""
+        """The content hash together with what else answers depend on: `against` and `none_prior`."""
         parts = [self.hash]
         if self.against is not None and not self.against.all():
             parts.append(self.subset(np.flatnonzero(self.against)).hash)
-        if self.odds is not None:
-            parts.append(str(self.odds))
+        if self.none_prior is not None:
+            parts.append(str(self.none_prior))
         return content_hash(*parts) if len(parts) > 1 else self.hash
 
     def subset(self, rows: Sequence[int] | Int, name: str | None = None) -> Bank:

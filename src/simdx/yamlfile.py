@@ -31,7 +31,7 @@ def read_mapping(path: Path, kind: str, mend: str) -> dict[Any, Any]:
     """The mapping in a file of that kind; `mend` says what a file that holds none should hold."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"{kind} file {path.name} is over {MAX_BYTES:,} bytes: that is no {kind}")
+            raise BadInput(f"{kind} file {path.name} is over {MAX_BYTES:,} bytes: it is not a {kind}")
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise BadInput(f"{kind} file {path.name} is not UTF-8 text") from None

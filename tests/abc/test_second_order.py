@@ -9,8 +9,6 @@ from scipy.stats import dirichlet as scipy_dirichlet
 from simdx.abc.exact import dirichlet
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import (
-    alpha0_for_cap,
-    cap_statement,
     concentration_cap,
     dirichlet_differential_entropy,
     fit_all_components,
@@ -18,7 +16,6 @@ from simdx.abc.second_order import (
     fit_maximum_likelihood,
     moments_of,
     of_dirichlet,
-    populations_for_cap,
     summarise,
 )
 from simdx.abc.simplex import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio
@@ -122,20 +119,6 @@ def test_no_posterior_exceeds_the_cap_and_orthogonal_labels_reach_it():
     absolute = dirichlet(np.eye(4), np.eye(4), Prior.uniform(4), seed=0, tolerance=0.01)
     assert absolute.second_order.cap is None
     assert absolute.probabilities.max() > concentration_cap(4, 5)
-
-
-def test_remedies_do_what_they_say():
-    needed = populations_for_cap(7, 0.9)
-    assert concentration_cap(7, needed) >= 0.9 > concentration_cap(7, needed - 1)
-    sparser = alpha0_for_cap(np.full(7, 1 / 7), 5, 0.9)
-    assert sparser is not None
-    assert concentration_cap(np.full(7, sparser / 7), 5) >= 0.9
-    assert concentration_cap(np.full(7, 1.05 * sparser / 7), 5) < 0.9
-    assert populations_for_cap(1000, 0.9) is None
-    assert f"{needed} populations" in cap_statement(np.full(7, 1 / 7), 7, 5)
-    assert "needs" not in cap_statement(np.full(2, 1 / 2), 2, 5)
-    with pytest.raises(BadInput):
-        populations_for_cap(3, 1.0)
 
 
 def test_one_possible_label_is_certain():

@@ -30,9 +30,9 @@ def test_an_impossible_label_does_not_count() -> None:
     assert fidelity.dirichlet_kl(p, q, np.array([True, False, True])) == pytest.approx(two)
 
 
-def known(abi: np.ndarray, dsmc: np.ndarray) -> fidelity.Comparison:
+def known(abi: np.ndarray, dsmc: np.ndarray) -> fidelity.Fidelity:
     kl = fidelity.dirichlet_kl(dsmc, abi, np.ones(dsmc.shape[1], dtype=bool))
-    return fidelity.Comparison(of_dirichlet(dsmc), of_dirichlet(dsmc), of_dirichlet(abi), kl, 2000)
+    return fidelity.Fidelity(of_dirichlet(dsmc), of_dirichlet(dsmc), of_dirichlet(abi), kl, 2000)
 
 
 def test_figures_on_answers_known_in_advance() -> None:

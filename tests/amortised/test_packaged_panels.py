@@ -11,10 +11,11 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised.fidelity import compare, summary
 from simdx.amortised.train import TrainSettings, train
-from simdx.bank.files import jsonl_rows, packaged_bank
+from simdx.bank.files import packaged_bank
 from simdx.embedders import embed_texts, get_embedder
 from simdx.methods import Material
 from simdx.panels import load_source
+from simdx.rows import jsonl_rows
 from simdx.types import Float
 
 CASES = {

@@ -9,7 +9,7 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised.fidelity import compare, summary
 from simdx.amortised.network import Network
-from simdx.amortised.train import Progress, TrainSettings, train
+from simdx.amortised.train import TrainingProgress, TrainSettings, train
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Material
 from tests.amortised.conftest import SMALL, WORDS, toy_material, toy_texts
@@ -65,7 +65,7 @@ def test_the_seed_decides_everything(material: Material) -> None:
 
 
 def test_progress_is_live_and_the_card_remembers(material: Material) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     network = train(material, TrainSettings(**{**SMALL, "count": 900, "epochs": 3}), on_progress=seen.append)
     losses = [p.held_out for p in seen if p.stage == "training"]
     assert len(losses) == 3
@@ -86,7 +86,7 @@ def test_the_card_says_how_much_training_there_was(material: Material, condition
 
 
 def test_training_stops_early_when_nothing_improves(material: Material) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     train(
         material,
         TrainSettings(count=600, epochs=200, patience=2, learning_rate=0.05, threads=1),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from simdx.bank.builder import REJECTED_FILE, BuildReport, Limits, build_bank
+from simdx.bank.builder import REJECTED_FILE, BuildLimits, BuildReport, build_bank
 from simdx.bank.estimate import estimate
 from simdx.bank.files import problems_of, read_bank, read_manifest
 from simdx.bank.plan import BuildSettings
@@ -32,7 +32,7 @@ SETTINGS = BuildSettings(per_label=6, background=5)
 
 
 def build(panel: Panel, out: Path, simulator: ScriptedSimulator | None = None, **limits: int) -> BuildReport:
-    return build_bank(panel, simulator or ScriptedSimulator(), SETTINGS, out, Limits(**limits))
+    return build_bank(panel, simulator or ScriptedSimulator(), SETTINGS, out, BuildLimits(**limits))
 
 
 def answered_keys(out: Path) -> list[str]:
@@ -40,7 +40,7 @@ def answered_keys(out: Path) -> list[str]:
 
 
 def test_a_build_is_complete_verified_and_readable(toy_panel: Panel, tmp_path: Path) -> None:
-    prices = Limits(price_in=2.0, price_out=4.0)
+    prices = BuildLimits(price_in=2.0, price_out=4.0)
     report = build_bank(toy_panel, ScriptedSimulator(), SETTINGS, tmp_path / "bank", prices)
     assert report.complete
     assert report.cost == pytest.approx((2 * report.prompt_tokens + 4 * report.completion_tokens) / 1e6)
@@ -194,17 +194,17 @@ def test_a_torn_last_line_is_repaired(cut: int, toy_panel: Panel, tmp_path: Path
 
 def test_a_dry_run_estimates_and_writes_nothing(toy_panel: Panel, tmp_path: Path) -> None:
     out = tmp_path / "bank"
-    before = estimate(toy_panel, "scripted", SETTINGS, out, Limits(price_in=1.0))
+    before = estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits(price_in=1.0))
     assert not out.exists()
     assert (before.wanted, before.usable, before.requests_at_least, before.measured) == (23, 0, 23, False)
     assert before.cost is not None
     build(toy_panel, out, max_requests=10)
-    midway = estimate(toy_panel, "scripted", SETTINGS, out, Limits())
+    midway = estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits())
     assert midway.usable == 10
     assert midway.measured
     assert midway.requests_expected == 13
     build(toy_panel, out)
-    assert estimate(toy_panel, "scripted", SETTINGS, out, Limits()).requests_at_least == 0
+    assert estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits()).requests_at_least == 0
 
 
 def test_changed_settings_do_not_reuse_answers(toy_panel: Panel, tmp_path: Path) -> None:

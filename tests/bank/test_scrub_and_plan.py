@@ -12,7 +12,7 @@ import pytest
 from simdx.bank.builder import build_bank
 from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
 from simdx.bank.files import read_bank
-from simdx.bank.plan import BACKGROUND, BuildSettings, Plan
+from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
 from simdx.bank.prompts import MAX_TOKENS
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput
@@ -84,7 +84,7 @@ def test_near_duplicates() -> None:
 @pytest.mark.parametrize("name", PACKAGED)
 def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
     panel = load_panel(name)
-    plan = Plan(panel, "model", BuildSettings(per_label=3, background=3, voice=voice))
+    plan = BankPlan(panel, "model", BuildSettings(per_label=3, background=3, voice=voice))
     for label in panel.labels:
         scrubber = Scrubber.for_label(label, panel.register)
         keys = set()
@@ -102,7 +102,7 @@ def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
 
 
 def test_facets_off_leaves_only_the_seed_to_differ() -> None:
-    plan = Plan(load_panel("oral-lesions"), "m", BuildSettings(per_label=3, facets=False, voice="short"))
+    plan = BankPlan(load_panel("oral-lesions"), "m", BuildSettings(per_label=3, facets=False, voice="short"))
     first, second = (plan.planned("oral mucocele", i) for i in (0, 1))
     assert first.request.prompt == second.request.prompt
     assert first.request.opening == second.request.opening
@@ -112,8 +112,8 @@ def test_facets_off_leaves_only_the_seed_to_differ() -> None:
 
 def test_the_full_voice_names_the_condition_and_the_short_one_does_not() -> None:
     panel = load_panel("oral-lesions")
-    full = Plan(panel, "m", BuildSettings(1, voice="full")).planned("oral mucocele", 0).request.prompt
-    short = Plan(panel, "m", BuildSettings(1, voice="short")).planned("oral mucocele", 0).request.prompt
+    full = BankPlan(panel, "m", BuildSettings(1, voice="full")).planned("oral mucocele", 0).request.prompt
+    short = BankPlan(panel, "m", BuildSettings(1, voice="short")).planned("oral mucocele", 0).request.prompt
     assert "oral mucocele" in full
     assert "mucocele" not in short
 
@@ -146,7 +146,7 @@ def test_settings_are_checked(wrong: dict) -> None:
 def test_a_panel_that_is_not_about_illness_is_asked_for_in_words_that_are_not_either(voice: str) -> None:
     late = Label("delivery", description="The parcel is late or lost.")
     panel = Panel("tickets", (late, Label("billing", description="A charge is wrong.")), register="general")
-    plan = Plan(panel, "model", BuildSettings(per_label=12, background=12, voice=voice))
+    plan = BankPlan(panel, "model", BuildSettings(per_label=12, background=12, voice=voice))
     for stratum in ("delivery", BACKGROUND):
         for index in range(12):
             planned = plan.planned(stratum, index)
@@ -192,6 +192,6 @@ def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_
 @pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
 def test_the_other_registers_keep_their_phrases(register: str) -> None:
     panel = Panel("p", (Label("gout"), Label("mumps")), register=register)
-    prompt = Plan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
+    prompt = BankPlan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
     text = scripted.describe(prompt, random.Random(1))
     assert any(thing in text for thing in scripted.CLINICAL.things)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simdx.bank.builder import Limits, build_bank
+from simdx.bank.builder import BuildLimits, build_bank
 from simdx.bank.files import problems_of, read_bank, read_manifest, write_manifest
 from simdx.bank.plan import BuildSettings
 from simdx.errors import BadInput
@@ -118,7 +118,7 @@ def test_a_manifest_that_does_not_say_how_is_not_replaced(finished: Path, toy_pa
 def test_a_background_without_a_manifest_does_not_stay(toy_panel: Panel, tmp_path: Path) -> None:
     """As a kill leaves it between the background's file and the manifest."""
     out = tmp_path / "bank"
-    build_bank(toy_panel, ScriptedSimulator(), SETTINGS, out, Limits(max_requests=3))
+    build_bank(toy_panel, ScriptedSimulator(), SETTINGS, out, BuildLimits(max_requests=3))
     (out / "background.jsonl").write_text('{"condition": "x", "text": "a stone"}\n')
     assert build_bank(toy_panel, ScriptedSimulator(), replace(SETTINGS, background=0), out).complete
     assert not (out / "background.jsonl").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
-from simdx.baselines.interview import Asking, Plan, Speed, measure
+from simdx.baselines.interview import Asking, CallPlan, Speed, measure
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
@@ -162,7 +162,7 @@ def test_a_plan_counts_the_shared_beginning_once(toy: Material, monkeypatch: pyt
     plan = infer.plan(toy.observe([long]))
     assert plan.calls == 8
     assert 2500 < plan.prompt_tokens < 3000  # 10,000 characters once, and eight short instructions
-    assert Speed(100.0, 10.0).seconds(Plan(1, 0, 1000, 50)) == pytest.approx(15)
+    assert Speed(100.0, 10.0).seconds(CallPlan(1, 0, 1000, 50)) == pytest.approx(15)
 
 
 def test_speed_is_measured_or_unknown() -> None:

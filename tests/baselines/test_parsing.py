@@ -8,7 +8,7 @@ import pytest
 
 from simdx.baselines.wording import (
     PARAPHRASES,
-    Unreadable,
+    UnreadableReply,
     guesses_grammar,
     letter_grammar,
     multiple_choice,
@@ -35,7 +35,7 @@ def test_letters_that_are_read(text: str, position: int) -> None:
     ["", "D", "a", "The answer is A", "A or B", "B. oral mucocele", "A\nB", "Both", "1", "A cancer too"],
 )
 def test_letters_that_are_not(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         read_letter(text, OPTIONS)
 
 
@@ -57,7 +57,7 @@ def test_guesses_that_are_read(text: str, options: int, shares: list[float]) -> 
      "1. A: 0.5\n2. B: 0.2", "A: 0.5\nB: 0.3\nC: 0.1"],
 )  # fmt: skip
 def test_guesses_that_are_not(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         read_guesses(text, 3, 2)
 
 
@@ -70,9 +70,9 @@ def test_option_tokens() -> None:
     twice = _tokens(("A", 0.2), (" A", 0.1), ("B", 0.1), ("The", 0.5))
     assert read_option_tokens(twice, 2) == pytest.approx([0.75, 0.25])
     assert read_option_tokens(_tokens(("A", 0.8), ("The", 0.1)), 2) == pytest.approx([8 / 9, 1 / 9])
-    with pytest.raises(Unreadable, match="no option"):
+    with pytest.raises(UnreadableReply, match="no option"):
         read_option_tokens(_tokens(("The", 0.8), ("I", 0.1)), 2)
-    with pytest.raises(Unreadable, match="no log-probabilities"):
+    with pytest.raises(UnreadableReply, match="no log-probabilities"):
         read_option_tokens(Completion("A"), 2)
 
 

@@ -58,7 +58,7 @@ def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
         tmp_path / "bank",
         "--json",
     )
-    assert "no endpoint" in cli(*build, "--endpoint", "x").complaint
+    assert "not an endpoint" in cli(*build, "--endpoint", "x").complaint
     made = cli(*build, "--endpoint", "scripted", "--endpoint", "scripted:delay=.001").json
     assert made["complete"]
     assert sum(e["answered"] for e in made["endpoints"]) == made["asked"]

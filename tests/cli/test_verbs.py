@@ -129,3 +129,20 @@ def test_make_import_summary(cli, tmp_path):
 def test_bad_input_is_one_line(cli, tmp_path):
     assert "holds no review" in cli("review", "summary", tmp_path).complaint
     assert "no file" in cli("review", "make", "--data", "none.jsonl", "--out", tmp_path / "x").complaint
+
+
+def test_classify_imports_what_it_uses() -> None:
+    """Files of this package behind one answer. A verb imports what it uses, when it uses it."""
+    code = (
+        "import sys\nfrom simdx.cli.main import run\n"
+        "try: run(['classify', 'A soft, bluish swelling of the lower lip.', '--json'])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "own = [n for n, m in sys.modules.items() if n.split('.')[0] == 'simdx' and m.__file__]\n"
+        "heavy = {'matplotlib', 'pandas', 'sklearn', 'torch', 'scipy.stats', 'rich'} & set(sys.modules)\n"
+        "print(len(own), sorted(heavy), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["label"] == "oral mucocele", done.stderr
+    files, heavy = done.stderr.split(maxsplit=1)
+    assert int(files) <= 60
+    assert heavy.strip() == "[]"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simdx.datasets import Dataset, load_oral, load_splits, make_splits
+from simdx.datasets import Dataset, load_oral, make_splits
 from simdx.errors import BadInput
 from simdx.types import Case
 
@@ -63,26 +61,11 @@ def test_texts_that_differ_in_spaces_only_stay_together():
     assert any({0, 1} <= set(part) for part in splits.parts.values())
 
 
-def test_saved_splits_come_back_and_are_checked(tmp_path):
-    data = dataset([(f"t{i}", "xy"[i % 2], str(i)) for i in range(20)] + [("t0", "x", "0")])
-    path = tmp_path / "splits.json"
+def test_a_part_is_taken_from_the_cases_it_was_made_of():
+    data = dataset([(f"t{i}", "xy"[i % 2], str(i)) for i in range(20)])
     splits = make_splits(data, {"fit": 0.5, "test": 0.5})
-    splits.save(path)
-    assert load_splits(path, data) == splits
-
     with pytest.raises(BadInput, match="other cases"):
-        load_splits(path, dataset([("other", "x", "p")]))
-    record = json.loads(path.read_text())
-    for parts, said in (
-        ({"fit": [0], "test": [20]}, "one text is in two parts"),
-        ({"fit": [0, 1], "test": [1]}, "used twice"),
-    ):
-        path.write_text(json.dumps({**record, "parts": parts}))
-        with pytest.raises(BadInput, match=said):
-            load_splits(path, data)
-    path.write_text("{}")
-    with pytest.raises(BadInput, match="not a readable splits file"):
-        load_splits(path, data)
+        splits.part(dataset([("other", "x", "p")]), "fit")
     with pytest.raises(BadInput, match="no part 'dev'"):
         splits.part(data, "dev")
 

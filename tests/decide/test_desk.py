@@ -10,7 +10,7 @@ import pytest
 
 from simdx.classifier import Classifier
 from simdx.decide.policy import policy_text, read_policy
-from simdx.decide.tune import cross_fitted, folds_by_label
+from simdx.decide.tune import cross_fitted, folds_in_turn
 from simdx.errors import BadInput
 from simdx.panels import load_source
 from simdx.types import Bank, Panel, ReviewRule
@@ -91,7 +91,7 @@ def test_cross_fitting_never_sees_the_text_it_answers(toy_panel: Panel, toy_bank
     right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() < 0.7  # chance is a third
     assert policy.origin.n == 30
-    folds = folds_by_label(np.array([0, 0, 0, 1]), 2)
+    folds = folds_in_turn(np.array([0, 0, 0, 1]), 2)
     assert folds.tolist() == [0, 1, 0, -1]
 
 

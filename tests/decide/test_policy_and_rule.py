@@ -14,7 +14,7 @@ from simdx.abc.prior import Prior
 from simdx.decide.alarm import Alarm, Null
 from simdx.decide.decision import Facts, decide
 from simdx.decide.policy import (
-    LEAST_REHEARSED,
+    LEAST_HELD_OUT,
     ConformalFile,
     Origin,
     Policy,
@@ -259,7 +259,7 @@ def table(
     )  # fmt: skip
 
 
-def rehearsed(n: int) -> AnswerTable:
+def held_out(n: int) -> AnswerTable:
     """Confident answers, the first of them wrong: a limit at 5 % errors would leave a small bank nothing."""
     return table(np.linspace(0.99, 0.77, n), np.arange(n) % 3)
 
@@ -270,16 +270,16 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
     def tuned(n: int, wrong: int = 1) -> Policy:
         truth = np.arange(n) % 3
         truth[:wrong] = (truth[:wrong] + 1) % 3
-        return tune_on_simulated(toy_panel, rehearsed(n), truth, alarm, {"bank": "b"})
+        return tune_on_simulated(toy_panel, held_out(n), truth, alarm, {"bank": "b"})
 
-    small, enough = tuned(LEAST_REHEARSED - 1), tuned(LEAST_REHEARSED)
+    small, enough = tuned(LEAST_HELD_OUT - 1), tuned(LEAST_HELD_OUT)
     assert small.thresholds == Thresholds()
-    assert (small.origin.source, small.origin.n) == ("round figures", LEAST_REHEARSED - 1)
+    assert (small.origin.source, small.origin.n) == ("round figures", LEAST_HELD_OUT - 1)
     assert "99 descriptions are too few to find limits on (100 are needed)" in next(policy_words(small))
     assert check_policy(yaml.safe_load(policy_text(small)), "again") == small
     assert not any("always" in line for line in policy_words(small))  # one wrong of 99 is chance
     assert decide(toy_panel, facts(entropy_bits=0.03), small).action == "accept"
-    doubtful = tuned(LEAST_REHEARSED - 1, wrong=12)
+    doubtful = tuned(LEAST_HELD_OUT - 1, wrong=12)
     assert doubtful.origin.refuted
     assert doubtful.thresholds == Thresholds()
     assert check_policy(yaml.safe_load(policy_text(doubtful)), "again") == doubtful
@@ -291,7 +291,7 @@ def test_few_simulated_texts_leave_the_round_figures_and_say_so(toy_panel: Panel
         assert "too many confident answers to the bank's own 99 descriptions were wrong" in held.reason
         assert "entropy" not in held.reason
     assert enough.origin.source == "simulated text"
-    assert enough.thresholds.entropy_bits == pytest.approx(rehearsed(100).entropy_bits.max(), abs=1e-4)
+    assert enough.thresholds.entropy_bits == pytest.approx(held_out(100).entropy_bits.max(), abs=1e-4)
     assert not enough.origin.refuted
     assert too_few(enough) is None
     assert too_few(Policy()) is None  # written by hand: nobody claimed a bank for it

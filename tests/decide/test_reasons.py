@@ -11,7 +11,7 @@ from simdx.decide.explain import (
     Sayings,
     find_flip,
     missing_finding,
-    parts_of,
+    runs_of_sentences,
     sentence_effects,
     split_sentences,
     topics_of,
@@ -31,12 +31,12 @@ def test_sentences_are_kept_whole() -> None:
 
 def test_long_cases_are_grouped_without_losing_a_word() -> None:
     text = " ".join(f"Sentence number {i} says something {'more ' * (i % 7)}here." for i in range(150))
-    parts = parts_of(text)
+    parts = runs_of_sentences(text)
     assert len(parts) == MOST_PARTS
     assert " ".join(parts).split() == text.split()
     sizes = [len(p) for p in parts]
     assert max(sizes) < 2 * min(sizes)
-    assert len(parts_of("One two three. Four five six.")) == 2
+    assert len(runs_of_sentences("One two three. Four five six.")) == 2
 
 
 def test_effects_are_what_is_lost_without_each_part() -> None:

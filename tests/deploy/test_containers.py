@@ -224,9 +224,9 @@ def test_every_variable_of_compose_is_explained_and_no_secret_has_a_default() ->
 def test_the_service_is_started_as_its_command_line_allows(capsys: pytest.CaptureFixture[str]) -> None:
     import typer
 
-    from simdx.cli.main import app
+    from simdx.cli.main import program
 
-    command = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    command = typer.main.get_command(program()).commands["serve"]  # type: ignore[attr-defined]
     options = {o for p in command.params for o in p.opts}
     given = [a for a in compose()["services"]["simdx"]["command"] if a.startswith("--")]
     assert given
@@ -260,11 +260,11 @@ def test_kuberay_manifest() -> None:
 def test_the_entrypoint_of_the_job_is_a_command_of_ours() -> None:
     import typer
 
-    from simdx.cli.main import app
+    from simdx.cli.main import program
 
     job = next(d for d in yaml.safe_load_all(KUBERAY.read_text()) if d["kind"] == "RayJob")
     words = job["spec"]["entrypoint"].split()
     assert words[:3] == ["simdx", "scale", "classify"]
-    group = typer.main.get_command(app).commands["scale"]  # type: ignore[attr-defined]
+    group = typer.main.get_command(program()).commands["scale"]  # type: ignore[attr-defined]
     options = {o for p in group.commands["classify"].params for o in p.opts}
     assert {w for w in words if w.startswith("--")} <= options

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import typer
 
-from simdx.cli.main import app
+from simdx.cli.main import program
 from tests.conftest import ROOT
 from tests.docs.commands import Command, commands_of, problem_with
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 COMMANDS = [command for page in PAGES for command in commands_of(page)]
-PROGRAM = typer.main.get_command(app)
+PROGRAM = typer.main.get_command(program())
 
 
 def test_enough_are_found() -> None:

@@ -67,8 +67,19 @@ def test_pictures_can_be_drawn_again(tmp_path: Path) -> None:
         assert numbers[0] == pytest.approx(numbers[1], abs=0.02, rel=0.02), name
 
 
+def test_the_pictures_of_the_code_show_the_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/tools/house.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_pictures_are_light() -> None:
-    for path in PICTURES.glob("*.svg"):
+    for path in PICTURES.rglob("*.svg"):
         assert path.stat().st_size < 100_000, path.name
 
 

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import simdx
-from simdx.cli.main import app
+from simdx.cli.main import program
 from tests.conftest import ROOT
 
 # What makes a browser fetch something: a link that a reader may follow does not.
@@ -51,7 +51,7 @@ def test_no_page_fetches_from_elsewhere(site: Path) -> None:
 
 def test_the_command_line_is_all_there(site: Path) -> None:
     text = (site / "reference/cli.html").read_text(encoding="utf-8")
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(program())
     for name, command in root.commands.items():
         children = [f"simdx {name} {child}" for child in getattr(command, "commands", ())]
         for path in children or [f"simdx {name}"]:

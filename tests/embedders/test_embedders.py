@@ -14,7 +14,7 @@ from simdx.bank.files import packaged_bank
 from simdx.embedders import chunks, embed_cached, embed_texts, get_embedder
 from simdx.embedders.wordllama import WordLlamaEmbedder
 from simdx.errors import BadInput
-from simdx.models import locate
+from simdx.models.fetch import locate
 from simdx.panels import PACKAGED, load_source
 
 TEXTS = ["A firm ulcer of the tongue with a rolled edge.", "Water flows under the bridge.", "?!"]

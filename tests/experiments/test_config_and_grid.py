@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from simdx.errors import BadInput
-from simdx.experiments.catalogue import SCALES, catalogue, find
-from simdx.experiments.config import parse_config, read_config
+from simdx.experiments.config import SCALES, catalogue, find, parse_config, read_config
 from simdx.experiments.grid import expand
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

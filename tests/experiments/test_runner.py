@@ -11,10 +11,10 @@ import pytest
 
 from simdx.baselines import interview as machine
 from simdx.errors import BadInput
-from simdx.experiments import runner
+from simdx.experiments import cells
 from simdx.experiments.config import read_config
-from simdx.experiments.records import read_records
 from simdx.experiments.runner import Outcome, Watch, run_experiment
+from simdx.runs import Store
 from tests.baselines.conftest import Oracle
 from tests.experiments.conftest import World
 
@@ -27,14 +27,15 @@ def test_a_grid_leaves_a_whole_record_for_every_cell(world: World) -> None:
     outcome = run(world, world.write(methods=["m-smc", "centroid", "supervised"], seeds=[0, 1]))
     assert len(outcome.records) == 6
     assert not outcome.failed
-    for record in read_records(world.out):
-        assert record["status"] == "done"
+    for record in Store(world.out).records():
+        assert record.done
         assert record["metrics"]["n"] == 18
         assert record["metrics"]["ci"]["accuracy"] is not None
-        assert record["hashes"].keys() == {"data", "bank", "panel"}
-        assert record["versions"]["simdx"]
-        assert record["cost"]["infer_seconds"] >= 0
-        rows = record["rows"]
+        assert record.hashes.keys() == {"data", "bank", "panel"}
+        assert record.versions["simdx"]
+        assert record.cost["infer_seconds"] >= 0
+        rows = record.rows
+        assert rows is not None
         assert len(rows["id"]) == len(rows["posterior"]) == 18
         np.testing.assert_allclose(np.sum(rows["posterior"], axis=1), 1, atol=1e-5)
         right = [
@@ -62,7 +63,7 @@ def test_what_is_done_is_not_done_again(world: World, monkeypatch: pytest.Monkey
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a finished cell was run again")
 
-    monkeypatch.setattr(runner, "run_cell", never)
+    monkeypatch.setattr(cells, "measure_cell", never)
     second = run(world, path)
     assert second.resumed == 2
     assert second.records == first.records
@@ -87,7 +88,7 @@ def test_a_failed_cell_is_on_record_and_tried_again(world: World) -> None:
     outcome = run(world, path)
     assert len(outcome.records) == 4
     assert len(outcome.failed) == 3
-    errors = sorted(record["error"] for record in outcome.failed)
+    errors = sorted(record.error or "" for record in outcome.failed)
     assert "absent.jsonl" in errors[0] + errors[1]
     assert any("no-such-method" in error for error in errors)
     assert "failed: " in (world.out / "summary.md").read_text()
@@ -101,21 +102,24 @@ def test_an_unforeseen_error_is_named_by_kind_only(world: World, monkeypatch: py
     def broken(*_: object, **__: object) -> None:
         raise ValueError("secret words of a case")
 
-    monkeypatch.setattr(runner, "run_cell", broken)
+    monkeypatch.setattr(cells, "measure_cell", broken)
     (record,) = run(world, world.write()).failed
-    assert record["error"] == "failed with ValueError"
+    assert record.error is not None
+    assert record.error.startswith("failed with ValueError at test_runner.py")
+    assert "secret" not in record.dumps()
 
 
 def test_a_subset_is_random_stated_and_shared(world: World) -> None:
     part = {"panel": "panel.yaml", "data": "cases.jsonl", "subset": 7}
     outcome = run(world, world.write(panels=[part], methods=["m-smc", "centroid"]))
     one, two = outcome.records
-    assert one["rows"]["id"] == two["rows"]["id"]
+    ids = [set(record.rows["id"]) for record in (one, two)]  # type: ignore[index]
+    assert ids[0] == ids[1]
     assert one["data"] | {"n": 7, "of": 18, "subset_seed": 0} == one["data"]
     larger = run(world, world.write(panels=[{**part, "subset": 9}], methods=["m-smc"])).records[0]
-    assert set(one["rows"]["id"]) < set(larger["rows"]["id"])
+    assert ids[0] < set(larger.rows["id"])  # type: ignore[index]
     other = run(world, world.write(panels=[part], methods=["m-smc"], subset_seed=5)).records[0]
-    assert other["rows"]["id"] != one["rows"]["id"]
+    assert set(other.rows["id"]) != ids[0]  # type: ignore[index]
 
 
 def test_models_are_asked_once_for_all_methods_and_only_for_what_is_missing(
@@ -167,10 +171,10 @@ def test_a_remote_model_is_a_recorded_failure_without_permission(
     monkeypatch.setattr(machine, "_opened", lambda name: far)
     path = world.write(simulators=["oracle"], methods=["logits"])
     (record,) = run(world, path).failed
-    assert "--allow-remote" in record["error"]
+    assert "--allow-remote" in (record.error or "")
     assert not far.asked
     (record,) = run(world, path, allow_remote=True).records
-    assert (record["status"], record["remote"]) == ("done", True)
+    assert (record.status, record["remote"]) == ("done", True)
 
 
 def test_a_bank_of_the_simulator_is_built_when_it_is_wanted(world: World) -> None:
@@ -179,7 +183,7 @@ def test_a_bank_of_the_simulator_is_built_when_it_is_wanted(world: World) -> Non
         banks=[{"name": "own", "path": str(world.folder / "banks/{panel}-{simulator}"), "per_label": 4}],
     )
     (record,) = run(world, path).records
-    assert record["status"] == "done", record.get("error")
+    assert record.done, record.error
     assert record["cell"]["simulator"] == "scripted"
     assert (world.folder / "banks" / "toy-scripted" / "manifest.json").is_file()
 
@@ -187,7 +191,7 @@ def test_a_bank_of_the_simulator_is_built_when_it_is_wanted(world: World) -> Non
 def test_an_absent_bank_fails_without_naming_the_machine(world: World) -> None:
     path = world.write(simulators=["s"], banks=[{"name": "own", "path": "$NOWHERE/{panel}-{simulator}"}])
     (record,) = run(world, path).failed
-    assert "$NOWHERE/{panel}-{simulator}" in record["error"]
+    assert "$NOWHERE/{panel}-{simulator}" in (record.error or "")
 
 
 def test_out_must_be_a_folder(world: World) -> None:

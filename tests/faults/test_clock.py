@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 
 from simdx.disk import write_atomically
 from simdx.experiments.config import read_config
-from simdx.experiments.records import read_records
 from simdx.experiments.runner import run_experiment
+from simdx.runs import Store
 from simdx.service import auth
 from simdx.service.app import create_app
 from simdx.service.audit import AuditKey, Entry, KeyRing, open_store, reader, record, store
@@ -119,6 +119,6 @@ def test_durations_of_an_experiment_are_never_negative(world: Path, monkeypatch:
     monkeypatch.setattr(time, "time", lambda: float(next(ticks)))  # each look is a day before the last
     (world / "experiment.yaml").write_text(EXPERIMENT)
     run_experiment(read_config(world / "experiment.yaml"), world / "out", base=world)
-    for found in read_records(world / "out"):
-        assert found["cost"]["prepare_seconds"] >= 0
-        assert found["cost"]["infer_seconds"] >= 0
+    for found in Store(world / "out").records():
+        assert found.done
+        assert all(found.cost[name] >= 0 for name in ("seconds", "prepare_seconds", "infer_seconds"))

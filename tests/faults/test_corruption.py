@@ -23,14 +23,13 @@ from simdx.amortised import network as networks
 from simdx.bank.files import problems_of, read_bank, write_bank
 from simdx.bank.store import AnswerStore
 from simdx.baselines.replies import Reply, ReplyStore
-from simdx.chunks import in_chunks
 from simdx.classifier import Classifier
 from simdx.cli import audit
 from simdx.decide.policy import policy_text, read_policy
 from simdx.embedders import embed_cached, get_embedder
 from simdx.errors import BadInput, SimdxError
-from simdx.experiments.records import read_record, write_record
 from simdx.panels import load_panel
+from simdx.runs import Record, Store
 from simdx.service.audit import Entry, KeyRing, open_store
 from simdx.types import Bank
 from tests.faults.conftest import Cli
@@ -136,11 +135,10 @@ def an_embedding(world: Path) -> Kept:
 def a_chunk(world: Path) -> Kept:
     def read() -> Any:
         rows = {"posterior": np.array([[0.25, 0.75], [0.5, 0.5]])}
-        return in_chunks(["a", "b"], lambda texts: rows, folder=world / "chunks")["posterior"].tolist()
+        return Store(world / "run").answers("run", ["a", "b"], lambda texts: rows)["posterior"].tolist()
 
-    (world / "chunks").mkdir()
     read()
-    return next((world / "chunks").glob("*.safetensors")), read
+    return next((world / "run").rglob("*.safetensors")), read
 
 
 def replies(world: Path) -> Kept:
@@ -153,12 +151,11 @@ def replies(world: Path) -> Kept:
 
 def a_record(world: Path) -> Kept:
     rows = {"id": ["a", "ü"], "posterior": [[0.25, 0.75], [0.5, 0.5]]}
-    content = {"format": 1, "status": "done", "metrics": {"ece": 0.125}, "rows": rows}
-    write_record(world, "cell", content)
+    Store(world).write(Record("cell", "done", {"metrics": {"ece": 0.125}}, rows=rows))
 
     def read() -> Any:
-        found = read_record(world, "cell")  # a blank, or the seal's own name: the content is the same
-        return [found and {key: found.get(key) for key in content}]
+        found = Store(world).read("cell")  # a blank, or the seal's own name: the content is the same
+        return [found and (found.found.get("metrics"), found.rows)]
 
     return world / "cells" / "cell.json", read
 

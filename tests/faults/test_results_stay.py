@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from simdx.experiments.config import read_config
-from simdx.experiments.records import read_record, read_records
 from simdx.experiments.runner import Outcome, Watch, run_experiment
+from simdx.runs import Store
 from tests.faults.workloads import EXPERIMENT
 
 
@@ -23,7 +23,7 @@ def test_results_outlive_a_run_whose_data_is_away(world: Path) -> None:
     assert not first.failed
     shutil.move(world / "cases.jsonl", world / "away.jsonl")
     assert len(again(world).failed) == 2
-    assert all(record["status"] == "failed" for record in read_records(world / "out"))
+    assert all(record.status == "failed" for record in Store(world / "out").records())
     shutil.move(world / "away.jsonl", world / "cases.jsonl")
     third = again(world)
     assert third.resumed == 2
@@ -35,7 +35,7 @@ def test_a_damaged_record_is_told_and_made_again(world: Path) -> None:
     first = again(world)
     path = next((world / "out" / "cells").glob("*.json"))
     path.write_text(path.read_text().replace('"accuracy": 1.0', '"accuracy": 0.5').replace("0.", "0.0", 1))
-    assert read_record(world / "out", path.stem) is None
+    assert Store(world / "out").read(path.stem) is None
     said: list[str] = []
     second = again(world, said)
     assert second.resumed == 1

@@ -19,13 +19,13 @@ import pyarrow.parquet as parquet
 import typer
 
 from simdx.amortised.network import load, save
-from simdx.bank.exchange import read_rows
 from simdx.bank.files import problems_of
 from simdx.baselines.replies import Reply, ReplyStore
-from simdx.cli.main import app
+from simdx.cli.main import program
 from simdx.models import fetch
 from simdx.models.registry import Weights, Wheels
 from simdx.review import read_scores
+from simdx.rows import read_rows
 from simdx.service.audit import Entry, KeyRing, open_store
 from simdx.service.audit.checkpoints import CheckpointFile
 from simdx.service.auth import TokenFile
@@ -36,7 +36,9 @@ TIMES = ("seconds", "cost", "versions", "created", "revoked", "expires", "seal")
 
 
 def simdx(*args: str) -> Any:
-    return typer.main.get_command(app).main(args=list(args), prog_name="simdx", standalone_mode=False)
+    return typer.main.get_command(program(args)).main(
+        args=list(args), prog_name="simdx", standalone_mode=False
+    )
 
 
 def at(folder: Path, command: tuple[str, ...]) -> Any:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from simdx import BadInput, Classifier, Prior
 from simdx.bank.files import write_bank
-from simdx.cli.main import app
+from simdx.cli.main import program
 from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
@@ -126,10 +126,11 @@ def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) 
     tested.write_text("".join(json.dumps({"label": "apple", "text": f"{c.text} here"}) + "\n" for c in MOVED))
     given = ["--panel", str(panel), "--bank", str(tmp_path / "bank"), "--json"]
     said = "2 real labelled cases per label, each counted as 1 simulations"
-    one = CliRunner().invoke(app, ["classify", "a boat", *given, "--real", str(real)])
+    one = CliRunner().invoke(program(), ["classify", "a boat", *given, "--real", str(real)])
     assert said in json.loads(one.stdout)["provenance"]["notes"]
     many = CliRunner().invoke(
-        app, ["evaluate", "--data", str(tested), *given, "--real", str(real), "--unlabelled", str(tested)]
+        program(),
+        ["evaluate", "--data", str(tested), *given, "--real", str(real), "--unlabelled", str(tested)],
     )
     notes = json.loads(many.stdout)["provenance"]["notes"]
     assert notes == [
@@ -148,7 +149,7 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
     assert before is not None
     assert after is not None
     seen = material.observe(["bridge and cards", "red sweet fruit"])
-    ahead = [o.opposition.ahead(seen, np.ones(3, dtype=bool)) for o in (before, after)]
+    ahead = [o.opposition.log_odds(seen, np.ones(3, dtype=bool)) for o in (before, after)]
     assert ahead[1][0] > ahead[0][0] + 0.5
     assert ahead[1][1] < 0
     assert taught.real.notes(3) == (

@@ -68,7 +68,7 @@ def test_loading_named_weights_looks_nothing_up_and_leaves_the_hub_closed() -> N
     "job",
     [
         "from simdx.simulators import get_simulator\nget_simulator('hf:smollm2')",
-        "from simdx.models import locate\nfrom simdx.embedders import get_embedder\n"
+        "from simdx.models.fetch import locate\nfrom simdx.embedders import get_embedder\n"
         "get_embedder(str(locate('minilm')))",  # a folder of one's own
         "from simdx.embedders import get_embedder\nget_embedder('wordllama+minilm')",
     ],

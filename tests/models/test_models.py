@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from simdx.errors import BadInput, RunFailed
-from simdx.models import REGISTRY, describe, fetch, locate, pull, verify
+from simdx.models import REGISTRY, describe, fetch, verify
+from simdx.models.fetch import locate, pull
 from simdx.models.registry import Weights, Wheels
 
 

@@ -10,7 +10,8 @@ from simdx.bank import packaged_bank
 from simdx.bank.facets import facets_of, generic_facets
 from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
-from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of, scaffold
+from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
+from simdx.panels.scaffold import scaffold
 
 
 def write(folder: Path, text: str, name: str = "p.yaml") -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from paper import engine
-from paper.answers import Spec
+from paper.answers import SECOND_ORDER, TIMES, Spec
 from paper.context import Context
 from paper.intervals import excludes, interval, mean_interval
 from paper.world import Variant, pool, written_by_variants
@@ -18,6 +18,8 @@ from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
 from simdx.metrics import accuracy
 from simdx.panels import load_source
+from simdx.runs import record
+from simdx.runs.store import PARTS
 from tests.conftest import ROOT
 from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
 
@@ -33,7 +35,7 @@ def test_a_panel_without_its_data_is_left_out_with_a_note(tmp_path: Path) -> Non
 
 def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context) -> None:
     spec = Spec(PANEL, "m-smc")
-    posterior, _ = context.fitted(spec)(context.observations(PANEL), context.prior(spec))
+    posterior = context.fitted(spec).infer(context.observations(PANEL), context.prior(spec)).posterior
     assert np.allclose(context.probabilities(spec), posterior.probabilities)
     scores = context.scores(spec)
     assert scores["accuracy"] == accuracy(posterior.probabilities, context.labels(PANEL)).value
@@ -43,7 +45,7 @@ def test_answers_are_the_method_s_own_and_scored_with_intervals(context: Context
 
 def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = Spec(PANEL, "d-smc")
-    first = context.answers(spec)
+    first, outside = context.answers(spec), context.answers_outside(spec)
     again = small_context(context.out, context.banks_folder, context.asking_folder)
 
     def refuse(*_: object, **__: object) -> None:
@@ -51,20 +53,23 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
 
     monkeypatch.setattr(engine, "fit", refuse)
     second = again.answers(spec)
-    assert set(first.arrays) == set(second.arrays)
-    assert all(np.array_equal(array, second.arrays[name]) for name, array in first.arrays.items())
-    assert second.second() is not None
+    assert set(first) == set(second) == {"probabilities", *TIMES, *SECOND_ORDER}
+    assert all(np.array_equal(array, second[name]) for name, array in first.items())
+    assert np.array_equal(outside["probabilities"], again.answers_outside(spec)["probabilities"])
     with pytest.raises(AssertionError, match="fitted again"):
         again.answers(replace(spec, seed=1))
+    monkeypatch.setattr(record, "RECIPE_VERSION", record.RECIPE_VERSION + 1)
+    with pytest.raises(AssertionError, match="fitted again"):  # of a changed method nothing is taken over
+        small_context(context.out, context.banks_folder, context.asking_folder).answers(spec)
 
 
 def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:
     spec = Spec(PANEL, "m-smc")
     first = small_context(tmp_path, tmp_path, tmp_path).probabilities(spec)
-    (path,) = (tmp_path / "cache").glob("*.safetensors")
-    damaged = bytearray(path.read_bytes())
-    damaged[-3] ^= 1
-    path.write_bytes(bytes(damaged))
+    for path in (tmp_path / PARTS).rglob("*.safetensors"):
+        damaged = bytearray(path.read_bytes())
+        damaged[-3] ^= 1
+        path.write_bytes(bytes(damaged))
     assert np.array_equal(small_context(tmp_path, tmp_path, tmp_path).probabilities(spec), first)
 
 

@@ -15,14 +15,16 @@ from paper.artefacts import cosine_ablation, pool_size, prior_sensitivity
 from paper.context import Context
 from paper.measures import ablations, itself, outside, priors, sampler, scores, simplex
 from paper.runner import artefact_list
-from paper.spec import Measured, NotRun, render
+from paper.spec import Measured, render
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
 from simdx.amortised import fidelity
 from simdx.bank.files import packaged_bank, write_bank
 from simdx.methods import Observations
+from simdx.methods.fitted import Inferred
 from simdx.metrics import ece, error_auroc, errors, ood_auroc, uncertainty
 from simdx.panels import load_source
+from simdx.runs import NotRun
 from simdx.types import Bank, Float, Posterior, Trace, entropy_bits
 from tests.paper.conftest import PANEL, asking_record, small_context, write_banks
 
@@ -164,9 +166,9 @@ def test_the_spread_is_that_of_dirichlet_draws() -> None:
 
 def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None:
     data, shown = _run(context, "ternary")
-    answers, label = context.answers(Spec(PANEL, "d-smc")), context.labels(PANEL)
-    right = answers.probabilities.argmax(axis=1) == label
-    bits = entropy_bits(answers.probabilities[right])
+    p = context.probabilities(Spec(PANEL, "d-smc"))
+    right = p.argmax(axis=1) == context.labels(PANEL)
+    bits = entropy_bits(p[right])
     assert np.sum(bits < data["examples"]["correct"]["entropy_bits"] - 1e-12) == (len(bits) - 1) // 2
     examples = {"correct", "out of class"} | ({"wrong"} if not right.all() else set())
     assert set(data["examples"]) == examples
@@ -177,8 +179,8 @@ def test_the_triangles_show_the_case_of_median_entropy(context: Context) -> None
 
 
 def test_the_parts_of_uncertainty_add_up_by_outcome(context: Context) -> None:
-    answers, label = context.answers(Spec(PANEL, "d-smc")), context.labels(PANEL)
-    groups = simplex.split_by_outcome(answers, label)
+    spec, label = Spec(PANEL, "d-smc"), context.labels(PANEL)
+    groups = simplex.split_by_outcome(context.answers(spec), context.answers_outside(spec), label)
     assert len(groups["correct"]["total_bits"]) == 60 - _wrong(context, D_SMC)
     for parts in groups.values():
         np.testing.assert_allclose(
@@ -196,14 +198,12 @@ def test_a_perfect_network_is_faithful_and_a_concentrated_one_is_not() -> None:
     alpha = np.random.default_rng(0).gamma(4.0, size=(40, 3))
     target = of_dirichlet(alpha)
     label = target.mean.argmax(axis=1)
-    found = simplex.compared(
-        fidelity.Comparison(target, target, target, np.zeros(40), 100), target.mean, label
-    )
+    found = simplex.compared(fidelity.Fidelity(target, target, target, np.zeros(40), 100), target.mean, label)
     assert found["agreement"] == found["agreement_with_m_smc"] == 1.0
     assert found["alpha0_ratio"]["median"] == pytest.approx(1.0)
     assert found["kl_quartiles"] == [0.0, 0.0, 0.0]
     kl = fidelity.dirichlet_kl(alpha, 100 * alpha, np.ones(3, dtype=bool))
-    sharp = fidelity.Comparison(target, target, of_dirichlet(100 * alpha), kl, 100)
+    sharp = fidelity.Fidelity(target, target, of_dirichlet(100 * alpha), kl, 100)
     worse = simplex.compared(sharp, 1 - target.mean, label)
     assert worse["alpha0_ratio"]["median"] == pytest.approx(100.0)
     assert worse["kl_quartiles"][1] > 1
@@ -222,21 +222,22 @@ def test_both_objectives_are_trained_and_compared(context: Context) -> None:
 # --------------------------------------------------------------------------- priors
 
 
-def _bayes(likelihood: Float):  # type: ignore[no-untyped-def]
+class _Bayes:
     """An inference that is exactly Bayes' rule on a fixed likelihood."""
 
-    def infer(observations: Observations, prior: Prior) -> tuple[Posterior, None]:
-        joint = likelihood[list(observations.keys)] * prior.probabilities
-        p = joint / joint.sum(axis=1, keepdims=True)
-        return Posterior(p, np.ones(len(p)), np.zeros(len(p))), None
+    def __init__(self, likelihood: Float) -> None:
+        self.likelihood = likelihood
 
-    return infer
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        joint = self.likelihood[list(observations.keys)] * prior.probabilities
+        p = joint / joint.sum(axis=1, keepdims=True)
+        return Inferred(Posterior(p, np.ones(len(p)), np.zeros(len(p))))
 
 
 def test_every_wrong_label_is_tried_and_averaged() -> None:
-    infer = _bayes(np.array([[8.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 30.0]]))
+    fitted = _Bayes(np.array([[8.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 30.0]]))
     even, five = (
-        priors.under_priors(infer, _observations(3), np.array([0, 1, 2]), 3, count, held=False)
+        priors.under_priors(fitted, _observations(3), np.array([0, 1, 2]), 3, count, held=False)
         for count in (1, 5)
     )
     np.testing.assert_allclose(*(even[kind]["posterior_on_true"] for kind in ("informative", "misleading")))
@@ -291,7 +292,7 @@ def test_only_flagged_cases_see_the_weighted_prior() -> None:
     likelihood = np.array([[2.0, 3.0], [2.0, 3.0], [1.0, 9.0]])
     before = likelihood / likelihood.sum(axis=1, keepdims=True)
     prior = Prior.from_prevalence(("a", "b"), {}, {"b": 0.5})
-    after = priors.remedied(_bayes(likelihood), _observations(3), before, np.array([0]), prior)
+    after = priors.remedied(_Bayes(likelihood), _observations(3), before, np.array([0]), prior)
     np.testing.assert_allclose(after[1:], before[1:])
     np.testing.assert_allclose(after[0], [4 / 7, 3 / 7])
 
@@ -311,9 +312,10 @@ def test_the_remedy_is_measured_on_all_choices(context: Context) -> None:
 def test_entropy_out_of_class_for_every_method(context: Context) -> None:
     measured = outside.out_of_class(context)
     rows = {row["method"]: row for row in measured.data[PANEL]}
-    answers = context.answers(Spec(PANEL, "m-smc"))
-    assert answers.outside is not None
-    inside, beyond = entropy_bits(answers.probabilities), entropy_bits(answers.outside)
+    spec = Spec(PANEL, "m-smc")
+    inside, beyond = (
+        entropy_bits(a["probabilities"]) for a in (context.answers(spec), context.answers_outside(spec))
+    )
     assert rows["M-SMC"]["outside"] == pytest.approx(beyond.mean())
     assert rows["M-SMC"]["auroc"] == pytest.approx(ood_auroc(inside, beyond).value)
     assert all(0 <= row["outside"] <= np.log2(3) + 1e-9 for row in rows.values())
@@ -458,9 +460,9 @@ def test_two_weights_of_one_model_are_compared(tmp_path: Path, context: Context)
     assert shown["tables"][0]["rows"][0][1] == "tiny"
 
 
-def test_temperatures_from_banks_or_from_the_study(
-    tmp_path: Path, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_temperatures_come_from_banks(tmp_path: Path, context: Context) -> None:
+    with pytest.raises(NotRun, match="several temperatures"):
+        ablations.temperature_ablation(context)
     write_banks(tmp_path, {"tiny": 8, "tiny-t0.8": 8, "tiny-t0.2": 8})
     own = small_context(tmp_path / "out", tmp_path, tmp_path)
     data, _ = _run(own, "temperature-ablation")
@@ -468,23 +470,6 @@ def test_temperatures_from_banks_or_from_the_study(
     assert [point["temperature"] for point in points] == [0.2, 0.8]
     assert points[0]["texts"] == 24
     assert points[0]["ece"]["value"] == own.scores(Spec(PANEL, "m-smc", "tiny-t0.2"))["ece"]
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotRun, match="diversity study"):
-        ablations.temperature_ablation(context)
-    study = tmp_path / "study.json"
-    study.write_text(
-        '{"panel": "p", "model": "m", "cases": 3, "rows": ['
-        + ", ".join(
-            f'{{"temperature": {t}, "facets": true, "complete": true, "scrubbed": '
-            f'{{"n_texts": 9, "accuracy": 0.5, "brier": 0.6, "ece": {t}, "ci": {{}}}}}}'
-            for t in (0.8, 0.2)
-        )
-        + "]}",
-        encoding="utf-8",
-    )
-    (series,) = ablations.from_study(study)
-    assert [(p["temperature"], p["ece"]["value"]) for p in series["points"]] == [(0.2, 0.2), (0.8, 0.8)]
-    assert ablations.from_study(tmp_path / "none.json") == []
 
 
 # --------------------------------------------------------------------------- the paper against itself

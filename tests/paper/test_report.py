@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +11,7 @@ from paper import report
 from paper.report import paper_markdown, render_paper
 from paper.runner import read_artefacts
 from paper.spec import Artefact, Column, Drawing, Measured, Said, Table
+from simdx.runs import Record
 from tests.conftest import ROOT
 
 SPEC = Artefact(
@@ -25,35 +26,31 @@ SPEC = Artefact(
 )
 
 
-def _record(name: str, order: int, status: str = "done") -> dict[str, Any]:
-    found = {"n": {"oral": 3}, "models": ["m"], "notes": ["Left out."], "data": {"oral": {"x": "x|y"}}}
-    return {
-        "artefact": name,
-        "title": f"Title {name}",
-        "order": order,
-        "status": status,
-        "error": None if status == "done" else "no pair of weights",
-        "config": {
-            "scale": "smoke",
-            "seed": 0,
-            "banks": {"oral": ["reference"]},
-            "skipped": {"sd": "not at hand"},
-        },
-        "versions": {"simdx": "0.1.0", "commit": "abc"},
-        "seconds": 1.0,
-        "finding": found if status == "done" else None,
+def _record(name: str, status: str = "done") -> Record:
+    config = {
+        "scale": "smoke",
+        "seed": 0,
+        "banks": {"oral": ["reference"]},
+        "skipped": {"sd": "not at hand"},
     }
+    found = {"n": {"oral": 3}, "models": ["m"], "notes": ["Left out."], "data": {"oral": {"x": "x|y"}}}
+    done = status == "done"
+    versions = {"simdx": "0.1.0", "commit": "abc"}
+    return Record(
+        name, status, {"config": config} | ({"finding": found} if done else {}), "paper",
+        None if done else "no pair of weights", versions=versions, cost={"seconds": 1.0},
+    )  # fmt: skip
 
 
-RECORDS = [_record("second", 2), _record("first", 1), _record("third", 3, "not run")]
+RECORDS = [_record("second"), _record("first"), _record("third", "not run")]
 
 
 @pytest.fixture(autouse=True)
 def _toy_specs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "committed" not in request.node.name:
-        monkeypatch.setattr(
-            report, "artefact_list", lambda: dict.fromkeys(("first", "second", "third"), SPEC)
-        )
+        names = ("first", "second", "third")
+        toys = {n: replace(SPEC, title=f"Title {n}", order=i, name=n) for i, n in enumerate(names)}
+        monkeypatch.setattr(report, "artefact_list", lambda: toys)
 
 
 def test_the_page_shows_every_artefact_in_order_escaped_and_asks_nothing_of_anyone() -> None:

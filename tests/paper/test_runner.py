@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,9 +9,10 @@ import pytest
 
 from paper.__main__ import main
 from paper.context import Context
-from paper.runner import artefact_list, chosen, read_artefact, read_artefacts, run_artefacts
-from paper.spec import Artefact, Measured, NotRun
+from paper.runner import artefact_list, chosen, read_artefacts, run_artefacts
+from paper.spec import Artefact, Measured
 from simdx.errors import BadInput, RunFailed
+from simdx.runs import NotRun
 from tests.conftest import shared_data
 from tests.paper.conftest import PANEL, small_context
 
@@ -44,14 +44,14 @@ def test_every_ending_is_on_record(small: Context) -> None:
         _artefact("absent", raises(NotRun("there is no pair of weights")), 1),
     ]
     records = run_artefacts(every, small)
-    assert [r["status"] for r in records] == ["done", "failed", "failed", "not run"]
+    assert [r.status for r in records] == ["done", "failed", "failed", "not run"]
     assert records[0]["finding"]["data"] == {"so": "it is"}
-    assert "KeyError" in records[1]["error"]
-    assert "patient" not in json.dumps(records[1])
-    assert records[2]["error"] == "the disk is full"
-    assert records[3]["error"] == "there is no pair of weights"
-    assert [r["artefact"] for r in read_artefacts(small.out)] == ["absent", "failing", "broken", "good"]
-    assert records[0]["hashes"][PANEL]["data"]
+    assert "KeyError at test_runner.py" in (records[1].error or "")
+    assert "patient" not in records[1].dumps()
+    assert records[2].error == "the disk is full"
+    assert records[3].error == "there is no pair of weights"
+    assert small.store.records() == sorted(records, key=lambda r: r.name)
+    assert records[0].hashes[PANEL]["data"]
     assert records[0]["config"]["scale"] == "smoke"
 
 
@@ -67,7 +67,7 @@ def test_what_stands_is_kept_until_it_failed_or_what_it_rests_on_changed(
         return _finds(context)
 
     artefact = _artefact("counted", counts)
-    statuses = [run_artefacts([artefact], small)[0]["status"] for _ in range(3)]
+    statuses = [run_artefacts([artefact], small)[0].status for _ in range(3)]
     assert (statuses, len(calls)) == (["failed", "done", "done"], 2)
     # other records of asking
     cells = tmp_path / "asking-x" / "cells"
@@ -83,8 +83,8 @@ def test_a_damaged_record_is_no_record(small: Context) -> None:
     whole = path.read_text(encoding="utf-8")
     for damaged in ("{", whole.replace("it is", "it is not")):
         path.write_text(damaged, encoding="utf-8")
-        assert read_artefact(small.out, "good") is None
-    assert run_artefacts([_artefact("good", _finds)], small)[0]["status"] == "done"
+        assert small.store.read("good") is None
+    assert run_artefacts([_artefact("good", _finds)], small)[0].done
 
 
 def test_every_artefact_has_a_title_and_a_place() -> None:
@@ -147,8 +147,8 @@ def test_the_whole_smoke_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     args = ["run", "--scale", "smoke", "--out", str(out)]
     assert main(args) == 0
     records = read_artefacts(out)
-    assert {r["artefact"] for r in records} == set(artefact_list())
-    assert all(r["status"] in ("done", "not run") for r in records)
+    assert [r.name for r in records] == list(artefact_list())
+    assert all(r.status in ("done", "not run") for r in records)
     written = {p: p.stat().st_mtime_ns for p in (out / "artefacts").glob("*.json")}
     assert main(args) == 0
     assert written == {p: p.stat().st_mtime_ns for p in (out / "artefacts").glob("*.json")}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from simdx import Classifier
 from simdx.answer import Answer
-from simdx.baselines.wording import Unreadable, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.errors import BadInput
 from simdx.simulators.base import Completion, TokenLogprobs
 from tests.properties.strategies import bounded, broken_texts, few, filled_texts, numbers, texts
@@ -97,9 +97,9 @@ def test_replies_are_read_or_unreadable(text: str, options: list[str], top: list
     ):
         try:
             values = read()
-        except Unreadable:
+        except UnreadableReply:
             continue
         assert min(values) >= 0
         assert sum(values) == pytest.approx(1)
-    with contextlib.suppress(Unreadable):
+    with contextlib.suppress(UnreadableReply):
         assert 0 <= read_letter(text, options) < n

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdx.datasets import load_splits, make_splits, read_cases
+from simdx.datasets import make_splits, read_cases
 from simdx.datasets.dataset import Dataset
 from simdx.errors import BadInput
 from tests.properties.strategies import accepted, bounded, broken_texts, filled_texts, scalars, texts, trees
@@ -108,16 +108,3 @@ def test_lines_of_a_megabyte(tmp_path: Path) -> None:
     for line in ("[" * 1_000_000, "9" * 1_000_000, digits, "\\" * 1_000_000):
         path.write_text(line)
         assert accepted(lambda: read_cases(path)) is None
-
-
-@bounded
-@given(trees)
-def test_any_splits_file(tmp_path: Path, tree: object) -> None:
-    (tmp_path / "c.jsonl").write_text('{"text": "x", "label": "a"}\n{"text": "y", "label": "b"}\n')
-    data = read_cases(tmp_path / "c.jsonl")
-    path = tmp_path / "splits.json"
-    make_splits(data, {"x": 0.5, "y": 0.5}).save(path)
-    record = json.loads(path.read_text())
-    for damaged in (tree, *({**record, key: tree} for key in record)):
-        path.write_text(json.dumps(damaged))
-        accepted(lambda: load_splits(path, data))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from simdx.datasets import open_data
 from simdx.embedders import get_embedder
-from simdx.models import REGISTRY, describe, locate
+from simdx.models import REGISTRY, describe
+from simdx.models.fetch import locate
 from simdx.panels import load_panel
 from simdx.scale.endpoints import open_endpoints
 from simdx.simulators import get_simulator, identity_of

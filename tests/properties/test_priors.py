@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simdx.abc.prior import Prior, prior_rows
 from simdx.cli.main import spread_repeated
-from simdx.cli.options import make_prior, parse_assignments
+from simdx.cli.options import PriorOptions, parse_assignments
 from tests.properties.strategies import accepted, bounded, broken_texts, numbers, scalars, texts
 
 LABELS = ("apple", "river=bank", "ألم", "engine")
@@ -37,7 +37,7 @@ def check(prior: Prior | None) -> None:
 @given(assignments, assignments, assignments)
 def test_any_options(prior: list[str], counts: list[str], odds: list[str]) -> None:
     for arguments in ((prior, None, None), (None, counts, None), (prior, None, odds), (prior, counts, odds)):
-        check(accepted(lambda arguments=arguments: make_prior(LABELS, *arguments)))
+        check(accepted(lambda arguments=arguments: PriorOptions(*arguments).over(LABELS)))
 
 
 @bounded

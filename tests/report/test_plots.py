@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
-from simdx.report.plots import Estimate, Series, interval_plot, line_plot
+import numpy as np
+
+from simdx.report.plots import Estimate, Series, bank_map, interval_plot, line_plot
+from simdx.types import Bank
 
 
 def test_lines_have_styles_of_their_own_and_a_key() -> None:
@@ -41,3 +45,16 @@ def test_values_beyond_the_axis_stay_inside_it() -> None:
     width = float(root.attrib["width"])
     dots = [float(e.attrib["cx"]) for e in root.iter() if e.tag.endswith("circle")]
     assert all(x <= width for x in dots)
+
+
+def test_a_map_has_a_dot_for_every_text_and_stands_alone(toy_bank: Bank) -> None:
+    n = len(toy_bank.texts)
+    vectors = np.random.default_rng(0).normal(size=(n + 5, 8)).astype(np.float32)
+    drawing = bank_map(replace(toy_bank, labels=("a <b>", "b", "c")), vectors)
+    root = ElementTree.fromstring(drawing)
+    kinds = [e.attrib["class"] for e in root.iter() if e.tag.endswith("circle")]
+    assert kinds.count("other") == 5
+    assert [kinds.count(f"l{k}") for k in range(3)] == np.bincount(toy_bank.label_index).tolist()
+    assert "a &lt;b&gt;" in drawing
+    assert "<style>" in drawing
+    assert all(len(e.attrib["cx"]) < 8 for e in root.iter() if "cx" in e.attrib)

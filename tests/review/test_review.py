@@ -176,6 +176,18 @@ def test_a_score_off_the_scale_is_refused_by_case(sheet, tmp_path, points):
     assert read_scores(sheet.scores_file) == []
 
 
+@pytest.mark.parametrize("wrong", [{"completeness": "five"}, {"correctness": 6}, {"role": None}, {"more": 1}])
+def test_a_stored_score_that_is_none_is_refused_by_its_line(sheet, tmp_path, wrong):
+    path = fill_html(sheet, "anna", lambda _: {"completeness": 5, "correctness": 5}, tmp_path / "a.html")
+    stored = import_scores(sheet, path, role="pathologist").scores_file
+    first, *rest = stored.read_text("utf-8").splitlines()
+    stored.write_text(
+        "\n".join([first, json.dumps({**json.loads(rest[0]), **wrong}), *rest[1:]]) + "\n", "utf-8"
+    )
+    with pytest.raises(BadInput, match="line 2: not a stored score"):
+        summarise(sheet)
+
+
 def test_foreign_and_broken_forms_are_refused(sheet, data, tmp_path):
     other = make_review(data, tmp_path / "other", reviewers=["anna"], seed=9)
     path = fill_html(other, "anna", lambda _: {"completeness": 5, "correctness": 5}, tmp_path / "o.html")
@@ -219,6 +231,20 @@ def test_kappa_and_icc_against_independent_forms():
     # Shrout and Fleiss (1979), table 2: six targets, four judges, ICC(2,1) = .29
     table = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     assert icc(np.array(table)).value == pytest.approx(0.29, abs=0.005)
+    # pingouin 0.7.0, ICC(A,1)
+    table = [
+        [3, 4, 5],
+        [4, 4, 4],
+        [2, 1, 4],
+        [2, 1, 3],
+        [4, 2, 4],
+        [5, 4, 5],
+        [1, 1, 2],
+        [3, 4, 4],
+        [5, 1, 1],
+    ]
+    table += [[2, 1, 4], [3, 5, 2], [2, 2, 2]]
+    assert icc(np.array(table)).value == pytest.approx(0.30379746835443044, abs=1e-12)
     assert icc(np.full((3, 2), 5)).value is None
 
 

@@ -15,14 +15,14 @@ from simdx.abc.prior import Prior
 from simdx.embedders.hashing import HashingEmbedder
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Settings
-from simdx.scale.blocks import Columns, cut
-from simdx.scale.classify import DONE_FILE, Summary, Work, classify_parquet, in_this_process
+from simdx.scale.blocks import RowColumns, cut
+from simdx.scale.classify import DONE_FILE, JobSummary, Work, classify_parquet, in_this_process
 from simdx.scale.job import Job
 from simdx.scale.storage import Place
 from tests.scale.conftest import case_texts, pa, parquet, write_file
 
 
-def run(job: Job, source: object, out: object, how: Any = in_this_process, **more: Any) -> Summary:
+def run(job: Job, source: object, out: object, how: Any = in_this_process, **more: Any) -> JobSummary:
     return classify_parquet(job, str(source), str(out), how, **more)
 
 
@@ -171,7 +171,7 @@ def test_inputs_that_cannot_be_worked_on(job: Job, cases, tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="no Parquet file"):
         run(job, tmp_path / "nowhere", out)
     with pytest.raises(BadInput, match="no column 'note'"):
-        run(job, cases[0], out, columns=Columns(text="note"))
+        run(job, cases[0], out, columns=RowColumns(text="note"))
     with pytest.raises(BadInput, match="from 1 to 3"):
         run(replace(job, top=4), cases[0], out)
     (tmp_path / "bad").mkdir()
@@ -215,14 +215,14 @@ def test_places_that_are_no_folders_of_this_machine(job: Job, cases, tmp_path: P
 
 
 def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
-    here = cut(Place(cases[0]), Columns(), 16)
+    here = cut(Place(cases[0]), RowColumns(), 16)
     cases[0].rename(tmp_path / "elsewhere")
-    there = cut(Place(tmp_path / "elsewhere"), Columns(), 16)
+    there = cut(Place(tmp_path / "elsewhere"), RowColumns(), 16)
     assert here.blocks == there.blocks
     assert here.digest == there.digest
     assert sum(here.blocks.values()) == 130
 
 
 def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
-    run(job, cases[0], tmp_path / "out", columns=Columns(id=None))
+    run(job, cases[0], tmp_path / "out", columns=RowColumns(id=None))
     assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from simdx.scale.classify import DONE_FILE, Summary, classify_parquet, in_this_process
+from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet, in_this_process
 from simdx.scale.cluster import OnRay, Pools, connected
 from simdx.scale.job import Job
 from simdx.types import Bank, Panel
@@ -70,7 +70,7 @@ def answers(folder: Path) -> Any:
     return parquet.read_table(folder).sort_by("id")
 
 
-def check_against_one_process(job: Job, source: Path, out: Path, summary: Summary, scratch: Path) -> None:
+def check_against_one_process(job: Job, source: Path, out: Path, summary: JobSummary, scratch: Path) -> None:
     """Every row once, poisoned rows named, and not one bit different from a single process."""
     classify_parquet(job, str(source), str(scratch), in_this_process, block_rows=40)
     expected = answers(scratch)

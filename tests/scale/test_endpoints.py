@@ -101,7 +101,7 @@ def test_endpoints_of_different_models_are_refused() -> None:
         open_endpoints(["openai:a@http://127.0.0.1:1/v1", "openai:b@http://127.0.0.1:2/v1"])
     with pytest.raises(BadInput, match="twice"):
         open_endpoints(["openai:a@http://127.0.0.1:1/v1"] * 2)
-    with pytest.raises(BadInput, match="no endpoint"):
+    with pytest.raises(BadInput, match="not an endpoint"):
         open_endpoints(["smollm2"])
     with pytest.raises(BadInput, match="at least one"):
         open_endpoints([])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi import FastAPI
@@ -19,6 +24,63 @@ from simdx.service.registry import Registry
 PANEL = "oral-lesions"
 TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks after a bite."
 URL = "http://127.0.0.1"
+ASK = {"panel": PANEL, "text": TEXT}
+Guarded = tuple[TestClient, str, str, TokenFile]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def kind(reply: Any) -> str:
+    """The kind of problem a reply states, in the words of either face."""
+    body = reply.json()
+    if body.get("resourceType") == "OperationOutcome":
+        return str(body["issue"][0]["details"]["coding"][0]["code"])
+    return str(body["type"]).rsplit(":", 1)[-1]
+
+
+def until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < end, "it did not come about in time"
+        time.sleep(0.02)
+    return found
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Of a server on loopback that stands for someone else's; it logs nothing."""
+
+    def answer(self, status: int, kind: str, body: bytes, extra: tuple[str, str] | None = None) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        if extra:
+            self.send_header(*extra)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def running(server: ThreadingHTTPServer) -> Iterator[None]:
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def serving(folder: Path, **changes: object) -> Iterator[TestClient]:
+    with TestClient(create_app(make_config(folder, **changes)), base_url=URL) as client:
+        yield client
 
 
 def make_config(folder: Path, **changes: object) -> ServiceConfig:
@@ -53,11 +115,10 @@ def client(app: FastAPI) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[tuple[TestClient, str, str, TokenFile]]:
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
     """A service that asks for tokens: the client, a classify token, an admin token, their file."""
-    config = make_config(tmp_path, require_token=True)
-    tokens = TokenFile(Path(config.token_file))
+    tokens = TokenFile(tmp_path / "tokens.json")
     plain, _ = tokens.new("clinic", ("classify",))
     admin, _ = tokens.new("operator", ("classify", "admin"))
-    with TestClient(create_app(config), base_url=URL) as client:
+    with serving(tmp_path, require_token=True) as client:
         yield client, plain, admin, tokens

@@ -1,23 +1,27 @@
-"""The audit log in SQLite, its key, its migrations, and what the service writes into it."""
+"""The audit log: its chain, its texts, its migrations, its key, and what the service writes into it."""
 
 from __future__ import annotations
 
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service.audit import AuditStore, KeyRing, open_store
+from simdx.service.audit import AuditKey, KeyRing, open_store, verify
+from simdx.service.audit.database import SqliteDatabase, database_at
 from simdx.service.audit.migrate import migrate, migrations, version_of
-from simdx.service.audit.sqlite import SqliteDatabase
-from tests.service import audit_checks
-from tests.service.audit_checks import KEY, RING, entry
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from simdx.service.audit.record import COLUMNS, GENESIS, content_bytes
+from tests.service.audit_logs import KEY, RING, Open, Raw, entry, open_log, raw, server, url
+from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config, serving
+
+__all__ = ["open_log", "raw", "server", "url"]  # fixtures
 
 
 @pytest.fixture
@@ -25,46 +29,174 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "audit.sqlite3"
 
 
-@pytest.fixture
-def open_log(path: Path) -> Iterator[Callable[..., AuditStore]]:
-    yield from audit_checks.opener(f"sqlite:///{path}")
+def test_chain(open_log: Open) -> None:
+    store = open_log()
+    store.append([entry(1), entry(2)])
+    store.append([entry(3, kind="feedback", about=entry(1).id, text=None)])
+    records = list(store.records())
+    assert [r.seq for r in records] == [1, 2, 3]
+    assert records[0].previous == "0" * 64
+    assert [r.previous for r in records[1:]] == [r.hash for r in records[:-1]]
+    assert store.head() == (3, records[-1].hash)
+    verdict = store.verify()
+    assert (verdict.ok, verdict.records) == (True, 3)
+    found = store.find(entry(2).id)
+    assert found is not None
+    assert found.to_json()["answer"]["label"] == "a"
+    assert found.text_hash == KEY.text_hash("case 2 é\x00")
+    assert "case" not in str(found)
+    assert store.find("nothing") is None
+    assert [r.seq for r in store.page(limit=2)] == [3, 2]
+    assert [r.seq for r in store.page(before=3, kind="answer", panel="p")] == [2, 1]
+    # A log that is opened again goes on where it stopped.
+    store.close()
+    again = open_log()
+    again.append([entry(4)])
+    assert again.verify().records == 4
 
 
-@pytest.fixture
-def raw(path: Path) -> Callable[[str], list[tuple[Any, ...]]]:
-    def run(sql: str) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(path)
-        try:
-            with connection:
-                return connection.execute(sql).fetchall()
-        finally:
-            connection.close()
-
-    return run
+def test_all_or_nothing(open_log: Open) -> None:
+    store = open_log()
+    store.append([entry(1)])
+    with pytest.raises(RunFailed, match="audit log") as raised:
+        store.append([entry(2), entry(1)])  # the id is taken
+    assert "case" not in str(raised.value)
+    assert store.head()[0] == 1
+    store.append([entry(3)])
+    assert store.verify().ok
 
 
-def test_chain(open_log: Callable[..., AuditStore]) -> None:
-    audit_checks.check_chain(open_log)
+def test_tampering(open_log: Open, raw: Raw) -> None:
+    """Every kind of meddling is seen, and where."""
+    store = open_log()
+    store.append([entry(i) for i in range(1, 6)])
+    good = list(store.records())
+    head = store.head()
+    assert verify(good, RING, head).ok
+    for changed in [
+        "at",
+        "caller",
+        "panel",
+        "answer",
+        "prior",
+        "versions",
+        "text_hash",
+        "kind",
+        "about",
+        "id",
+        "context",
+    ]:
+        bad = [replace(r, **{changed: '{"x":1}'}) if r.seq == 3 else r for r in good]
+        verdict = verify(bad, RING, head)
+        assert not verdict.ok
+        assert "record 3" in str(verdict.problem)
+    assert "record 2 is missing" in str(verify([r for r in good if r.seq != 2], RING, head).problem)
+    swapped = [good[0], replace(good[2], seq=2), replace(good[1], seq=3), *good[3:]]
+    assert not verify(swapped, RING, head).ok
+    assert "ends at record 4" in str(verify(good[:4], RING, head).problem)
+    # Rebuilding the chain with another key does not help.
+    other = AuditKey(bytes(32))
+    assert not verify(_rebuilt(good, other), RING).ok
+    assert verify(_rebuilt(good, other), KeyRing(other)).ok
+    raw('UPDATE records SET answer = \'{"label":"b"}\' WHERE seq = 2')
+    assert "record 2" in str(store.verify().problem)
 
 
-def test_all_or_nothing(open_log: Callable[..., AuditStore]) -> None:
-    audit_checks.check_all_or_nothing(open_log)
+def _rebuilt(records: list, key: AuditKey) -> list:
+    out, previous = [], "0" * 64
+    for record in records:
+        changed = replace(record, caller="nobody", previous=previous)
+        previous = key.chain_hash(previous, changed.content())
+        out.append(replace(changed, hash=previous))
+    return out
 
 
-def test_tampering(open_log: Callable[..., AuditStore], raw: Callable[[str], Any]) -> None:
-    audit_checks.check_tampering(open_log, raw)
+def test_texts(open_log: Open, raw: Raw) -> None:
+    """Texts are kept only when asked for, sealed, and go when their time is over; the chain stays whole."""
+    plain = open_log()
+    plain.append([entry(1)])
+    assert plain.text_of(entry(1).id) is None
+    keeping = open_log(keep_text=True, keep_text_days=10)
+    keeping.append([entry(2)])
+    assert keeping.text_of(entry(2).id) == "case 2 é\x00"
+    sealed = bytes(raw("SELECT sealed FROM texts")[0][0])
+    assert b"case" not in sealed
+    with pytest.raises(RunFailed, match="does not open"):
+        KEY.unseal(sealed, entry(1).id)  # a text moved to another record
+    late = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="seconds")
+    raw(f"UPDATE texts SET expires_at = '{late}'")
+    assert keeping.text_of(entry(2).id) is None
+    keeping.append([entry(3)])
+    assert keeping.purge() == 1
+    assert [r[0] for r in raw("SELECT id FROM texts")] == [entry(3).id]
+    assert keeping.verify().ok
 
 
-def test_texts(open_log: Callable[..., AuditStore], raw: Callable[[str], Any]) -> None:
-    audit_checks.check_texts(open_log, raw)
+def test_an_old_log_holds_and_goes_on(open_log: Open, url: str) -> None:
+    """A log with records and texts from before keys were rotated and heads noted: it holds, and goes on."""
+    database = database_at(url)
+    connection = database.connect()
+    assert migrate(database, connection, upto=2) == 2
+    with database.writing(connection):
+        database.execute(connection, "INSERT INTO settings (name, value) VALUES ('key_id', ?)", [KEY.id])
+        columns = [c for c in COLUMNS if c != "context"]
+        previous = GENESIS
+        for i in (1, 2):
+            row = {"seq": i, "id": entry(i).id, "at": "2026-01-01T00:00:00.000Z", "kind": "answer",
+                   "caller": "me", "panel": "p", "about": None, "text_hash": KEY.text_hash(f"case {i}"),
+                   "prior": None, "answer": '{"label":"a"}', "versions": None}  # fmt: skip
+            row |= {"previous": previous, "hash": KEY.chain_hash(previous, content_bytes(row))}
+            previous = row["hash"]
+            names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+            values = [row[c] for c in columns]
+            database.execute(connection, f"INSERT INTO records ({names}) VALUES ({marks})", values)
+            database.execute(
+                connection, "INSERT INTO texts (id, sealed, expires_at) VALUES (?, ?, '2999-01-01')",
+                [row["id"], KEY.seal(f"case {i}", row["id"])],
+            )  # fmt: skip
+        database.execute(connection, "UPDATE chain_head SET seq = 2, hash = ?", [previous])
+    connection.close()
+    store = open_log(keep_text=True)
+    store.append([entry(3, context={"sent": "x"})])
+    verdict = store.verify()
+    assert (verdict.ok, verdict.records, verdict.problem) == (True, 3, None)
+    assert [store.text_of(entry(i).id) for i in (1, 2)] == ["case 1", "case 2"]
+    with pytest.raises(BadInput, match="another key"):
+        open_log(KeyRing(AuditKey(bytes(32))))
 
 
-def test_other_key(open_log: Callable[..., AuditStore]) -> None:
-    audit_checks.check_other_key(open_log)
+def test_other_key(open_log: Open) -> None:
+    open_log().append([entry(1)])
+    with pytest.raises(BadInput, match="another key"):
+        open_log(KeyRing(AuditKey(bytes(32))))
 
 
-def test_many_writers(open_log: Callable[..., AuditStore]) -> None:
-    audit_checks.check_many_writers(open_log)
+def test_many_writers(open_log: Open) -> None:
+    """Several services on one log make one chain."""
+    stores = [open_log() for _ in range(4)]
+
+    def write(n: int) -> None:
+        for i in range(15):
+            stores[n].append([entry(1000 * n + i), entry(1000 * n + 500 + i)])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    verdict = stores[0].verify()
+    assert (verdict.ok, verdict.records) == (True, 120)
+
+
+@pytest.mark.parametrize("url", [pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
+def test_a_lost_connection_is_opened_again(open_log: Open, raw: Raw) -> None:
+    store = open_log()
+    store.append([entry(1)])
+    raw(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with pytest.raises(RunFailed, match="cannot be used now"):
+        store.append([entry(2)])
+    store.append([entry(3)])
+    assert store.verify().records == 2
 
 
 def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
@@ -78,20 +210,29 @@ def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
     store.append([entry(1)])
     assert store.text_of(entry(1).id) is not None
     connection = database.connect()
-    assert version_of(database, connection) == migrations("sqlite")[-1][0]
-    assert migrate(database, connection) == migrations("sqlite")[-1][0]  # nothing to do twice
+    assert version_of(database, connection) == max(migrations())
+    assert migrate(database, connection) == max(migrations())  # nothing to do twice
     connection.execute("INSERT INTO schema_version (version) VALUES (99)")
     with pytest.raises(BadInput, match="upgrade simdx"):
         migrate(database, connection)
     connection.close()
 
 
-def test_an_old_log_holds_and_goes_on(open_log: Callable[..., AuditStore], path: Path) -> None:
-    audit_checks.check_an_old_log(open_log, SqliteDatabase(str(path)))
+def test_a_log_that_an_earlier_release_wrote_holds_and_goes_on(path: Path, tmp_path: Path) -> None:
+    def schema(file: Path) -> list[tuple[str, ...]]:
+        with closing(sqlite3.connect(file)) as connection:
+            return connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
 
-
-def test_both_dialects_have_the_same_migrations() -> None:
-    assert [n for n, _ in migrations("sqlite")] == [n for n, _ in migrations("postgresql")]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent / "log_of_0_1.sql").read_text("utf-8"))
+    store = open_store(f"sqlite:///{path}", RING, keep_text=True)
+    assert (store.verify().ok, store.verify().records) == (True, 3)
+    assert store.text_of(entry(2).id) == "case 2 é"
+    store.append([entry(4)])
+    assert (store.verify().ok, store.verify().records) == (True, 4)
+    store.close()
+    open_store(f"sqlite:///{tmp_path / 'new'}", RING).close()
+    assert schema(tmp_path / "new") == schema(path)
 
 
 def test_the_log_and_its_key_are_for_the_owner_only(tmp_path: Path, path: Path) -> None:
@@ -147,15 +288,14 @@ def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+    with serving(tmp_path) as client:
         audit = client.app.state.house.audit  # type: ignore[attr-defined]
         audit.close()  # the next record opens a connection again
-        database = audit._db
 
-        def broken() -> None:
+        def broken(database: SqliteDatabase) -> None:
             raise sqlite3.OperationalError("disk I/O error")
 
-        monkeypatch.setattr(database, "connect", broken)
+        monkeypatch.setattr(SqliteDatabase, "connect", broken)
         reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
         assert (reply.status_code, reply.json()["type"]) == (503, "urn:simdx:problem:audit-unavailable")
         assert reply.headers["retry-after"]
@@ -166,7 +306,7 @@ def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch:
 
 
 def test_a_service_may_keep_no_log(tmp_path: Path) -> None:
-    with TestClient(create_app(make_config(tmp_path, audit_url="none")), base_url=URL) as client:
+    with serving(tmp_path, audit_url="none") as client:
         assert client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).status_code == 200
         assert client.get("/v1/audit").json()["type"] == "urn:simdx:problem:no-audit"
         assert client.post("/v1/feedback", json={"answer": "0" * 32, "label": None}).status_code == 409

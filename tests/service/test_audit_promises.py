@@ -6,8 +6,6 @@ import hashlib
 import json
 import shutil
 import sqlite3
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,7 @@ from starlette.testclient import TestClient
 
 from simdx.service import app as application
 from simdx.service.audit import store as audit_store
-from simdx.service.auth import TokenFile
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, URL, Guarded, bearer, create_app, make_config, serving, until
 from tests.service.test_cds import VIEW, invocation
 from tests.service.test_cli import simdx
 
@@ -44,13 +41,6 @@ def meddle(path: Path, *statements: str) -> None:
 def verified(home: Path, *options: str) -> tuple[int, dict[str, Any]]:
     done = simdx("audit", "verify", "--json", *options, home=home)
     return done.returncode, json.loads(done.stdout)
-
-
-def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.02)
 
 
 CUT = (
@@ -102,26 +92,23 @@ def test_checkpoints_cannot_go_unseen(tmp_path: Path) -> None:
 
 
 def test_a_record_has_its_checkpoint_within_seconds_though_nothing_follows(tmp_path: Path) -> None:
-    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+    with serving(tmp_path) as client:
         client.post("/v1/classify", json=ASK)
         until(lambda: '"records": 1,' in (tmp_path / "audit.sqlite3.checkpoints").read_text(), 5)
 
 
 def test_who_was_refused_is_recorded_and_a_flood_does_not_fill_the_log(
-    guarded: tuple[TestClient, str, str, TokenFile],
+    guarded: Guarded,
 ) -> None:
     client, plain, admin, _ = guarded
     guess = "sdx_00000000_a-guess-at-a-token"
     for _ in range(150):
-        assert (
-            client.post("/v1/classify", json=ASK, headers={"authorization": f"Bearer {guess}"}).status_code
-            == 401
-        )
+        assert client.post("/v1/classify", json=ASK, headers=bearer(guess)).status_code == 401
     client.post("/v1/classify", json=ASK)
-    assert client.get("/v1/audit", headers={"authorization": f"Bearer {plain}"}).status_code == 403
+    assert client.get("/v1/audit", headers=bearer(plain)).status_code == 403
     until(lambda: client.app.state.house.audit.head()[0] > 0, 5)  # type: ignore[attr-defined]
-    client.app.state.house.audit._flush(everything=True)  # type: ignore[attr-defined]
-    reply = client.get("/v1/audit", params={"kind": "refused"}, headers={"authorization": f"Bearer {admin}"})
+    client.app.state.house.audit.close()  # writes what it counted; the next call opens it again
+    reply = client.get("/v1/audit", params={"kind": "refused"}, headers=bearer(admin))
     told = [record["context"] for record in reply.json()["records"]]
     counts = {reason: sum(t["count"] for t in told if t["reason"] == reason) for reason in
               ("bad-token", "no-token", "wrong-scope")}  # fmt: skip
@@ -131,9 +118,9 @@ def test_who_was_refused_is_recorded_and_a_flood_does_not_fill_the_log(
     assert "guess" not in reply.text
 
 
-def test_who_reads_the_log_is_recorded(guarded: tuple[TestClient, str, str, TokenFile]) -> None:
+def test_who_reads_the_log_is_recorded(guarded: Guarded) -> None:
     client, _, admin, _ = guarded
-    head = {"authorization": f"Bearer {admin}"}
+    head = bearer(admin)
     assert client.get("/v1/audit", params={"limit": 3, "note": "x"}, headers=head).json()["count"] == 0
     client.get("/v1/audit/verify", headers=head)
     records = client.get("/v1/audit", params={"kind": "read"}, headers=head).json()["records"]

@@ -13,13 +13,7 @@ from simdx.errors import BadInput
 from simdx.service import auth
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig, is_loopback
-from tests.service.conftest import PANEL, TEXT, create_app, make_config
-
-Guarded = tuple[TestClient, str, str, TokenFile]
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"}
+from tests.service.conftest import PANEL, TEXT, Guarded, bearer, create_app, make_config
 
 
 def test_a_token_is_kept_only_as_a_hash_for_its_owner_only(tmp_path: Path) -> None:

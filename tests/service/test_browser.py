@@ -8,7 +8,7 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from simdx.panels import load_panel
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
-from tests.service.conftest import TEXT, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, create_app, make_config, until
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,6 @@ FLAGS = (
     "--disable-dev-shm-usage", "--disable-component-update", "--disable-sync", "--no-first-run",
     "--window-size=1280,1600",
 )  # fmt: skip
-WAIT = 60.0
 ULCER = (
     "A 58-year-old smoker has a firm ulcer on the side of his tongue for three months. The margin is raised. "
     "A hard node is felt under the jaw."
@@ -80,15 +79,6 @@ def browser(tmp_path: Path) -> Iterator[Any]:
     chrome = webdriver.Chrome(options=options, service=Service(driver))
     yield chrome
     chrome.quit()
-
-
-def until(check: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + WAIT
-    while time.monotonic() < deadline:
-        if found := check():
-            return found
-        time.sleep(0.02)
-    pytest.fail("the page did not get there in time")
 
 
 class Page:
@@ -175,11 +165,16 @@ def test_moves_are_not_recorded_and_the_answer_at_rest_is(browser: Any, live: Li
 def test_a_case_the_service_has_forgotten_is_brought_again(browser: Any, live: Live) -> None:
     page = Page(browser, live.url)
     page.classify(TEXT)
-    live.app.state.house.cache._kept.clear()
+    cache = live.app.state.house.cache
+    mine = cache.name(PANEL, "local", TEXT)
+    assert cache.get(mine, "local") is not None
+    for i in range(live.app.state.house.config.limits.observations):
+        cache.put(str(i), PANEL, "others", None)
+    assert cache.get(mine, "local") is None
     page.set_slider("oral mucocele", 0)
     until(lambda: page.value("oral mucocele") == 0)
     until(page.settled)
-    assert len(live.app.state.house.cache) == 1
+    assert cache.get(mine, "local") is not None
 
 
 PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis")

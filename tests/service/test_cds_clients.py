@@ -7,11 +7,10 @@ import base64
 import hashlib
 import hmac
 import json
-import threading
 import time
 import uuid
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,7 @@ from simdx.service.auth import TokenFile
 from simdx.service.cds_clients import ClientKeys, parse_keys
 from simdx.service.config import CdsClient, ServiceConfig
 from simdx.service.problems import Problem
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, URL, Handler, bearer, create_app, make_config, running
 from tests.service.test_cds import SELECT, VIEW, invocation
 
 ISSUER = "https://ehr.example/"
@@ -37,8 +36,6 @@ ROTATED = ECKey.generate_key("P-384", {"kid": "new"})
 
 
 class KeyServer(ThreadingHTTPServer):
-    daemon_threads = True
-
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/jwks.json"
@@ -46,21 +43,14 @@ class KeyServer(ThreadingHTTPServer):
         self.status, self.asked = 200, 0
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: KeyServer
 
     def do_GET(self) -> None:
         self.server.asked += 1
         body = json.dumps({"keys": self.server.keys}).encode()
-        self.send_response(self.server.status)
-        if self.server.status == 302:
-            self.send_header("location", self.server.url + "?again")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
+        moved = ("location", self.server.url + "?again") if self.server.status == 302 else None
+        self.answer(self.server.status, "application/json", body, moved)
 
 
 @pytest.fixture(autouse=True)
@@ -71,12 +61,8 @@ def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def keys() -> Iterator[KeyServer]:
     server = KeyServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with running(server):
+        yield server
 
 
 @pytest.fixture
@@ -104,10 +90,6 @@ def signed(key: ECKey | RSAKey = EC, header: dict | None = None, **changes: obje
     alg = "ES384" if isinstance(key, ECKey) else "RS384"
     fields = {"alg": alg, "kid": key.kid, "typ": "JWT", **(header or {})}
     return jwt.encode({k: v for k, v in fields.items() if v is not None}, claims(**changes), key, [alg])
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"}
 
 
 def part(value: dict) -> str:

@@ -20,7 +20,7 @@ import pytest
 
 from simdx.cli.main import run
 from simdx.service.audit import KeyRing, open_store
-from tests.service.audit_checks import entry
+from tests.service.audit_logs import entry
 
 
 def simdx(*args: str, home: Path | None) -> subprocess.CompletedProcess[str]:

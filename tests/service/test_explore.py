@@ -9,10 +9,9 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from simdx.service.auth import TokenFile
 from simdx.service.intervals import posterior_intervals
 from simdx.service.observations import ObservationCache
-from tests.service.conftest import PANEL, TEXT
+from tests.service.conftest import PANEL, TEXT, Guarded, bearer
 
 
 def explore(client: TestClient, **body: object) -> dict:
@@ -101,13 +100,13 @@ def test_what_is_not_kept_is_gone(client: TestClient, end: str) -> None:
     assert (reply.status_code, reply.json()["type"]) == (410, "urn:simdx:problem:gone")
 
 
-def test_a_kept_case_belongs_to_its_caller(guarded: tuple[TestClient, str, str, TokenFile]) -> None:
+def test_a_kept_case_belongs_to_its_caller(guarded: Guarded) -> None:
     client, plain, admin, _ = guarded
-    mine = client.post(
-        "/v1/explore", json={"panel": PANEL, "text": TEXT}, headers={"authorization": f"Bearer {plain}"}
-    ).json()["observation"]
+    mine = client.post("/v1/explore", json={"panel": PANEL, "text": TEXT}, headers=bearer(plain)).json()[
+        "observation"
+    ]
     for where in (f"/v1/explore/{mine}", f"/v1/explore/{mine}/preview"):
-        theirs = client.post(where, json={}, headers={"authorization": f"Bearer {admin}"})
+        theirs = client.post(where, json={}, headers=bearer(admin))
         assert theirs.status_code == 410
 
 

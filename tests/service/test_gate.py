@@ -16,14 +16,7 @@ from simdx.service.config import Limits, ServiceConfig
 from simdx.service.gate import Gate
 from simdx.service.meters import Meters
 from simdx.service.rates import MOST_NAMES, Rate
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
-
-ASK = {"panel": PANEL, "text": TEXT}
-
-
-def kind(reply: object) -> str:
-    return str(reply.json()["type"]).rsplit(":", 1)[-1]  # type: ignore[attr-defined]
-
+from tests.service.conftest import ASK, URL, Guarded, bearer, create_app, kind, make_config
 
 # --------------------------------------------------------------------------- behind a proxy
 
@@ -52,7 +45,7 @@ def test_without_tokens_a_forwarded_request_is_refused(client: TestClient, heade
     assert client.get("/v1/panels").status_code == 200
 
 
-def test_with_tokens_a_proxy_may_stand_in_front(guarded: tuple[TestClient, str, str, TokenFile]) -> None:
+def test_with_tokens_a_proxy_may_stand_in_front(guarded: Guarded) -> None:
     client, plain, _, _ = guarded
     headers = {"authorization": f"Bearer {plain}", "x-forwarded-for": "192.0.2.1", "via": "1.1 proxy"}
     assert client.post("/v1/classify", json=ASK, headers=headers).status_code == 200
@@ -128,6 +121,17 @@ async def answers(scope: object, receive: object, send: object) -> None:
     await send({"type": "http.response.body", "body": b"ok"})  # type: ignore[operator]
 
 
+def held() -> tuple[asyncio.Event, object]:
+    """An application that answers nobody until it is let go."""
+    release = asyncio.Event()
+
+    async def waits(scope: object, receive: object, send: object) -> None:
+        await release.wait()
+        await answers(scope, receive, send)
+
+    return release, waits
+
+
 def made(
     tmp_path: Path, app: object = answers, **limits: object
 ) -> tuple[Gate, TokenFile, list[tuple[str, str]]]:
@@ -162,12 +166,7 @@ def test_a_callers_body_is_read(tmp_path: Path) -> None:
 
 def test_made_up_tokens_do_not_multiply_a_strangers_places(tmp_path: Path) -> None:
     """Each counted as a caller of its own, and so they held every place there was."""
-    release = asyncio.Event()
-
-    async def waits(scope: object, receive: object, send: object) -> None:
-        await release.wait()
-        await answers(scope, receive, send)
-
+    release, waits = held()
     gate, tokens, _ = made(tmp_path, waits, open_requests=20, caller_requests=8, stranger_requests=3)
     text, _ = tokens.new("clinic", ("classify",))
 
@@ -190,12 +189,7 @@ def test_made_up_tokens_do_not_multiply_a_strangers_places(tmp_path: Path) -> No
 
 
 def test_strangers_from_everywhere_have_half_of_the_house(tmp_path: Path) -> None:
-    release = asyncio.Event()
-
-    async def waits(scope: object, receive: object, send: object) -> None:
-        await release.wait()
-        await answers(scope, receive, send)
-
+    release, waits = held()
     gate, tokens, _ = made(tmp_path, waits, open_requests=10)
     text, _ = tokens.new("clinic", ("classify",))
 
@@ -244,11 +238,14 @@ def test_a_bucket_gives_two_seconds_at_once_and_then_its_rate() -> None:
     assert not rate.spent("a")
 
 
-def test_names_without_end_do_not_fill_the_memory() -> None:
-    rate = Rate(1)
+def test_names_without_end_neither_fill_the_memory_nor_wash_a_name_clean() -> None:
+    rate = Rate(1, clock=lambda: 0.0)
+    assert [rate.wait("hasty") > 0 for _ in range(3)] == [False, False, True]
     for i in range(3 * MOST_NAMES):
         rate.wait(str(i))
-    assert len(rate._buckets) <= MOST_NAMES
+        if i % 1_000 == 0:
+            assert rate.wait("hasty") > 0
+    assert rate.wait("0") == 0  # forgotten long ago: another bucket has its place
 
 
 def test_a_token_has_its_rate_and_is_told_when_to_come_back(tmp_path: Path) -> None:
@@ -256,7 +253,7 @@ def test_a_token_has_its_rate_and_is_told_when_to_come_back(tmp_path: Path) -> N
     tokens = TokenFile(Path(config.token_file))
     texts = [tokens.new(name, ("classify",))[0] for name in ("a", "b")]
     with TestClient(create_app(config), base_url=URL) as client:
-        first, second = ({"authorization": f"Bearer {t}"} for t in texts)
+        first, second = (bearer(t) for t in texts)
         assert client.get("/v1/panels", headers=first).status_code == 200
         again = client.get("/v1/panels", headers=first)
         assert (again.status_code, kind(again)) == (429, "too-many-requests")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from simdx.classifier import Classifier
 from simdx.service.auth import Guard, TokenFile
 from simdx.service.config import Limits
 from simdx.service.gate import Gate
@@ -49,21 +50,9 @@ def test_a_body_without_a_length_is_counted(small: TestClient) -> None:
     assert reply.status_code == 413
 
 
-class Slow:
-    """Stands in front of a real classifier and holds every call until it is let go."""
-
-    def __init__(self, real: object) -> None:
-        self.real, self.go = real, threading.Event()
-
-    def __call__(self, panel: str, method: str) -> object:
-        self.go.wait(5)
-        return self.real(panel, method)  # type: ignore[operator]
-
-
 def test_overload_timeout_and_recovery(small: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    batcher = small.app.state.house.batcher  # type: ignore[attr-defined]
-    slow = Slow(batcher._classifier)
-    monkeypatch.setattr(batcher, "_classifier", slow)
+    observe, go = Classifier.observe, threading.Event()
+    monkeypatch.setattr(Classifier, "observe", lambda self, texts: go.wait(5) and observe(self, texts))
 
     def ask(i: int) -> tuple[int, str | None, str]:
         reply = small.post("/v1/classify", json={"panel": PANEL, "texts": [TEXT, f"{TEXT} {i}"]})
@@ -72,7 +61,7 @@ def test_overload_timeout_and_recovery(small: TestClient, monkeypatch: pytest.Mo
     with ThreadPoolExecutor(10) as pool:
         asked = [pool.submit(ask, i) for i in range(10)]
         got = [f.result() for f in asked]
-    slow.go.set()
+    go.set()
     kinds = {kind.rsplit(":", 1)[-1] for status, _, kind in got if status != 200}
     assert kinds <= {"timeout", "overloaded", "too-many-requests"}
     assert {"timeout", "overloaded"} <= kinds

@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from simdx.errors import BadInput
 from simdx.service.config import Limits, ServiceConfig
 from simdx.service.record_servers import below
-from tests.service.conftest import TEXT, URL, create_app, make_config
+from tests.service.conftest import TEXT, URL, Handler, create_app, make_config, running, serving
 from tests.service.test_cds import VIEW, invocation, note
 
 TOKEN = "some-opaque.fhir-access_token"
@@ -29,8 +29,6 @@ BINARY = {
 class FhirServer(ThreadingHTTPServer):
     """A record system's FHIR server on loopback, at /r4; it remembers what it was asked, and with what."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[tuple[str, str | None]] = []
@@ -38,7 +36,7 @@ class FhirServer(ThreadingHTTPServer):
         self.base = f"http://127.0.0.1:{self.server_port}/r4"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: FhirServer
 
     def do_GET(self) -> None:
@@ -53,39 +51,23 @@ class _Handler(BaseHTTPRequestHandler):
             "/r4/Binary/zipped": ("text/plain", b"lip"),
         }
         if self.headers.get("authorization") != f"Bearer {TOKEN}":
-            return self._answer(401, "text/plain", b"no")
+            return self.answer(401, "text/plain", b"no")
         if self.path == "/r4/Binary/moved":
-            return self._answer(302, "text/plain", b"", ("location", f"{self.server.base}/Binary/plain"))
+            return self.answer(302, "text/plain", b"", ("location", f"{self.server.base}/Binary/plain"))
         if self.path == "/r4/Binary/slow":
             self.server.over.wait(60)
         if self.path not in kinds:
-            return self._answer(404, "text/plain", b"")
+            return self.answer(404, "text/plain", b"")
         extra = ("content-encoding", "gzip") if self.path.endswith("zipped") else None
-        return self._answer(200, *kinds[self.path], extra)
-
-    def _answer(self, status: int, kind: str, body: bytes, extra: tuple[str, str] | None = None) -> None:
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        if extra:
-            self.send_header(*extra)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
+        return self.answer(200, *kinds[self.path], extra)
 
 
 @pytest.fixture
 def fhir_server() -> Iterator[FhirServer]:
     server = FhirServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield server
-    server.over.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with running(server):
+        yield server
+        server.over.set()
 
 
 @pytest.fixture
@@ -192,7 +174,7 @@ def test_only_what_is_below_the_base_is_ours(base: str, url: str, target: str | 
 
 def test_a_server_nobody_named_is_never_called(fhir_server: FhirServer, tmp_path: Path) -> None:
     allowed = (fhir_server.base + "/other", "https://fhir.example/r4")
-    with TestClient(create_app(make_config(tmp_path, fhir_servers=allowed)), base_url=URL) as client:
+    with serving(tmp_path, fhir_servers=allowed) as client:
         reply = client.post(VIEW, json=call(fhir_server.base, linked("Binary/plain"))).json()
     assert reply["cards"] == []
     (line,) = reply["extension"]["simdx"]["notes"]

@@ -10,22 +10,16 @@ from starlette.testclient import TestClient
 
 from simdx.errors import BadInput
 from simdx.service.auth import TokenFile
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from tests.service.conftest import (
+    ASK,
+    PANEL,
+    URL,
+    Guarded,
+    bearer,
+    kind,
+    serving,
+)
 from tests.service.test_cds import VIEW, invocation
-
-Guarded = tuple[TestClient, str, str, TokenFile]
-ASK = {"panel": PANEL, "text": TEXT}
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"}
-
-
-def kind(reply: object) -> str:
-    body = reply.json()  # type: ignore[attr-defined]
-    if body.get("resourceType") == "OperationOutcome":
-        return str(body["issue"][0]["details"]["coding"][0]["code"])
-    return str(body["type"]).rsplit(":", 1)[-1]
 
 
 def test_prometheus_has_a_scope_of_its_own(guarded: Guarded) -> None:
@@ -168,6 +162,6 @@ def test_the_guard_tells_of_everyone_it_refuses(guarded: Guarded, monkeypatch: p
 
 
 def test_without_tokens_everyone_on_this_machine_may_do_everything(tmp_path: Path) -> None:
-    with TestClient(create_app(make_config(tmp_path)), base_url=URL) as client:
+    with serving(tmp_path) as client:
         for path in ("/metrics", "/v1/audit", "/v1/panels"):
             assert client.get(path).status_code == 200

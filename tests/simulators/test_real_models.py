@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simdx.bank.builder import Limits, build_bank
+from simdx.bank.builder import BuildLimits, build_bank
 from simdx.bank.plan import BuildSettings
 from simdx.bank.store import STORE_FILE, read_answers
 from simdx.panels import load_panel
@@ -66,7 +66,7 @@ def test_a_bank_is_built_through_every_fault(smollm2: LlamaCppSimulator, tmp_pat
         settings = BuildSettings(per_label=2, max_tokens=60, voice="short", temperature=0.7)
         out = tmp_path / "bank"
         report = build_bank(
-            load_panel("symptom-to-diagnosis"), simulator, settings, out, Limits(max_requests=40)
+            load_panel("symptom-to-diagnosis"), simulator, settings, out, BuildLimits(max_requests=40)
         )
     rows = list(read_answers(out / STORE_FILE))
     assert report.failed == 0
@@ -84,7 +84,7 @@ def test_a_bank_outlives_its_server(smollm2: LlamaCppSimulator, tmp_path: Path) 
     def build(limit: int | None) -> object:
         impatient = RetryPolicy(attempts=2, first_wait=0.01)
         simulator = OpenAISimulator("smollm2", proxy.url, concurrency=2, timeout=60, retry=impatient)
-        return build_bank(panel, simulator, settings, out, Limits(max_requests=limit))
+        return build_bank(panel, simulator, settings, out, BuildLimits(max_requests=limit))
 
     try:
         build(6)

@@ -14,6 +14,8 @@ import traceback
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import jinja2.bccache  # noqa: F401  pickles two numbers as it is imported, for files of a cache we do not use
+
 found: list[str] = []
 SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".npy", ".shelve")
 

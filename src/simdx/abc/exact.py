@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from simdx.abc.dirichlet import SharedDraws, dirichlet, dirichlet_trace, prepare
 from simdx.abc.multinomial import multinomial, multinomial_trace, simulation_weights
-from simdx.types import Posterior
 
 __all__ = [
     "SharedDraws",
@@ -16,12 +15,6 @@ __all__ = [
     "dirichlet_trace",
     "multinomial",
     "multinomial_trace",
-    "outcomes",
     "prepare",
     "simulation_weights",
 ]
-
-
-def outcomes(posterior: Posterior) -> tuple[str, ...]:
-    """Per case "complete", or "nothing accepted" where an absolute tolerance left only the prior."""
-    return tuple("complete" if n > 0 else "nothing accepted" for n in posterior.effective_simulations)

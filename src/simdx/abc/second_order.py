@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import digamma, gammaln, polygamma
-from scipy.stats import beta as beta_distribution
+from scipy.special import betaincc, betainccinv, digamma, gammaln, polygamma
 
 from simdx.errors import BadInput
 from simdx.types import Float, SecondOrder, entropy_bits
@@ -175,58 +174,7 @@ def concentration_cap(alpha: Float | int, populations: int) -> float:
         return 1.0
     keep = 0.5**populations
     rest = a.sum() - a
-    q = beta_distribution.isf(keep, a, rest)
-    top = a / a.sum() * beta_distribution.sf(q, a + 1, rest) / keep
+    q = betainccinv(a, rest, keep)
+    top = a / a.sum() * betaincc(a + 1, rest, q) / keep
     top = np.where(q >= 1, 1.0, top)  # a sparse prior has that much mass within rounding of the corner
     return float(np.clip(np.max(top), np.max(a) / a.sum(), 1.0))
-
-
-def populations_for_cap(alpha: Float | int, wanted: float, limit: int = 500) -> int | None:
-    """The fewest populations whose cap is at least `wanted`; None when `limit` is not enough."""
-    if not 0 < wanted < 1:
-        raise BadInput(f"the wanted top probability is {wanted:g}; give one between 0 and 1")
-    low, high = 1, limit
-    if concentration_cap(alpha, limit) < wanted:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if concentration_cap(alpha, middle) >= wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def alpha0_for_cap(probabilities: Float, populations: int, wanted: float) -> float | None:
-    """The largest alpha0 at which a Dirichlet with this mean has a cap of at least `wanted`."""
-    p = np.asarray(probabilities, dtype=float)
-    low, high = np.log(1e-3 * p.size), np.log(1e3 * p.size)
-    if concentration_cap(np.exp(low) * p, populations) < wanted:
-        return None
-    if concentration_cap(np.exp(high) * p, populations) >= wanted:
-        return float(np.exp(high))
-    for _ in range(60):
-        middle = (low + high) / 2
-        if concentration_cap(np.exp(middle) * p, populations) >= wanted:
-            low = middle
-        else:
-            high = middle
-    return float(np.exp(low))
-
-
-def cap_statement(probabilities: Float, alpha0: float, populations: int, wanted: float = 0.9) -> str:
-    """One plain sentence for where D-SMC answers: its cap here, and what would lift it."""
-    p = np.asarray(probabilities, dtype=float)
-    cap = concentration_cap(alpha0 * p, populations)
-    text = f"with {populations} median tolerances no label can get more than {cap:.2g} from D-SMC"
-    if cap >= wanted:
-        return text
-    remedies = []
-    more = populations_for_cap(alpha0 * p, wanted)
-    sparser = alpha0_for_cap(p, populations, wanted)
-    if more is not None:
-        remedies.append(f"{more} populations")
-    if sparser is not None:
-        remedies.append(f"alpha0 of {sparser:.2g} or less")
-    remedies.append("an absolute tolerance")
-    return f"{text}; for {wanted:g} it needs {' or '.join(remedies)}"

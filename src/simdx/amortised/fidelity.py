@@ -8,6 +8,7 @@ Bits are each method's own: from the accepted draws for D-SMC, in closed form fo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ DRAWS = 2_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class Fidelity:
     """N cases answered by both. `again` is D-SMC under another seed."""
 
     dsmc: SecondOrder
@@ -42,7 +43,7 @@ class Comparison:
 
 def compare(
     network: Network, space: Space, vectors: Float, prior: Prior, *, draws: int = DRAWS, seed: int = 0
-) -> Comparison:
+) -> Fidelity:
     """Both methods on raw embeddings."""
     if len(vectors) == 0:
         raise BadInput("there are no cases to compare on")
@@ -56,7 +57,7 @@ def compare(
         assert posterior.second_order is not None
         runs.append(posterior.second_order)
     kl = dirichlet_kl(alpha_of(runs[0]), alpha_of(abi), prior.probabilities > 0)
-    return Comparison(runs[0], runs[1], abi, kl, draws)
+    return Fidelity(runs[0], runs[1], abi, kl, draws)
 
 
 def alpha_of(second: SecondOrder) -> Float:
@@ -77,7 +78,7 @@ def dirichlet_kl(p: Float, q: Float, possible: Bool) -> Float:
 # --------------------------------------------------------------------------- summaries
 
 
-def summary(c: Comparison, gold: Int | None = None) -> dict[str, Any]:
+def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
     """The fidelity figures; `gold` (N,) label positions, -1 where unknown, adds accuracies."""
     ratio = c.abi.alpha0 / c.dsmc.alpha0
     epistemic = _correlation(c.abi.epistemic_bits, c.dsmc.epistemic_bits)
@@ -105,7 +106,7 @@ def summary(c: Comparison, gold: Int | None = None) -> dict[str, Any]:
     }
 
 
-def out_of_class(inside: Comparison, outside: Comparison) -> dict[str, Any]:
+def out_of_class(inside: Fidelity, outside: Fidelity) -> dict[str, Any]:
     """Fidelity on cases of no label, and whether either method's bits tell them from the others (AUROC)."""
     from simdx.metrics.ood import ood_auroc
 
@@ -122,7 +123,7 @@ def out_of_class(inside: Comparison, outside: Comparison) -> dict[str, Any]:
     return figures
 
 
-def rows(c: Comparison, ids: list[str], labels: tuple[str, ...]) -> list[dict[str, Any]]:
+def rows(c: Fidelity, ids: list[str], labels: tuple[str, ...]) -> list[dict[str, Any]]:
     """One record a case: ids and numbers, no text."""
     return [
         {
@@ -146,7 +147,7 @@ def _row(second: SecondOrder, i: int, labels: tuple[str, ...]) -> dict[str, Any]
     }
 
 
-def _disagreement(c: Comparison, gold: Int | None) -> dict[str, Any]:
+def _disagreement(c: Fidelity, gold: Int | None) -> dict[str, Any]:
     """Where the top classes differ: how close D-SMC itself was to a tie, and who was right."""
     differ = ~c.agree
     top = np.sort(c.dsmc.mean, axis=1)
@@ -164,7 +165,7 @@ def _disagreement(c: Comparison, gold: Int | None) -> dict[str, Any]:
     }
 
 
-def _accuracies(c: Comparison, gold: Int | None, chosen: Bool) -> dict[str, Any] | None:
+def _accuracies(c: Fidelity, gold: Int | None, chosen: Bool) -> dict[str, Any] | None:
     if gold is None:
         return None
     chosen = chosen & (gold >= 0)
@@ -193,3 +194,39 @@ def _correlation(a: Float, b: Float) -> float | None:
     if len(a) < 3 or np.std(a) == 0 or np.std(b) == 0:
         return None
     return float(np.corrcoef(a, b)[0, 1])
+
+
+def in_words(record: dict[str, Any]) -> Iterator[str]:
+    """What `simdx abi report` prints."""
+
+    def three(value: float | None) -> str:
+        return "undefined" if value is None else f"{value:.3f}"
+
+    def spread(values: dict[str, float] | None) -> str:
+        if values is None:
+            return "undefined"
+        return f"{values['median']:.3f} (80 % in {values['q10']:.3f} to {values['q90']:.3f})"
+
+    conditioned = ", prior-conditioned" if record["prior_conditioned"] else ""
+    yield f"{record['panel']}, {record['embedder']}, objective {record['objective']}{conditioned}"
+    yield f"  {record['n']} cases against D-SMC with {record['draws']} draws; two seeds of D-SMC in brackets"
+    seeds = three(record["agreement_between_seeds"])
+    yield f"  same top class            {three(record['agreement'])} [{seeds}]"
+    yield f"  correlation of means      {three(record['correlation_of_means'])}"
+    yield f"  KL of the fits, nats      {spread(record['kl_nats'])}"
+    yield f"  ratio of alpha0           {spread(record['alpha0_ratio'])}"
+    seeds = three(record["epistemic_between_seeds"])
+    yield f"  epistemic bits, correlated {three(record['epistemic_correlation'])} [{seeds}]"
+    differ = record["disagreement"]
+    if differ["n"]:
+        yield f"  they differ on {differ['n']} cases; D-SMC's margin there {spread(differ['dsmc_margin'])}"
+        yield f"    and elsewhere {spread(differ['dsmc_margin_elsewhere'])}"
+        right = differ["accuracy"]
+        if right:
+            yield f"    right there: D-SMC {three(right['d-smc'])}, network {three(right['abi'])}"
+    outside = record["out_of_class"]
+    if outside:
+        yield f"  out of class, {outside['n']} cases: same top class {three(outside['agreement'])}"
+        for method, found in outside["auroc"].items():
+            epistemic, entropy = three(found["epistemic"]), three(found["total"])
+            yield f"    AUROC of {method}: epistemic {epistemic}, entropy {entropy}"

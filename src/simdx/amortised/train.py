@@ -80,7 +80,7 @@ FOR_MANY_PRIORS = Amount(count=240_000, epochs=30, batch=512, learning_rate=5e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """Where training is: shown live, and kept as its record."""
 
     stage: str  # "targets" | "training"
@@ -90,7 +90,7 @@ class Progress:
     held_out: float = math.nan
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[TrainingProgress], None]
 OnEpoch = Callable[[int, Network], None]
 
 
@@ -127,7 +127,7 @@ def train(
         populations=settings.populations,
         seed=settings.seed,
         threads=settings.threads,
-        on_block=lambda done: report(Progress("targets", done, amount.count)),
+        on_block=lambda done: report(TrainingProgress("targets", done, amount.count)),
     )
     made = time.perf_counter() - started
     fold = _Fold(space.class_means, data, settings.prior_conditioned)
@@ -160,7 +160,7 @@ def _fit(
     report: OnProgress,
     on_epoch: OnEpoch | None,
     card: Card,
-) -> tuple[list[tuple[Float, Float]], list[Progress]]:
+) -> tuple[list[tuple[Float, Float]], list[TrainingProgress]]:
     """The layers with the lowest held-out loss, and the loss of every epoch."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
@@ -193,7 +193,7 @@ def _fit(
         share = torch.log(alpha) - torch.log(alpha.sum(1, keepdim=True))
         return -(density + MEAN_WEIGHT * (wanted_mean * share).sum(1)).mean()
 
-    history: list[Progress] = []
+    history: list[TrainingProgress] = []
     best, best_loss, since = None, math.inf, 0
     for epoch in range(1, amount.epochs + 1):
         order = torch.randperm(len(seen[0]), generator=generator).to(device)
@@ -214,7 +214,7 @@ def _fit(
                 f"training diverged in epoch {epoch} (the loss is not finite): lower --learning-rate "
                 f"from {amount.learning_rate:g}; nothing was saved"
             )
-        history.append(Progress("training", epoch, amount.epochs, mean_loss, held_loss))
+        history.append(TrainingProgress("training", epoch, amount.epochs, mean_loss, held_loss))
         report(history[-1])
         if on_epoch is not None:
             on_epoch(epoch, fold.network(_arrays(parameters), card))

@@ -18,25 +18,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simdx.bank.files import (
     BACKGROUND_FILE,
     BANK_FILE,
     FORMAT,
     MANIFEST_FILE,
+    assemble,
     read_manifest,
     write_jsonl,
     write_manifest,
 )
-from simdx.bank.plan import BACKGROUND, BuildSettings, Plan, Planned
+from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned
 from simdx.bank.store import STORE_FILE, AnswerStore, answer_row
 from simdx.bank.successor import refuse_lesser
-from simdx.bank.verdicts import Stratum, Verdict, strata_of
+from simdx.bank.verdicts import Stratum, TextVerdict, strata_of
 from simdx.disk import cannot_write
 from simdx.errors import BadInput, RunFailed
-from simdx.simulators.base import Request, Simulator
-from simdx.types import Bank, Panel
+from simdx.simulators.base import Completion, Request, Simulator
+from simdx.types import Panel
 
 REJECTED_FILE = "rejected.jsonl"
 # So many failures without one answer between them mean the server is gone, not that requests are bad.
@@ -44,7 +43,7 @@ HOPELESS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BuildLimits:
     """Where this run stops, and what its tokens cost per million; None: no limit, no price."""
 
     max_requests: int | None = None
@@ -59,7 +58,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Progress:
+class BuildProgress:
     """What this run has done so far, for whoever draws it."""
 
     wanted: int
@@ -102,8 +101,21 @@ class BuildReport:
     def usable_share(self) -> float | None:
         return sum(self.usable.values()) / self.answers if self.answers else None
 
+    def describe(self) -> str:
+        lines = ["complete" if self.complete else "not complete"]
+        lines += [f"  {n:6} of {self.wanted[label]}  {label}" for label, n in self.usable.items()]
+        lines.append(f"  {self.answers} texts in all, {sum(self.rejected.values())} rejected")
+        lines += [f"  {n:6}  rejected: {reason}" for reason, n in self.rejected.items()]
+        speed = self.completion_tokens / self.seconds if self.seconds else 0.0
+        lines.append(
+            f"  this run: {self.asked} requests, {self.failed} failed, "
+            f"{self.prompt_tokens}+{self.completion_tokens} tokens in {self.seconds:.0f} s ({speed:.0f}/s)"
+            + (f", cost {self.cost:.4f}" if self.cost is not None else "")
+        )
+        return "\n".join(lines)
 
-Watch = Callable[[Progress], None]
+
+Watch = Callable[[BuildProgress], None]
 
 
 def build_bank(
@@ -111,123 +123,208 @@ def build_bank(
     simulator: Simulator,
     settings: BuildSettings,
     out: Path,
-    limits: Limits | None = None,
+    limits: BuildLimits | None = None,
     watch: Watch = lambda _: None,
 ) -> BuildReport:
     """Bring the bank at `out` to the settings' numbers, or as far as the limits allow."""
-    limits = limits or Limits()
     refuse_foreign(out, panel)
     refuse_lesser(out, panel, simulator.id, settings)
     with AnswerStore(out) as store:
         refuse_lesser(out, panel, simulator.id, settings)  # another build may just have finished here
-        plan = Plan(panel, simulator.id, settings)
-        strata = strata_of(plan, store, lockstep=simulator.lockstep)
-        progress = Progress(sum(plan.targets.values()), sum(s.usable for s in strata.values()))
-        with _stop_on_signal(progress):
-            _ask_what_is_missing(plan, strata, simulator, store, limits, progress, watch)
-        return _finish(plan, strata, store, limits, progress, settings)
-
-
-# --------------------------------------------------------------------------- asking
-
-
-def _ask_what_is_missing(
-    plan: Plan,
-    strata: Mapping[str, Stratum],
-    simulator: Simulator,
-    store: AnswerStore,
-    limits: Limits,
-    progress: Progress,
-    watch: Watch,
-) -> None:
-    while progress.stopped is None and any(s.missing > 0 for s in strata.values()):
-        before = progress.answered + progress.failed
-        _one_round(plan, strata, simulator, store, limits, progress, watch)
-        # Near-duplicates were judged in the order of arrival; the plan's order has the last word.
-        for stratum in strata.values():
-            stratum.settle()
-        if progress.answered + progress.failed == before:
-            return
-
-
-def _one_round(
-    plan: Plan,
-    strata: Mapping[str, Stratum],
-    simulator: Simulator,
-    store: AnswerStore,
-    limits: Limits,
-    progress: Progress,
-    watch: Watch,
-) -> None:
-    asked: list[Planned] = []
-    failures_in_a_row = 0
-    for position, completion in simulator.complete(_requests(strata, asked, limits, progress)):
-        planned = asked[position]
-        row = answer_row(
-            completion,
-            key=planned.key,
-            model=plan.model,
-            stratum=planned.stratum,
-            index=planned.index,
-            topic=planned.topic,
-            facets=dict(planned.facets),
+        build = _Build(
+            BankPlan(panel, simulator.id, settings), simulator, store, limits or BuildLimits(), watch
         )
-        store.append(row)
-        verdict = strata[planned.stratum].take(planned, row)
-        failures_in_a_row = failures_in_a_row + 1 if row.error else 0
-        progress.last_error = row.error or progress.last_error
-        _count(progress, verdict, completion.prompt_tokens, completion.completion_tokens, limits)
-        progress.usable = sum(min(s.usable, s.target) for s in strata.values())
-        if failures_in_a_row >= HOPELESS:
-            progress.stopped = f"the simulator failed {HOPELESS} times in a row ({row.error})"
-        watch(progress)
+        with _stop_on_signal(build.progress):
+            build.ask_what_is_missing()
+        return build.finish(settings)
 
 
-def _requests(
-    strata: Mapping[str, Stratum], asked: list[Planned], limits: Limits, progress: Progress
-) -> Iterator[Request | None]:
-    """Requests in turn over the strata, so that labels grow evenly; None while answers are awaited."""
-    while progress.stopped is None:
-        if limits.max_requests is not None and progress.asked >= limits.max_requests:
-            progress.stopped = f"--max-requests {limits.max_requests} reached"
-        elif limits.max_tokens is not None and _tokens(progress) >= limits.max_tokens:
-            progress.stopped = f"--max-tokens {limits.max_tokens} reached"
-        if progress.stopped is not None:
+class _Build:
+    def __init__(
+        self, plan: BankPlan, simulator: Simulator, store: AnswerStore, limits: BuildLimits, watch: Watch
+    ) -> None:
+        self._plan, self._simulator, self._store = plan, simulator, store
+        self._limits, self._watch = limits, watch
+        self._by_name = strata_of(plan, store, lockstep=simulator.lockstep)
+        self._strata = tuple(self._by_name.values())
+        self.progress = BuildProgress(sum(plan.targets.values()), sum(s.usable for s in self._strata))
+
+    # ----------------------------------------------------------------- asking
+
+    def ask_what_is_missing(self) -> None:
+        progress = self.progress
+        while progress.stopped is None and any(s.missing > 0 for s in self._strata):
+            before = progress.answered + progress.failed
+            self._one_round()
+            # Near-duplicates were judged in the order of arrival; the plan's order has the last word.
+            for stratum in self._strata:
+                stratum.settle()
+            if progress.answered + progress.failed == before:
+                return
+
+    def _one_round(self) -> None:
+        progress, asked = self.progress, list[Planned]()
+        failures_in_a_row = 0
+        for position, completion in self._simulator.complete(self._requests(asked)):
+            planned = asked[position]
+            row = answer_row(
+                completion, key=planned.key, model=self._plan.model, stratum=planned.stratum,
+                index=planned.index, topic=planned.topic, facets=dict(planned.facets),
+            )  # fmt: skip
+            self._store.append(row)
+            self._count(self._by_name[planned.stratum].take(planned, row), completion)
+            failures_in_a_row = failures_in_a_row + 1 if row.error else 0
+            progress.last_error = row.error or progress.last_error
+            progress.usable = sum(min(s.usable, s.target) for s in self._strata)
+            if failures_in_a_row >= HOPELESS:
+                progress.stopped = f"the simulator failed {HOPELESS} times in a row ({row.error})"
+            self._watch(progress)
+
+    def _requests(self, asked: list[Planned]) -> Iterator[Request | None]:
+        """Requests in turn over the strata, so that labels grow evenly; None while answers are awaited."""
+        progress, limits = self.progress, self._limits
+        while progress.stopped is None:
+            tokens = progress.prompt_tokens + progress.completion_tokens
+            if limits.max_requests is not None and progress.asked >= limits.max_requests:
+                progress.stopped = f"--max-requests {limits.max_requests} reached"
+            elif limits.max_tokens is not None and tokens >= limits.max_tokens:
+                progress.stopped = f"--max-tokens {limits.max_tokens} reached"
+            if progress.stopped is not None:
+                return
+            due = min(
+                (s for s in self._strata if s.missing > 0 and s.has_next()),
+                key=lambda s: s.handed_out / s.target,
+                default=None,
+            )
+            if due is None:
+                yield None  # the stream ends by itself when nothing is under way any more
+                continue
+            planned = due.next()
+            asked.append(planned)
+            progress.asked += 1
+            yield planned.request
+
+    def _count(self, verdict: TextVerdict | None, completion: Completion) -> None:
+        progress = self.progress
+        progress.prompt_tokens += completion.prompt_tokens
+        progress.completion_tokens += completion.completion_tokens
+        progress.cost = self._limits.cost(progress.prompt_tokens, progress.completion_tokens)
+        if verdict is None:
+            progress.failed += 1
             return
-        due = min(
-            (s for s in strata.values() if s.missing > 0 and s.has_next()),
-            key=lambda s: s.handed_out / s.target,
-            default=None,
+        progress.answered += 1
+        if verdict.reason is not None:
+            progress.rejected[verdict.reason] += 1
+
+    # ----------------------------------------------------------------- finishing
+
+    def finish(self, settings: BuildSettings) -> BuildReport:
+        progress = self.progress
+        rejected = sum((Counter(stratum.rejected) for stratum in self._strata), Counter[str]())
+        complete = all(s.missing <= 0 for s in self._strata)
+        answers = sum(len(s.verdicts) for s in self._strata)
+        self._write_rejected()
+        digest = None
+        if complete:
+            about = {"settings": asdict(settings), "answers": answers}
+            digest = str(self._write_complete(dict(rejected.most_common()), about)["hash"])
+        elif progress.stopped is None:
+            progress.stopped = self._why_incomplete()
+        return BuildReport(
+            complete=complete,
+            usable={_shown(s.name): s.usable for s in self._strata},
+            wanted={_shown(s.name): s.target for s in self._strata},
+            rejected=dict(rejected.most_common()),
+            answers=answers,
+            asked=progress.asked,
+            failed=progress.failed,
+            prompt_tokens=progress.prompt_tokens,
+            completion_tokens=progress.completion_tokens,
+            seconds=round(progress.seconds, 2),
+            cost=progress.cost,
+            stopped=None if complete else progress.stopped,
+            hash=digest,
         )
-        if due is None:
-            yield None  # the stream ends by itself when nothing is under way any more
-            continue
-        planned = due.next()
-        asked.append(planned)
-        progress.asked += 1
-        yield planned.request
+
+    def _why_incomplete(self) -> str:
+        for stratum in self._strata:
+            if stratum.exhausted:
+                return (
+                    f"'{_shown(stratum.name)}' has {stratum.usable} usable of {stratum.target} after "
+                    f"{stratum.horizon} requests: try another simulator or temperature"
+                )
+        return f"{self.progress.failed} requests failed, the last with: {self.progress.last_error}"
+
+    def _write_rejected(self) -> None:
+        rows = (
+            {
+                "label" if s.name != BACKGROUND else "condition": v.planned.topic,
+                "index": v.planned.index,
+                "reason": v.reason,
+                "text": v.answer.text,
+                "key": v.planned.key,
+            }
+            for s in self._strata
+            for v in s.verdicts
+            if v.reason is not None
+        )
+        write_jsonl(self._store.folder / REJECTED_FILE, rows)
+
+    def _write_complete(self, rejected: dict[str, int], about: dict[str, Any]) -> dict[str, Any]:
+        """Bank files, then the manifest. An older manifest goes first: it must not vouch for new files."""
+        folder, panel = self._store.folder, self._plan.panel
+        _remove(folder / MANIFEST_FILE)
+        usable = {name: _chosen(stratum) for name, stratum in self._by_name.items()}
+        labelled = [(name, v) for name in panel.names for v in usable[name]]
+        rows = (
+            {"label": n, "text": v.text, "facets": dict(v.planned.facets), "key": v.planned.key}
+            for n, v in labelled
+        )
+        files = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
+        background = usable.get(BACKGROUND, [])
+        if background:
+            others = (
+                {"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background
+            )
+            files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
+        else:
+            _remove(
+                folder / BACKGROUND_FILE
+            )  # of a build with other settings that never came to its manifest
+        texts = [(name, v.text) for name, v in labelled]
+        bank = assemble(panel, texts, tuple(v.text for v in background), panel.name)
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "panel": panel.name,
+            "panel_hash": panel.hash,
+            "labels": bank.counts,
+            "rejected": rejected,
+            "hash": bank.hash,
+            "files": files,
+            "simulator": self._plan.model,
+            **about,
+        }
+        return write_manifest(folder, manifest)
 
 
-def _tokens(progress: Progress) -> int:
-    return progress.prompt_tokens + progress.completion_tokens
+def _shown(stratum: str) -> str:
+    return "(background)" if stratum == BACKGROUND else stratum
 
 
-def _count(
-    progress: Progress, verdict: Verdict | None, prompt_tokens: int, completion_tokens: int, limits: Limits
-) -> None:
-    progress.prompt_tokens += prompt_tokens
-    progress.completion_tokens += completion_tokens
-    progress.cost = limits.cost(progress.prompt_tokens, progress.completion_tokens)
-    if verdict is None:
-        progress.failed += 1
-        return
-    progress.answered += 1
-    if verdict.reason is not None:
-        progress.rejected[verdict.reason] += 1
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def _chosen(stratum: Stratum) -> list[TextVerdict]:
+    usable = sorted((v for v in stratum.verdicts if v.reason is None), key=lambda v: v.planned.index)
+    return usable[: stratum.target]
 
 
 @contextmanager
-def _stop_on_signal(progress: Progress) -> Iterator[None]:
+def _stop_on_signal(progress: BuildProgress) -> Iterator[None]:
     """First Ctrl-C: ask nothing more and keep what is under way. Second: leave at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -244,140 +341,6 @@ def _stop_on_signal(progress: Progress) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-# --------------------------------------------------------------------------- finishing
-
-
-def _finish(
-    plan: Plan,
-    strata: Mapping[str, Stratum],
-    store: AnswerStore,
-    limits: Limits,
-    progress: Progress,
-    settings: BuildSettings,
-) -> BuildReport:
-    rejected: Counter[str] = Counter()
-    for stratum in strata.values():
-        rejected.update(stratum.rejected)
-    complete = all(s.missing <= 0 for s in strata.values())
-    answers = sum(len(s.verdicts) for s in strata.values())
-    _write_rejected(store.folder, strata)
-    digest = None
-    if complete:
-        manifest = _write_complete(plan, strata, store.folder, rejected, answers, settings)
-        digest = str(manifest["hash"])
-    elif progress.stopped is None:
-        progress.stopped = _why_incomplete(strata, progress)
-    return BuildReport(
-        complete=complete,
-        usable={_shown(s.name): s.usable for s in strata.values()},
-        wanted={_shown(s.name): s.target for s in strata.values()},
-        rejected=dict(rejected.most_common()),
-        answers=answers,
-        asked=progress.asked,
-        failed=progress.failed,
-        prompt_tokens=progress.prompt_tokens,
-        completion_tokens=progress.completion_tokens,
-        seconds=round(progress.seconds, 2),
-        cost=progress.cost,
-        stopped=None if complete else progress.stopped,
-        hash=digest,
-    )
-
-
-def _why_incomplete(strata: Mapping[str, Stratum], progress: Progress) -> str:
-    for stratum in strata.values():
-        if stratum.exhausted:
-            return (
-                f"'{_shown(stratum.name)}' has {stratum.usable} usable of {stratum.target} after "
-                f"{stratum.horizon} requests: try another simulator or temperature"
-            )
-    return f"{progress.failed} requests failed, the last with: {progress.last_error}"
-
-
-def _shown(stratum: str) -> str:
-    return "(background)" if stratum == BACKGROUND else stratum
-
-
-def _write_rejected(folder: Path, strata: Mapping[str, Stratum]) -> None:
-    rows = (
-        {
-            "label" if s.name != BACKGROUND else "condition": v.planned.topic,
-            "index": v.planned.index,
-            "reason": v.reason,
-            "text": v.answer.text,
-            "key": v.planned.key,
-        }
-        for s in strata.values()
-        for v in s.verdicts
-        if v.reason is not None
-    )
-    write_jsonl(folder / REJECTED_FILE, rows)
-
-
-def _write_complete(
-    plan: Plan,
-    strata: Mapping[str, Stratum],
-    folder: Path,
-    rejected: Counter[str],
-    answers: int,
-    settings: BuildSettings,
-) -> dict[str, Any]:
-    """Bank files, then the manifest. An older manifest goes first: it must not vouch for new files."""
-    _remove(folder / MANIFEST_FILE)
-    usable = {name: _chosen(stratum) for name, stratum in strata.items()}
-    labelled = [(name, v) for name in plan.panel.names for v in usable[name]]
-    files = {
-        BANK_FILE: write_jsonl(
-            folder / BANK_FILE,
-            (
-                {"label": n, "text": v.text, "facets": dict(v.planned.facets), "key": v.planned.key}
-                for n, v in labelled
-            ),
-        )
-    }
-    background = usable.get(BACKGROUND, [])
-    if background:
-        files[BACKGROUND_FILE] = write_jsonl(
-            folder / BACKGROUND_FILE,
-            ({"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background),
-        )
-    else:
-        _remove(folder / BACKGROUND_FILE)  # of a build with other settings that never came to its manifest
-    position = {name: i for i, name in enumerate(plan.panel.names)}
-    bank = Bank(
-        panel=plan.panel.name,
-        labels=plan.panel.names,
-        texts=tuple(v.text for _, v in labelled),
-        label_index=np.array([position[n] for n, _ in labelled], dtype=np.int64),
-        background=tuple(v.text for v in background),
-    )
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "panel": plan.panel.name,
-        "panel_hash": plan.panel.hash,
-        "labels": bank.counts,
-        "rejected": dict(rejected.most_common()),
-        "hash": bank.hash,
-        "files": files,
-        "simulator": plan.model,
-        "settings": asdict(settings),
-        "answers": answers,
-    }
-    return write_manifest(folder, manifest)
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-def _chosen(stratum: Stratum) -> list[Verdict]:
-    usable = sorted((v for v in stratum.verdicts if v.reason is None), key=lambda v: v.planned.index)
-    return usable[: stratum.target]
 
 
 def refuse_foreign(out: Path, panel: Panel) -> None:

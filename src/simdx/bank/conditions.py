@@ -84,13 +84,13 @@ def read_conditions(path: Path) -> tuple[str, ...]:
     """One condition a line, each once; empty lines and lines that begin with # say nothing."""
     try:
         if not path.is_file() and path.exists():
-            raise BadInput(f"{path} is no file: give a list of conditions, one a line")
+            raise BadInput(f"{path} is not a file: give a list of conditions, one a line")
         with path.open("rb") as file:
             content = file.read(LARGEST_FILE + 1)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
     if len(content) > LARGEST_FILE:
-        raise BadInput(f"{path.name} is over {LARGEST_FILE:,} bytes: that is no list of conditions")
+        raise BadInput(f"{path.name} is over {LARGEST_FILE:,} bytes: it is not a list of conditions")
     try:
         lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError:
@@ -102,7 +102,7 @@ def read_conditions(path: Path) -> tuple[str, ...]:
             continue
         if len(name) > LONGEST_NAME:
             raise BadInput(
-                f"{path.name} line {number} is no name of a condition: over {LONGEST_NAME} characters"
+                f"{path.name} line {number} is not the name of a condition: over {LONGEST_NAME} characters"
             )
         if not name.isprintable():
             raise BadInput(f"{path.name} line {number} holds a character that cannot be printed")

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from simdx.bank.builder import Limits
-from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.builder import BuildLimits
+from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.bank.scrub import Scrubber, tidy
 from simdx.bank.store import STORE_FILE, read_answers
 from simdx.types import Panel
 
-CHARACTERS_PER_TOKEN = 4.0
+CHARACTERS_PER_TOKEN = 4.0  # of English text, roughly, for any common tokenizer
 ASSUMED_USABLE = 0.5  # before anything was answered; a large model does better, a small one worse
 ASSUMED_LENGTH = 0.7  # of the token limit
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class BuildEstimate:
     """Requests and tokens still to come. `measured` says whether earlier answers of this plan informed it."""
 
     wanted: int
@@ -40,9 +40,11 @@ class Estimate:
         ).replace("; at least 0 requests, about 0", "; nothing is missing")
 
 
-def estimate(panel: Panel, model: str, settings: BuildSettings, out: Path, limits: Limits) -> Estimate:
+def estimate(
+    panel: Panel, model: str, settings: BuildSettings, out: Path, limits: BuildLimits
+) -> BuildEstimate:
     """Read-only: the folder is neither made nor locked."""
-    plan = Plan(panel, model, settings)
+    plan = BankPlan(panel, model, settings)
     answers = {a.key: a for a in read_answers(out / STORE_FILE) if a.error is None} if out.is_dir() else {}
     wanted = sum(plan.targets.values())
     usable = answered = prompt_characters = completion_tokens = 0
@@ -70,7 +72,7 @@ def estimate(panel: Panel, model: str, settings: BuildSettings, out: Path, limit
     expected = round(missing / share)
     length = completion_tokens / answered if answered else ASSUMED_LENGTH * planned.request.max_tokens
     prompt_tokens = round(expected * prompt_characters / wanted / CHARACTERS_PER_TOKEN)
-    return Estimate(
+    return BuildEstimate(
         wanted=wanted,
         usable=usable,
         requests_at_least=missing,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,18 @@ import numpy as np
 from simdx.bank.files import (
     BACKGROUND_FILE,
     BANK_FILE,
-    jsonl_rows,
+    assemble,
+    background_texts,
     problems_of,
     read_bank,
     read_manifest,
     write_bank,
     write_jsonl,
 )
+from simdx.datasets import Columns, read_cases
 from simdx.disk import make_folder, refuse_occupied, replacing
 from simdx.errors import BadInput, MissingExtra
+from simdx.rows import jsonl_rows, read_rows
 from simdx.types import Bank, Panel
 
 
@@ -50,30 +54,16 @@ def export_bank(folder: Path, to: Path) -> int:
     return len(rows)
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of an exported JSONL or Parquet file."""
-    if path.suffix != ".parquet":
-        return [row for _, row in jsonl_rows(path)]
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtra("reading Parquet", "eval") from None
-    try:
-        return list(parquet.read_table(path).to_pylist())
-    except Exception as error:  # pyarrow raises many types for damaged files
-        raise BadInput(f"'{path.name}' is not a readable Parquet file ({type(error).__name__})") from None
-
-
 def read_any_bank(path: Path, panel: Panel) -> Bank:
     """A bank folder, a JSONL file or a Parquet file, with background rows where the file has them."""
     if os.path.isdir(path):
         return read_bank(path, panel)
     if not os.path.isfile(path):
         raise BadInput(f"no bank at '{str(path)[:200]}': give a bank folder, a JSONL file or a Parquet file")
-    rows = read_rows(path)
+    rows = read_rows(path) if path.suffix == ".parquet" else jsonl_rows(path)
     texts, index, background = [], [], []
     position = {name: i for i, name in enumerate(panel.names)}
-    for number, row in enumerate(rows, start=1):
+    for number, row in rows:
         text, label = row.get("text"), row.get("label")
         if not isinstance(text, str) or not text.strip():
             raise BadInput(f"{path.name} row {number}: a bank row needs a non-empty 'text'")
@@ -138,3 +128,27 @@ def _write_parquet(to: Path, rows: list[dict[str, Any]]) -> None:
     schema = arrow.schema([(name, arrow.string()) for name in ("label", "condition", "text", "extra")])
     with replacing(to) as file:
         parquet.write_table(arrow.Table.from_pylist(rows, schema=schema), file)
+
+
+def read_descriptions(source: Path, panel: Panel, columns: Columns, background: Path | None = None) -> Bank:
+    """A bank of somebody's own: a table through the reader of cases, anything else as a bank is written."""
+
+    def is_table(path: Path) -> bool:
+        return path.suffix.lower() == ".csv" or (columns.text, columns.label) != ("text", "label")
+
+    if not os.path.exists(source):
+        raise BadInput(
+            f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
+        )
+    if is_table(source):
+        cases = read_cases(source, columns=columns, labels=panel.names).cases
+        bank = assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
+    else:
+        bank = read_any_bank(source, panel) if source.suffix == ".parquet" else read_bank(source, panel)
+    if background is None:
+        return bank
+    if is_table(background):
+        others = tuple(read_cases(background, columns=columns, labelled=False).texts)
+    else:
+        others = background_texts(background)
+    return replace(bank, background=others)

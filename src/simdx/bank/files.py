@@ -25,13 +25,13 @@ from simdx.disk import filling, seal_holds, sealed
 from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Panel, is_writable
+from simdx.rows import jsonl_rows
+from simdx.types import Bank, Panel
 
 FORMAT = 1
 BANK_FILE = "bank.jsonl"
 BACKGROUND_FILE = "background.jsonl"
 MANIFEST_FILE = "manifest.json"
-MAX_LINE_BYTES = 4_000_000
 
 
 # --------------------------------------------------------------------------- reading
@@ -47,8 +47,8 @@ def packaged_bank(source: PanelSource) -> Bank:
     background = background_texts(source.background) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
     bank = assemble(source.panel, [row for part in parts for row in part], background, name)
-    if background and source.odds is not None:
-        bank = replace(bank, odds=source.odds)
+    if background and source.none_prior is not None:
+        bank = replace(bank, none_prior=source.none_prior)
     if not background or not source.against:
         return bank
     against = np.repeat([path in source.against for path in source.banks], [len(part) for part in parts])
@@ -242,28 +242,6 @@ def background_texts(path: Path) -> tuple[str, ...]:
 def background_conditions(path: Path) -> tuple[str, ...]:
     """What each text of a background file describes: its `condition`, or itself where none is given."""
     return tuple(str(row.get("condition") or row.get("text")) for _, row in jsonl_rows(path))
-
-
-def jsonl_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of every non-blank line of a JSON-lines file."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if len(line) > MAX_LINE_BYTES:
-                    raise BadInput(f"{path.name} line {number} is over {MAX_LINE_BYTES:,} bytes")
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line.decode("utf-8"))
-                except (ValueError, RecursionError):
-                    raise BadInput(f"{path.name} line {number} is not JSON in UTF-8") from None
-                if not isinstance(row, dict):
-                    raise BadInput(f"{path.name} line {number} is not a JSON object")
-                if b"\\u" in line and not is_writable(json.dumps(row, ensure_ascii=False)):
-                    raise BadInput(f"{path.name} line {number} holds half a character (a lone surrogate)")
-                yield number, row
-    except OSError as error:
-        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
 
 
 def assemble(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.random import Generator
 
-from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.bank.scrub import Scrubber, tidy
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.errors import RunFailed
@@ -62,7 +62,7 @@ class LiveSimulations:
         self.usage = Usage()
         self.watch: Callable[[Usage], None] | None = None  # told of every answer, as it comes
         self._panel, self._simulator, self._embedder = panel, simulator, embedder
-        self._plan = Plan(panel, simulator.id, settings or BuildSettings(per_label=1))
+        self._plan = BankPlan(panel, simulator.id, settings or BuildSettings(per_label=1))
         self._scrubbers = [Scrubber.for_label(label, panel.register) for label in panel.labels]
         self._transform = transform
 

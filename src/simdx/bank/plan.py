@@ -74,7 +74,7 @@ class Planned:
     key: str
 
 
-class Plan:
+class BankPlan:
     """The endless sequence of requests of every stratum."""
 
     def __init__(self, panel: Panel, model: str, settings: BuildSettings) -> None:
@@ -94,7 +94,7 @@ class Plan:
 
     def planned(self, stratum: str, index: int) -> Planned:
         if stratum == BACKGROUND:
-            topic = choose({"condition": self.conditions}, "background", index)["condition"]
+            topic = self._condition(index)
             facets, wording = self._background(topic, index)
         else:
             topic = stratum
@@ -112,6 +112,13 @@ class Plan:
         )
         key = content_hash("planned", request.key(self.model), str(index))
         return Planned(stratum, index, topic, facets, request, key)
+
+    def _condition(self, index: int) -> str:
+        """What a text of the background describes: every other one, what the panel asks to be thought of."""
+        asked = self.panel.ask_about
+        if asked and index % 2 == 0:
+            return asked[index // 2 % len(asked)]
+        return choose({"condition": self.conditions}, "background", index)["condition"]
 
     def _label(self, label: Label, index: int) -> tuple[dict[str, str], Wording]:
         if self.settings.voice == "full":

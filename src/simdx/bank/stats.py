@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from simdx.bank.files import read_bank
+from simdx.disk import write_atomically
+from simdx.embedders import embed_cached, get_embedder
+from simdx.errors import BadInput
+from simdx.panels import PACKAGED, load_panel
 from simdx.types import Bank, Float
 
-NEIGHBOURS = 5
+NEIGHBOURS = 5  # odd, so that a vote of two labels is decided
 
 
 def describe_bank(bank: Bank, vectors: Float) -> dict[str, Any]:
@@ -83,28 +89,44 @@ def _confusion(centred: Float, bank: Bank) -> dict[str, dict[str, float]]:
     return table
 
 
-def draw_map(bank: Bank, vectors: Float, path: Path) -> None:
-    """A picture of the bank on its first two principal axes, one colour a label, background in grey."""
-    import matplotlib
+def folder_statistics(
+    folder: Path,
+    manifest: dict[str, Any],
+    panel: str | None,
+    picture: Path | None,
+    draw: Callable[[Bank, Float], str],
+    allow_remote: bool = False,
+) -> dict[str, Any] | None:
+    """Statistics of a bank folder, and its map where one is wanted; None where the panel is not known."""
+    name = panel or (manifest["panel"] if manifest["panel"] in PACKAGED else None)
+    if name is None:
+        if picture is not None:
+            raise BadInput(f"give --panel: '{manifest['panel']}' is not a packaged panel")
+        return None
+    chosen = load_panel(name)
+    if chosen.hash != manifest["panel_hash"]:
+        raise BadInput(f"bank '{folder.name}' was made for another panel than '{name}'")
+    bank = read_bank(folder, chosen)
+    embedder = get_embedder(chosen.embedder, allow_remote=allow_remote)
+    vectors = embed_cached(embedder, bank.texts)
+    if picture is not None:
+        if picture.suffix.lower() != ".svg":
+            raise BadInput(f"'{picture.name}' does not end in .svg")
+        others = embed_cached(embedder, bank.background) if bank.background else vectors[:0]
+        write_atomically(picture, draw(bank, np.concatenate([vectors, others])))
+    return describe_bank(bank, vectors)
 
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
 
-    n = len(bank.texts)
-    mean = vectors[:n].mean(axis=0)
-    _, _, axes = np.linalg.svd(vectors[:n] - mean, full_matrices=False)
-    places = (vectors - mean) @ axes[:2].T
-    figure = Figure(figsize=(7.5, 6), layout="constrained")
-    plot = figure.subplots()
-    if len(vectors) > n:
-        plot.scatter(places[n:, 0], places[n:, 1], s=10, color="0.75", label="background")
-    for k, name in enumerate(bank.labels):
-        mine = np.flatnonzero(bank.label_index == k)
-        plot.scatter(places[mine, 0], places[mine, 1], s=16, alpha=0.75, label=name)
-    plot.set(
-        xlabel="first principal axis",
-        ylabel="second principal axis",
-        title=f"{bank.name or bank.panel}: n = {n}",
-    )
-    plot.legend(fontsize="small")
-    figure.savefig(path, dpi=130)
+def statistics_in_words(stats: dict[str, Any]) -> str:
+    lines = [
+        "  words (median), distinct word pairs, mean cosine inside, and texts nearest to their own label:"
+    ]
+    for label, s in stats["labels"].items():
+        own = stats["confusion"][label][label]
+        cosine = "–" if s["mean_cosine"] is None else f"{s['mean_cosine']:.2f}"
+        pairs = "–" if s["distinct_bigrams"] is None else f"{s['distinct_bigrams']:.2f}"
+        rest = {k: v for k, v in stats["confusion"][label].items() if k != label}
+        worst = max(rest, key=lambda k: rest[k])
+        near = f"; {rest[worst]:.0%} nearest to '{worst}'" if rest[worst] > 0 else ""
+        lines.append(f"  {s['words']['median']:6.0f}  {pairs}  {cosine}  {own:5.0%}  {label}{near}")
+    return "\n".join(lines)

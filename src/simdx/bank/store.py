@@ -28,7 +28,7 @@ SYNC_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     """One row: an answered request, or with `error` a failed attempt at one."""
 
     key: str
@@ -51,7 +51,7 @@ class AnswerStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / STORE_FILE
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, StoredAnswer] = {}
         self.failures: dict[str, int] = {}
         self._lock = FileLock(folder / LOCK_FILE, timeout=0)
         self._file: int | None = None
@@ -95,7 +95,7 @@ class AnswerStore:
         finally:
             self._lock.release()
 
-    def append(self, answer: Answer) -> None:
+    def append(self, answer: StoredAnswer) -> None:
         assert self._file is not None, "the store is not open"
         # Half a surrogate pair has no place in a file; the seal is over what the file can hold.
         row = json.loads(json.dumps(asdict(answer), ensure_ascii=False).encode("utf-8", "replace"))
@@ -117,15 +117,15 @@ class AnswerStore:
             "command again when that is mended"
         )
 
-    def _remember(self, answer: Answer) -> None:
+    def _remember(self, answer: StoredAnswer) -> None:
         if answer.error is None:
             self.answers.setdefault(answer.key, answer)
         else:
             self.failures[answer.key] = self.failures.get(answer.key, 0) + 1
 
 
-def answer_row(completion: Completion, **place: Any) -> Answer:
-    return Answer(
+def answer_row(completion: Completion, **place: Any) -> StoredAnswer:
+    return StoredAnswer(
         text=completion.text,
         finish_reason=completion.finish_reason,
         prompt_tokens=completion.prompt_tokens,
@@ -136,7 +136,7 @@ def answer_row(completion: Completion, **place: Any) -> Answer:
     )
 
 
-def read_answers(path: Path) -> Iterator[Answer]:
+def read_answers(path: Path) -> Iterator[StoredAnswer]:
     """Every row of a store; a damaged row other than a torn last line is refused by its number."""
     if not path.exists():
         return
@@ -146,7 +146,7 @@ def read_answers(path: Path) -> Iterator[Answer]:
                 row = json.loads(line.decode("utf-8"))
                 if not isinstance(row, dict) or ("seal" in row and not seal_holds(row)):
                     raise ValueError
-                answer = Answer(**{name: value for name, value in row.items() if name != "seal"})
+                answer = StoredAnswer(**{name: value for name, value in row.items() if name != "seal"})
                 if not isinstance(answer.key, str) or not isinstance(answer.text, str):
                     raise TypeError
             except (ValueError, TypeError, RecursionError):

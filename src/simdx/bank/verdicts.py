@@ -12,9 +12,9 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simdx.bank.plan import BACKGROUND, Plan, Planned
+from simdx.bank.plan import BACKGROUND, BankPlan, Planned
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
-from simdx.bank.store import Answer, AnswerStore
+from simdx.bank.store import AnswerStore, StoredAnswer
 
 GIVE_UP_AFTER = 5  # recorded failures of one request, over all runs, after which another takes its place
 MOST_PER_USABLE = 40  # requests per wanted description after which a label is beyond this simulator
@@ -25,11 +25,11 @@ MOST_AHEAD = 8  # requests under way per missing description
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TextVerdict:
     """An answer judged: `reason` is None for a usable text."""
 
     planned: Planned
-    answer: Answer
+    answer: StoredAnswer
     text: str
     reason: str | None
 
@@ -37,7 +37,7 @@ class Verdict:
 class Stratum:
     """One label (or the background): its horizon, what to ask next, what is usable."""
 
-    def __init__(self, plan: Plan, store: AnswerStore, name: str, *, lockstep: bool = False) -> None:
+    def __init__(self, plan: BankPlan, store: AnswerStore, name: str, *, lockstep: bool = False) -> None:
         self.name, self.target = name, plan.targets[name]
         self._plan, self._store, self._lockstep = plan, store, lockstep
         self._scrubbers: dict[str, Scrubber] = {}
@@ -45,7 +45,7 @@ class Stratum:
         self._reasons: dict[str, str | None] = {}  # per key: judging a text again on every look would be slow
         self._todo: deque[Planned] = deque()
         self.handed_out = 0
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[TextVerdict] = []
         self.settle()
 
     def settle(self) -> None:
@@ -79,7 +79,7 @@ class Stratum:
         self.handed_out += 1
         return planned
 
-    def take(self, planned: Planned, answer: Answer) -> Verdict | None:
+    def take(self, planned: Planned, answer: StoredAnswer) -> TextVerdict | None:
         """An answer has come; a failed one stays open, to be asked again by a later run."""
         if answer.error is not None:
             if self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER:
@@ -112,14 +112,14 @@ class Stratum:
         share = max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
         return self.open * share
 
-    def _judge(self, planned: Planned, answer: Answer) -> Verdict:
+    def _judge(self, planned: Planned, answer: StoredAnswer) -> TextVerdict:
         text = tidy(answer.text, answer.finish_reason)
         if planned.key not in self._reasons:
             self._reasons[planned.key] = self._scrubber(planned.topic).reason(text)
         reason = self._reasons[planned.key]
         if reason is None and self._duplicates.seen(text):
             reason = "near-duplicate"
-        verdict = Verdict(planned, answer, text, reason)
+        verdict = TextVerdict(planned, answer, text, reason)
         self.verdicts.append(verdict)
         self.usable += reason is None
         return verdict
@@ -135,5 +135,5 @@ class Stratum:
         return self._scrubbers[topic]
 
 
-def strata_of(plan: Plan, store: AnswerStore, *, lockstep: bool = False) -> Mapping[str, Stratum]:
+def strata_of(plan: BankPlan, store: AnswerStore, *, lockstep: bool = False) -> Mapping[str, Stratum]:
     return {name: Stratum(plan, store, name, lockstep=lockstep) for name in plan.targets}

@@ -35,7 +35,7 @@ from simdx.simulators import DEFAULT
 from simdx.simulators.base import Capabilities, Completion, Request
 from simdx.types import content_hash
 
-MOST_ROTATIONS = 8
+MOST_ROTATIONS = 8  # orders of the options: each is a call
 TOP = 20  # as many alternatives as common servers list
 
 
@@ -110,8 +110,8 @@ def letter_question(
     return Question(request, read)
 
 
-GUESSES = 3
-TOKENS_PER_GUESS = 12
+GUESSES = 3  # asked for, with a probability each
+TOKENS_PER_GUESS = 12  # a letter, a number and their punctuation
 
 
 def ask_elicited(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:

@@ -28,7 +28,7 @@ from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.methods.material import Material, Observations
 from simdx.types import Float, Label, Mask, Posterior
 
-BANDWIDTH = 0.05
+BANDWIDTH = 0.05  # of the soft kernel, as in M-SMC
 
 
 def posterior_of(scores: Float, prior: Prior, carried_by: float | Float) -> Posterior:

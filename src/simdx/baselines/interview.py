@@ -20,7 +20,7 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.baselines.replies import Reply, ReplyStore
-from simdx.baselines.wording import VERSION, Unreadable
+from simdx.baselines.wording import VERSION, UnreadableReply
 from simdx.egress import admit, is_remote
 from simdx.errors import RunFailed
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
@@ -40,7 +40,7 @@ _WRITTEN = 16
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request, and how its completion is read: scores in the panel's label order, or Unreadable."""
+    """A request, and how its completion is read: scores in the panel's label order, or UnreadableReply."""
 
     request: Request
     read: Callable[[Completion], Sequence[float]]
@@ -91,7 +91,7 @@ class Interview:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CallPlan:
     """What asking would take: calls still to make, and their tokens (estimated from the characters)."""
 
     calls: int
@@ -168,7 +168,7 @@ class Asking(Fitted):
         whole = tuple(tuple(reply or _UNASKED for reply in row) for row in replies)
         return Interview(whole, len(self.panel.names), stored)
 
-    def plan(self, observations: Observations) -> Plan:
+    def plan(self, observations: Observations) -> CallPlan:
         """The cost of `ask`."""
         stored = lambda question: self.store.get(self._key(question)) is not None  # noqa: E731
         return plan_questions(self.questions, observations.texts, observations.keys, stored)
@@ -185,7 +185,7 @@ def plan_questions(
     texts: Sequence[str],
     keys: Sequence[int],
     stored: Callable[[Question], bool] = lambda _: False,
-) -> Plan:
+) -> CallPlan:
     """Calls and tokens, counting the shared beginning of a case's questions once."""
     calls = known = prompt = completion = 0
     for text, key in zip(texts, keys, strict=True):
@@ -199,7 +199,7 @@ def plan_questions(
             prompt += (len(request.prompt) - _shared(before, request.prompt)) // CHARACTERS_PER_TOKEN
             completion += request.max_tokens
             before = request.prompt
-    return Plan(calls, known, prompt, completion)
+    return CallPlan(calls, known, prompt, completion)
 
 
 def reply_key(question: Question, simulator_id: str, names: tuple[str, ...]) -> str:
@@ -213,7 +213,7 @@ def read_reply(question: Question, completion: Completion) -> Reply:
         return Reply(None, f"request failed: {completion.error}", *cost)
     try:
         return Reply(tuple(float(s) for s in question.read(completion)), None, *cost)
-    except Unreadable as reason:
+    except UnreadableReply as reason:
         return Reply(None, str(reason), *cost)
 
 
@@ -290,7 +290,7 @@ class Speed:
     writing: float
     at_once: int = 1
 
-    def seconds(self, plan: Plan) -> float:
+    def seconds(self, plan: CallPlan) -> float:
         # A local model shares its cores between slots: reading side by side gains nothing there.
         return plan.prompt_tokens / self.reading + plan.completion_tokens / (self.writing * self.at_once)
 

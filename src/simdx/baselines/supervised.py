@@ -1,7 +1,7 @@
 """The ceiling: what the same embeddings give where labelled cases exist.
 
 Logistic regression on real cases with temperature scaling, cross-validated, so that every case is answered
-by a model that saw neither it nor any copy of its text. It is no method of the front door: a method never
+by a model that saw neither it nor any copy of its text. It is not a method of the front door: a method never
 sees a label. Beside it temperature scaling on a labelled split, a step any method's answers can take.
 """
 
@@ -14,11 +14,11 @@ import numpy as np
 from simdx.datasets.dataset import Dataset
 from simdx.datasets.splits import make_splits
 from simdx.errors import BadInput
-from simdx.methods.logistic import Logistic, choose_penalty, fit_logistic, folds_by_label
+from simdx.methods.logistic import Logistic, choose_penalty, fit_logistic, shuffled_folds
 from simdx.metrics.calibration import Temperature, apply_temperature, fit_temperature
 from simdx.types import Float, Int, content_hash
 
-FOLDS = 5
+FOLDS = 5  # each case is answered by a fit on four fifths of the others
 SHARE = 0.2  # the paper's calibration split
 
 
@@ -43,7 +43,7 @@ def supervised_ceiling(
 
 def calibrated_logistic(x: Float, y: Int, n_labels: int, penalty: float, seed: int) -> tuple[Logistic, float]:
     """A model of all training rows, and the temperature of its own out-of-fold answers."""
-    fold = folds_by_label(y, FOLDS, seed + 1)
+    fold = shuffled_folds(y, FOLDS, seed + 1)
     inner = np.empty((len(y), n_labels))
     for f in range(FOLDS):
         held = fold == f
@@ -57,7 +57,7 @@ def _folds(y: Int, texts: list[str], folds: int, seed: int) -> Int:
     first: dict[str, int] = {}
     owner = np.array([first.setdefault(key, i) for i, key in enumerate(keys)])
     leaders = np.unique(owner)
-    of_leader = dict(zip(leaders.tolist(), folds_by_label(y[leaders], folds, seed).tolist(), strict=True))
+    of_leader = dict(zip(leaders.tolist(), shuffled_folds(y[leaders], folds, seed).tolist(), strict=True))
     return np.array([of_leader[i] for i in owner.tolist()])
 
 

@@ -96,7 +96,7 @@ _GUESS = re.compile(r"\(?([A-Z])\)?\s*:\s*(0?\.\d+|0|1|1\.0+)")
 LARGEST_LOGPROB = 0.01
 
 
-class Unreadable(Exception):
+class UnreadableReply(Exception):
     """The reason as a short phrase that never quotes the reply."""
 
 
@@ -109,12 +109,12 @@ def read_letter(text: str, options: Sequence[str]) -> int:
         return names[bare]
     found = _LETTER.fullmatch(said)
     if found is None:
-        raise Unreadable("no letter" if said else "empty")
+        raise UnreadableReply("no letter" if said else "empty")
     position = LETTERS.index(found[1])
     if position >= len(options):
-        raise Unreadable("a letter that is no option")
+        raise UnreadableReply("a letter that is not an option")
     if found[2] and names.get(found[2].rstrip(".").casefold()) != position:
-        raise Unreadable("more than a letter")
+        raise UnreadableReply("more than a letter")
     return position
 
 
@@ -125,23 +125,23 @@ def read_guesses(text: str, n_options: int, guesses: int) -> list[float]:
     """
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if not lines:
-        raise Unreadable("empty")
+        raise UnreadableReply("empty")
     if len(lines) != guesses:
-        raise Unreadable("another number of guesses")
+        raise UnreadableReply("another number of guesses")
     said: dict[int, float] = {}
     for line in lines:
         found = _GUESS.fullmatch(line)
         if found is None:
-            raise Unreadable("a line that is no guess")
+            raise UnreadableReply("a line that is not a guess")
         position = LETTERS.index(found[1])
         if position >= n_options:
-            raise Unreadable("a letter that is no option")
+            raise UnreadableReply("a letter that is not an option")
         if position in said:
-            raise Unreadable("a letter twice")
+            raise UnreadableReply("a letter twice")
         said[position] = float(found[2])
     total = math.fsum(said.values())
     if total <= 0:
-        raise Unreadable("only zeros")
+        raise UnreadableReply("only zeros")
     left, others = max(0.0, 1 - total), n_options - len(said)
     if others:
         values = [said.get(i, left / others) for i in range(n_options)]
@@ -158,7 +158,7 @@ def read_option_tokens(completion: Completion, n_options: int) -> list[float]:
     the last one listed, and is given that; when no letter is among them the reply is a failure.
     """
     if not completion.logprobs or not completion.logprobs[0].top:
-        raise Unreadable("no log-probabilities")
+        raise UnreadableReply("no log-probabilities")
     # A server may send any number; a log-probability is none above zero (rounding aside), and no NaN.
     top = [(token, logprob) for token, logprob in completion.logprobs[0].top if logprob <= LARGEST_LOGPROB]
     mass = dict.fromkeys(LETTERS[:n_options], 0.0)
@@ -167,7 +167,7 @@ def read_option_tokens(completion: Completion, n_options: int) -> list[float]:
         if letter in mass:  # "A" and " A" are two tokens with one meaning
             mass[letter] += math.exp(logprob)
     if not any(mass.values()):
-        raise Unreadable("no option among the likeliest tokens")
+        raise UnreadableReply("no option among the likeliest tokens")
     floor = math.exp(min(logprob for _, logprob in top))
     values = [value or floor for value in mass.values()]
     whole = math.fsum(values)

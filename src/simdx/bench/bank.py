@@ -2,7 +2,7 @@
 
 One embedded server, the same requests for both, in turns whose order alternates, so that a machine whose
 speed drifts treats them alike. The load generator is a thread pool that throws the answers away; the build
-stores, fsyncs, judges and re-plans. The prompt cache is off, so that going second is no advantage. Tokens
+stores, fsyncs, judges and re-plans. The prompt cache is off, so that going second gives no advantage. Tokens
 are generated ones.
 """
 
@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from simdx.bank.builder import Limits, build_bank
-from simdx.bank.plan import BuildSettings, Plan
+from simdx.bank.builder import BuildLimits, build_bank
+from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.errors import RunFailed
 from simdx.panels import load_panel
 from simdx.simulators import get_simulator
@@ -25,7 +25,7 @@ from simdx.simulators.base import Request, Simulator, ask
 from simdx.types import Panel
 
 PANEL = "oral-lesions"
-ROUNDS = 3
+ROUNDS = 3  # of raw requests and a build in turns; their totals are compared
 
 
 def run(
@@ -80,7 +80,7 @@ def run(
 
 
 def _raw(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
-    plan = Plan(panel, simulator.id, settings)
+    plan = BankPlan(panel, simulator.id, settings)
     names = panel.names
     asked = [plan.planned(names[i % len(names)], i // len(names)).request for i in range(requests)]
     started = time.monotonic()
@@ -92,5 +92,7 @@ def _raw(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: 
 def _build(simulator: Simulator, panel: Panel, settings: BuildSettings, requests: int) -> tuple[int, float]:
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
-        report = build_bank(panel, simulator, settings, Path(folder) / "bank", Limits(max_requests=requests))
+        report = build_bank(
+            panel, simulator, settings, Path(folder) / "bank", BuildLimits(max_requests=requests)
+        )
         return report.completion_tokens, time.monotonic() - started

@@ -43,7 +43,7 @@ SPREAD = 0.23  # of label centres: mean top mass of the exact answer is then bet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
+class Workload:
     """A bank, its class means and observations, in one space."""
 
     bank: Float
@@ -53,12 +53,20 @@ class Problem:
     means: Float
     prior: Prior
 
+    def of_labels(self, cases: int | None = None) -> tuple[Float, Int, int, Float, Prior]:
+        """What M-SMC takes, for the first so many cases."""
+        return self.bank, self.labels, self.n_labels, self.cases[:cases], self.prior
+
+    def of_means(self, cases: int | None = None) -> tuple[Float, Float, Prior]:
+        """What D-SMC takes."""
+        return self.means, self.cases[:cases], self.prior
+
     @property
     def per_label(self) -> int:
         return self.labels.size // self.n_labels
 
 
-def make_problem(n_labels: int, per_label: int, width: int, n_cases: int, seed: int = 0) -> Problem:
+def make_problem(n_labels: int, per_label: int, width: int, n_cases: int, seed: int = 0) -> Workload:
     """Unit vectors around overlapping label centres that share a common direction."""
     rng = np.random.default_rng([seed, n_labels, per_label, width])
     centres = rng.standard_normal(width) + SPREAD * rng.standard_normal((n_labels, width))
@@ -66,7 +74,7 @@ def make_problem(n_labels: int, per_label: int, width: int, n_cases: int, seed: 
     bank = _around(centres, labels, rng)
     means = np.add.reduceat(bank.astype(np.float64), np.arange(0, labels.size, per_label), axis=0) / per_label
     truth = rng.integers(0, n_labels, n_cases)
-    return Problem(bank, labels, n_labels, _around(centres, truth, rng), means, Prior.uniform(n_labels))
+    return Workload(bank, labels, n_labels, _around(centres, truth, rng), means, Prior.uniform(n_labels))
 
 
 def run(
@@ -142,53 +150,32 @@ def run(
 
 
 def measure_own(
-    problem: Problem, particles: int, populations: int, repeats: int, seed: int
+    problem: Workload, particles: int, populations: int, repeats: int, seed: int
 ) -> tuple[dict[str, float], dict[str, float], dict[str, float], float]:
     """Seconds per case of (exact, floor, particles), and the mean top mass of the exact answer.
 
     Exact and floor are timed in turns, so that a busy moment of the machine falls on both.
     """
     n = problem.cases.shape[0]
-    bank = (problem.bank, problem.labels, problem.n_labels, problem.cases, problem.prior)
-    shared = prepare(problem.means, problem.prior, seed=seed, draws=particles, populations=populations)
-    keys = np.arange(n)
+    bank, means, keys = problem.of_labels(), problem.of_means(), np.arange(n)
+    drawn: dict[str, Any] = {"seed": seed, "draws": particles, "populations": populations}
+    sampled: dict[str, Any] = {"seed": seed, "particles": particles, "populations": populations}
+    shared = prepare(problem.means, problem.prior, **drawn)
 
     def m_exact() -> Any:
         return multinomial(*bank, kernel="hard", populations=populations)
-
-    def d_exact() -> Any:
-        return dirichlet(
-            problem.means,
-            problem.cases,
-            problem.prior,
-            seed=seed,
-            draws=particles,
-            populations=populations,
-            shared=shared,
-        )
 
     turns = _medians(
         [
             m_exact,
             lambda: _floor_m(problem, populations),
-            d_exact,
+            lambda: dirichlet(*means, shared=shared, **drawn),
             lambda: _floor_d(problem, shared, particles),
         ],
         repeats,
     )
     slow = _medians(
-        [
-            lambda: multinomial_smc(*bank, keys, seed=seed, particles=particles, populations=populations),
-            lambda: dirichlet_smc(
-                problem.means,
-                problem.cases,
-                problem.prior,
-                keys,
-                seed=seed,
-                particles=particles,
-                populations=populations,
-            ),
-        ],
+        [lambda: multinomial_smc(*bank, keys, **sampled), lambda: dirichlet_smc(*means, keys, **sampled)],
         max(1, repeats // 3),
     )
     top = float(m_exact().probabilities.max(axis=1).mean())
@@ -197,13 +184,13 @@ def measure_own(
     return exact, floor, {"m": slow[0] / n, "d": slow[1] / n}, top
 
 
-def _floor_m(problem: Problem, populations: int) -> None:
+def _floor_m(problem: Workload, populations: int) -> None:
     cosine = problem.cases @ problem.bank.T
     n = cosine.shape[1]
     np.partition(cosine, n - max(1, n >> populations), axis=1)
 
 
-def _floor_d(problem: Problem, shared: SharedDraws, particles: int) -> None:
+def _floor_d(problem: Workload, shared: SharedDraws, particles: int) -> None:
     cosine = (problem.cases @ shared.means.T) @ shared.unit.T
     np.partition(cosine, cosine.shape[1] - particles, axis=1)
 
@@ -226,7 +213,7 @@ def _medians(jobs: list[Callable[[], Any]], repeats: int) -> list[float]:
 class _BankModel:
     """pyABC's M model: a fresh simulation of the proposed label, reduced to its distance."""
 
-    def __init__(self, problem: Problem, case: int) -> None:
+    def __init__(self, problem: Workload, case: int) -> None:
         self.distance = (1 - problem.bank @ problem.cases[case]).astype(float)
         self.per_label = problem.per_label
         self.rng: np.random.Generator | None = None
@@ -242,7 +229,7 @@ class _BankModel:
 class _SimplexModel:
     """pyABC's D model: log-gamma variables to a point of the simplex, and its distance."""
 
-    def __init__(self, problem: Problem, case: int) -> None:
+    def __init__(self, problem: Workload, case: int) -> None:
         self.names = [f"x{k}" for k in range(problem.n_labels)]
         self.c = problem.means @ problem.cases[case].astype(float)
         self.gram = problem.means @ problem.means.T
@@ -259,7 +246,7 @@ def _distance(simulated: Any, observed: Any) -> float:
 
 
 def run_pyabc(
-    pyabc: Any, problem: Problem, case: int, variant: str, particles: int, populations: int, sampler: str
+    pyabc: Any, problem: Workload, case: int, variant: str, particles: int, populations: int, sampler: str
 ) -> tuple[float, Float]:
     """(seconds inside `ABCSMC.run`, posterior over labels) of one case."""
     if variant == "m":
@@ -280,21 +267,15 @@ def run_pyabc(
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             smc = pyabc.ABCSMC(
-                model,
-                prior,
-                _distance,
-                population_size=particles,
-                transitions=transition,
-                eps=pyabc.MedianEpsilon(),
-                sampler=getattr(pyabc.sampler, sampler)(),
-            )
+                model, prior, _distance, population_size=particles, transitions=transition,
+                eps=pyabc.MedianEpsilon(), sampler=getattr(pyabc.sampler, sampler)(),
+            )  # fmt: skip
             smc.new(f"sqlite:///{Path(folder) / 'run.db'}", {"rho": 0.0})
             start = time.perf_counter()
             history = smc.run(max_nr_populations=populations)
             seconds = time.perf_counter() - start
             frame, weight = history.get_distribution(m=0)
             answer = _label_mass(frame, np.asarray(weight), variant, problem.n_labels)
-            history.close() if hasattr(history, "close") else None
     finally:
         log.setLevel(level)
     return seconds, answer
@@ -310,7 +291,7 @@ def _label_mass(frame: Any, weight: Float, variant: str, n_labels: int) -> Float
 
 
 def _time_pyabc(
-    pyabc: Any, problem: Problem, particles: int, populations: int, cases: int
+    pyabc: Any, problem: Workload, particles: int, populations: int, cases: int
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Median seconds per case of the faster sampler, and which that was, for M and D."""
     best: dict[str, float] = {}
@@ -330,47 +311,31 @@ def _time_pyabc(
 def _agreement(
     pyabc: Any,
     samplers: dict[str, str],
-    problem: Problem,
+    problem: Workload,
     particles: int,
     populations: int,
     cases: int,
     seed: int,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Exact against pyABC, and the same against our own particles; means over cases."""
-    few = problem.cases[:cases]
-    bank = (problem.bank, problem.labels, problem.n_labels, few, problem.prior)
+    bank, means, keys = problem.of_labels(cases), problem.of_means(cases), np.arange(cases)
     exact_m = multinomial(*bank, kernel="hard", boundary="whole", populations=populations).probabilities
-    exact_d = dirichlet(
-        problem.means, few, problem.prior, seed=seed, draws=particles, populations=populations
-    ).probabilities
-    theirs = {
-        v: np.stack(
-            [
-                run_pyabc(pyabc, problem, case, v, particles, populations, samplers[v])[1]
-                for case in range(cases)
-            ]
+    exact_d = dirichlet(*means, seed=seed, draws=particles, populations=populations).probabilities
+
+    def theirs(variant: str) -> Float:
+        sampler = samplers[variant]
+        runs = (
+            run_pyabc(pyabc, problem, i, variant, particles, populations, sampler)[1] for i in range(cases)
         )
-        for v in ("m", "d")
-    }
-    keys = np.arange(cases)
-    own_m, _ = multinomial_smc(*bank, keys, seed=seed + 1, particles=particles, populations=populations)
-    own_d, _ = dirichlet_smc(
-        problem.means, few, problem.prior, keys, seed=seed + 1, particles=particles, populations=populations
-    )
+        return np.stack(list(runs))
 
-    def variation(a: Float, b: Float) -> float:
-        return float(0.5 * np.abs(a - b).sum(axis=1).mean())
+    def gaps(m: Float, d: Float) -> dict[str, float]:
+        variation = 0.5 * np.abs(m - exact_m).sum(axis=1).mean()
+        return {"m_tv": float(variation), "d_mean_abs": float(np.abs(d - exact_d).mean())}
 
-    def difference(a: Float, b: Float) -> float:
-        return float(np.abs(a - b).mean())
-
-    return (
-        {"m_tv": variation(theirs["m"], exact_m), "d_mean_abs": difference(theirs["d"], exact_d)},
-        {
-            "m_tv": variation(own_m.probabilities, exact_m),
-            "d_mean_abs": difference(own_d.probabilities, exact_d),
-        },
-    )
+    sampled: dict[str, Any] = {"seed": seed + 1, "particles": particles, "populations": populations}
+    own_m, own_d = multinomial_smc(*bank, keys, **sampled)[0], dirichlet_smc(*means, keys, **sampled)[0]
+    return gaps(theirs("m"), theirs("d")), gaps(own_m.probabilities, own_d.probabilities)
 
 
 def _around(centres: Float, labels: Int, rng: np.random.Generator) -> Float:

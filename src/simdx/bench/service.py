@@ -25,9 +25,10 @@ from typing import Any
 
 from simdx.errors import RunFailed
 
-CLIENTS = 64
-SECONDS = 30.0
+CLIENTS = 64  # as many as the service answers in one engine call
+SECONDS = 30.0  # long enough for a 99th percentile of thousands of requests
 WARM_UP_ROUNDS = 3
+START_SECONDS = 120.0  # a panel whose policy must be tuned first takes some tens
 PANEL = "oral-lesions"
 
 
@@ -35,31 +36,31 @@ def run(
     *, seconds: float = SECONDS, clients: int = CLIENTS, requests: int | None = None, panel: str = PANEL
 ) -> dict[str, Any]:
     """Measure; with `requests`, until that many are answered instead of for `seconds`."""
-    texts = _texts()
+    texts = clinic_texts()
     direct = _direct(panel, texts)
     with (
         tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder,
-        _service(Path(folder), panel) as address,
+        running_service(Path(folder), panel) as service,
     ):
-        process, host, port = address
-        bodies = [_request(host, port, panel, text) for text in texts]
+        host, port = service.host, service.port
+        bodies = [classify_request(f"{host}:{port}", panel, text) for text in texts]
         # Every text once and again, so that what the service remembers of words is there before it counts.
         asyncio.run(_load(host, port, bodies, clients, None, WARM_UP_ROUNDS * len(bodies)))
-        start = _rss_mb(process.pid)
+        start = rss_mb(service.pid)
         outcome = asyncio.run(_load(host, port, bodies, clients, None if requests else seconds, requests))
-        end = _rss_mb(process.pid)
+        end = rss_mb(service.pid)
     if not outcome.milliseconds:
         raise RunFailed("the service answered nothing while it was measured")
-    ordered = sorted(outcome.milliseconds)
+    answered = len(outcome.milliseconds)
     return {
-        "rps": round(len(ordered) / outcome.seconds, 1),
-        "p50_ms": round(_quantile(ordered, 0.5), 2),
-        "p99_ms": round(_quantile(ordered, 0.99), 2),
+        "rps": round(answered / outcome.seconds, 1),
+        "p50_ms": round(quantile(outcome.milliseconds, 0.5), 2),
+        "p99_ms": round(quantile(outcome.milliseconds, 0.99), 2),
         "errors": outcome.errors,
         "rss_start_mb": round(start, 1),
         "rss_end_mb": round(end, 1),
         "direct_cases_per_s": round(direct, 1),
-        "requests": len(ordered),
+        "requests": answered,
         "explained": outcome.explained,
         "clients": clients,
         "seconds": round(outcome.seconds, 2),
@@ -70,36 +71,46 @@ def run(
 # --------------------------------------------------------------------------- the service
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    pid: int
+    host: str
+    port: int
+
+
 @contextmanager
-def _service(home: Path, panel: str) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+def running_service(home: Path, panel: str, *options: str) -> Iterator[Running]:
     """A service as a user would start it, on a free port, with an audit log of its own."""
     command = [
         sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", panel,
-        "--audit", f"sqlite:///{home / 'audit.sqlite3'}", "--audit-key", str(home / "audit.key"),
+        "--audit", f"sqlite:///{home / 'audit.sqlite3'}", "--audit-key", str(home / "audit.key"), *options,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    log = home / "log"  # a file: a pipe that nobody reads would stop the service
+    with log.open("wb") as said:
+        process = subprocess.Popen(command, stderr=said, stdout=subprocess.DEVNULL)
     try:
-        yield (process, *_announced(process))
+        yield Running(process.pid, *_announced(process, log))
     finally:
         process.terminate()
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
 
 
-def _announced(process: subprocess.Popen[str]) -> tuple[str, int]:
+def _announced(process: subprocess.Popen[bytes], log: Path) -> tuple[str, int]:
     """The address in the line the service prints once it listens."""
-    assert process.stderr is not None
-    said = []
-    for line in process.stderr:
-        if found := re.search(r"http://([\d.]+):(\d+)", line):
-            return found.group(1), int(found.group(2))
-        said.append(" ".join(line.split()))
-    raise RunFailed(f"the service did not start: {' '.join(said)[-200:] or 'no word from it'}")
+    said, until = "", time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        ended = process.poll() is not None
+        said = log.read_text(encoding="utf-8", errors="replace")
+        if found := re.search(r"http://([\d.]+):(\d+)", said):
+            return found[1], int(found[2])
+        if ended:
+            break
+        time.sleep(0.1)
+    raise RunFailed(f"the service did not start: {' '.join(said.split())[-200:] or 'no word from it'}")
 
 
 # --------------------------------------------------------------------------- the load
@@ -197,19 +208,21 @@ async def _load(
     return load.outcome
 
 
-def _request(host: str, port: int, panel: str, text: str) -> bytes:
+def classify_request(host: str, panel: str, text: str, token: str | None = None) -> bytes:
     body = json.dumps({"panel": panel, "text": text}).encode("utf-8")
-    head = (
-        f"POST /v1/classify HTTP/1.1\r\nhost: {host}:{port}\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
-    )
-    return head.encode("ascii") + body
+    return post_head(host, len(body), token) + body
+
+
+def post_head(host: str, length: int, token: str | None = None) -> bytes:
+    who = f"authorization: Bearer {token}\r\n" if token else ""
+    head = f"POST /v1/classify HTTP/1.1\r\nhost: {host}\r\n{who}content-type: application/json\r\n"
+    return f"{head}content-length: {length}\r\n\r\n".encode("ascii")
 
 
 # --------------------------------------------------------------------------- beside it
 
 
-def _texts() -> list[str]:
+def clinic_texts() -> list[str]:
     """The packaged oral benchmark's cases: the texts a clinic would send, 90 words on average."""
     from simdx.datasets.oral import load_oral
 
@@ -229,7 +242,7 @@ def _direct(panel: str, texts: Sequence[str], seconds: float = 3.0, batch: int =
     return done / (time.perf_counter() - started)
 
 
-def _rss_mb(pid: int) -> float:
+def rss_mb(pid: int) -> float:
     try:
         with open(f"/proc/{pid}/status", encoding="ascii") as file:
             found = re.search(r"VmRSS:\s+(\d+) kB", file.read())
@@ -238,5 +251,6 @@ def _rss_mb(pid: int) -> float:
     return int(found.group(1)) / 1024 if found else float("nan")
 
 
-def _quantile(ordered: Sequence[float], q: float) -> float:
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
+def quantile(values: Sequence[float], q: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("nan")

@@ -2,53 +2,49 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import say
+from simdx.cli.progress import training
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
-    from simdx.amortised.train import Progress
     from simdx.methods import Material
     from simdx.types import Float, Int
 
-app = typer.Typer(help="Amortised inference: D-SMC's answers in one forward pass.", no_args_is_help=True)
+app = Typer(help="Amortised inference: D-SMC's answers in one forward pass.", no_args_is_help=True)
 
 
 @app.command()
+@options.spread
 def train(
+    *,
     panel: options.PanelName = "oral-lesions",
-    bank: options.BankPath = None,
-    embedder: options.Embedder = None,
+    chosen: options.MaterialOptions,
     observations: Annotated[
-        str, typer.Option(help="What to train on: bank, or a file of unlabelled cases (JSONL, CSV, Parquet).")
+        str, Option(help="What to train on: bank, or a file of unlabelled cases (JSONL, CSV, Parquet).")
     ] = "bank",
-    objective: Annotated[str, typer.Option(help="kl | particles | mean (the paper's)")] = "kl",
+    objective: Annotated[str, Option(help="kl | particles | mean (the paper's)")] = "kl",
     prior_conditioned: Annotated[
-        bool, typer.Option("--prior-conditioned", help="Take any prior at test time.")
+        bool, Option("--prior-conditioned", help="Take any prior at test time.")
     ] = False,
     populations: options.Populations = 5,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the network; default: where --method abi looks for it.")
+        Path | None, Option(help="Folder of the network; default: where --method abi looks for it.")
     ] = None,
-    count: Annotated[
-        int | None, typer.Option(help="Training observations; default 40,000 or 240,000.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many; default 60 or 30.")] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Adam's learning rate; default .003 or .005.")
-    ] = None,
+    count: Annotated[int | None, Option(help="Training observations; default 40,000 or 240,000.")] = None,
+    epochs: Annotated[int | None, Option(help="At most so many; default 60 or 30.")] = None,
+    learning_rate: Annotated[float | None, Option(help="Adam's learning rate; default .003 or .005.")] = None,
     seed: options.Seed = 0,
-    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """Train a network on simulated text (or on unlabelled cases) to answer as D-SMC does."""
-    material = _material(panel, bank, embedder, allow_remote)
+    material = chosen.material(panel)
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out {out} is a file: give a folder")
     vectors = None
@@ -72,39 +68,35 @@ def train(
         ),
         vectors=vectors,
         source="bank" if vectors is None else Path(observations).name,
-        on_progress=_Live(),
+        on_progress=training(),
     )
     folder = out or default_folder(material)
     save(network, folder)
-    if json:
-        card = network.card.model_dump(mode="json", exclude={"weights", "seal"})
-        print_json({"network": str(folder), **card})
-        return
     metrics = network.card.metrics
-    print(
+    say(
+        json,
+        {"network": str(folder), **network.card.model_dump(mode="json", exclude={"weights", "seal"})},
         f"{folder}: trained on {metrics['observations']:,} observations in {metrics['seconds']:.0f} s, "
-        f"{metrics['epochs']} epochs, held-out loss {metrics['held_out_loss']:.4f}"
+        f"{metrics['epochs']} epochs, held-out loss {metrics['held_out_loss']:.4f}",
     )
 
 
 @app.command()
+@options.spread
 def report(
-    data: Annotated[Path, typer.Option("--data", help="Cases the network never saw: JSONL, CSV, Parquet.")],
+    data: Annotated[Path, Option("--data", help="Cases the network never saw: JSONL, CSV, Parquet.")],
     network: Annotated[
-        Path | None, typer.Option("--network", help="The network's folder; default: the panel's last one.")
+        Path | None, Option("--network", help="The network's folder; default: the panel's last one.")
     ] = None,
     panel: Annotated[
-        str | None, typer.Option("--panel", help="Panel name or file; default: the network's.")
+        str | None, Option("--panel", help="Panel name or file; default: the network's.")
     ] = None,
-    bank: options.BankPath = None,
-    embedder: options.Embedder = None,
-    ood: Annotated[Path | None, typer.Option("--ood", help="Cases of none of the labels.")] = None,
-    prior: options.PriorOption = None,
-    prior_counts: options.PriorCounts = None,
-    odds: options.Odds = None,
-    draws: Annotated[int, typer.Option(help="Accepted draws of the D-SMC reference.")] = 2000,
+    *,
+    chosen: options.MaterialOptions,
+    ood: Annotated[Path | None, Option("--ood", help="Cases of none of the labels.")] = None,
+    prior: options.PriorOptions,
+    draws: Annotated[int, Option(help="Accepted draws of the D-SMC reference.")] = 2000,
     seed: options.Seed = 0,
-    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """Compare a network with D-SMC case by case: agreement, spread, disagreements, out of class."""
@@ -112,9 +104,9 @@ def report(
     from simdx.amortised.network import default_folder, load
 
     found = load(network) if network is not None else None
-    chosen = panel or (found.card.panel if found is not None else "oral-lesions")
-    named = embedder or (_embedder_name(found.card.embedder) if found is not None else None)
-    material = _material(chosen, bank, named, allow_remote)
+    if found is not None and chosen.embedder is None:
+        chosen = replace(chosen, embedder=_embedder_name(found.card.embedder))
+    material = chosen.material(panel or (found.card.panel if found is not None else "oral-lesions"))
     if found is None:
         found = load(default_folder(material))
     found.check(material)
@@ -122,11 +114,13 @@ def report(
         raise BadInput("--draws needs at least 2; the figures to reach are meant for 2000 or more")
     from simdx.abc.space import Space
 
-    own_prior = options.make_prior(material.panel.names, prior, prior_counts, odds)
-    if not (prior or prior_counts or odds) and not found.card.prior_conditioned:
+    own_prior = prior.over(material.panel.names)
+    if not prior.given and not found.card.prior_conditioned:
+        import numpy as np
+
         from simdx.abc.prior import Prior
 
-        own_prior = Prior(_array(found.card.prior.probabilities), found.card.prior.alpha0)
+        own_prior = Prior(np.array(found.card.prior.probabilities), found.card.prior.alpha0)
     vectors, ids, gold = _cases(material, str(data))
     space = Space.fit(material.embedded, centre=False)
     comparison = fidelity.compare(found, space, vectors, own_prior, draws=draws, seed=seed)
@@ -145,60 +139,17 @@ def report(
         outside, _, _ = _cases(material, str(ood))
         other = fidelity.compare(found, space, outside, own_prior, draws=draws, seed=seed)
         record["out_of_class"] = fidelity.out_of_class(comparison, other)
-    if json:
-        print_json({**record, "cases": fidelity.rows(comparison, ids, material.panel.names)})
-        return
-    _print(record)
+    cases = fidelity.rows(comparison, ids, material.panel.names)
+    say(json, {**record, "cases": cases}, *fidelity.in_words(record))
 
 
 # --------------------------------------------------------------------------- inside
 
 
-class _Live:
-    """Progress on stderr: one line that moves on a terminal, a line every few seconds elsewhere."""
-
-    def __init__(self, every: float = 5.0) -> None:
-        import sys
-
-        self._stream = sys.stderr
-        self._moves = sys.stderr.isatty()
-        self._every = 0.2 if self._moves else every
-        self._last = 0.0
-
-    def __call__(self, progress: Progress) -> None:
-        finished = progress.done >= progress.of
-        now = time.monotonic()
-        if now - self._last < self._every and not finished:
-            return
-        self._last = now
-        if progress.stage == "targets":
-            line = f"D-SMC answers for training: {progress.done:,} of {progress.of:,}"
-        else:
-            line = (
-                f"epoch {progress.done} of at most {progress.of}: loss {progress.loss:.4f}, "
-                f"held out {progress.held_out:.4f}"
-            )
-        if self._moves:
-            self._stream.write(f"\r{line:<78}" + ("\n" if finished else ""))
-            self._stream.flush()
-        else:
-            note(line)
-
-
-def _material(panel: str, bank: Path | None, embedder: str | None, allow_remote: bool) -> Material:
-    from simdx.bank.files import packaged_bank, read_bank
-    from simdx.embedders import get_embedder
-    from simdx.methods import Material
-    from simdx.panels import load_source
-
-    source = load_source(panel)
-    chosen = packaged_bank(source) if bank is None else read_bank(bank, source.panel)
-    found = get_embedder(embedder or source.panel.embedder, allow_remote=allow_remote)
-    return Material.prepare(source.panel, chosen, found)
-
-
 def _cases(material: Material, path: str) -> tuple[Float, list[str], Int]:
     """(raw embeddings, ids, positions of the gold labels or -1). Embeddings of cases are not cached."""
+    import numpy as np
+
     from simdx.datasets import read_cases
     from simdx.embedders import embed_texts
 
@@ -208,14 +159,8 @@ def _cases(material: Material, path: str) -> tuple[Float, list[str], Int]:
     return (
         embed_texts(material.embedder, [case.text for case in dataset.cases]),
         [case.id for case in dataset.cases],
-        _array([names.index(label) if label in names else -1 for label in gold]),
+        np.array([names.index(label) if label in names else -1 for label in gold]),
     )
-
-
-def _array(values: Any) -> Any:
-    import numpy as np
-
-    return np.asarray(values)
 
 
 def _embedder_name(identity: str) -> str:
@@ -225,37 +170,3 @@ def _embedder_name(identity: str) -> str:
         kind, _, rest = part.partition("/")
         names.append(rest.split("@")[0] if kind == "sentence" else kind)
     return "+".join(names)
-
-
-def _print(record: dict[str, Any]) -> None:
-    def three(value: float | None) -> str:
-        return "undefined" if value is None else f"{value:.3f}"
-
-    def spread(values: dict[str, float] | None) -> str:
-        if values is None:
-            return "undefined"
-        return f"{values['median']:.3f} (80 % in {values['q10']:.3f} to {values['q90']:.3f})"
-
-    conditioned = ", prior-conditioned" if record["prior_conditioned"] else ""
-    print(f"{record['panel']}, {record['embedder']}, objective {record['objective']}{conditioned}")
-    print(f"  {record['n']} cases against D-SMC with {record['draws']} draws; two seeds of D-SMC in brackets")
-    seeds = three(record["agreement_between_seeds"])
-    print(f"  same top class            {three(record['agreement'])} [{seeds}]")
-    print(f"  correlation of means      {three(record['correlation_of_means'])}")
-    print(f"  KL of the fits, nats      {spread(record['kl_nats'])}")
-    print(f"  ratio of alpha0           {spread(record['alpha0_ratio'])}")
-    seeds = three(record["epistemic_between_seeds"])
-    print(f"  epistemic bits, correlated {three(record['epistemic_correlation'])} [{seeds}]")
-    differ = record["disagreement"]
-    if differ["n"]:
-        print(f"  they differ on {differ['n']} cases; D-SMC's margin there {spread(differ['dsmc_margin'])}")
-        print(f"    and elsewhere {spread(differ['dsmc_margin_elsewhere'])}")
-        right = differ["accuracy"]
-        if right:
-            print(f"    right there: D-SMC {three(right['d-smc'])}, network {three(right['abi'])}")
-    outside = record["out_of_class"]
-    if outside:
-        print(f"  out of class, {outside['n']} cases: same top class {three(outside['agreement'])}")
-        for method, found in outside["auroc"].items():
-            epistemic, entropy = three(found["epistemic"]), three(found["total"])
-            print(f"    AUROC of {method}: epistemic {epistemic}, entropy {entropy}")

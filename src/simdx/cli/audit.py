@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option, Typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
@@ -17,28 +17,24 @@ from simdx.errors import BadInput, RunFailed
 if TYPE_CHECKING:
     from simdx.service.audit import AuditStore, KeyRing, Record, Verdict
 
-app = typer.Typer(help="The service's audit log.", no_args_is_help=True)
+app = Typer(help="The service's audit log.", no_args_is_help=True)
 
-Url = Annotated[
-    str | None, typer.Option("--url", help="sqlite:///FILE or postgresql://…; default: the service's.")
-]
-Key = Annotated[Path | None, typer.Option("--key", help="The log's key file; default: the service's.")]
+Url = Annotated[str | None, Option("--url", help="sqlite:///FILE or postgresql://…; default: the service's.")]
+Key = Annotated[Path | None, Option("--key", help="The log's key file; default: the service's.")]
 Checkpoints = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--checkpoints", help="The log's checkpoint file; one for each machine. Default: the service's."
-    ),
+    Option("--checkpoints", help="The log's checkpoint file; one for each machine. Default: the service's."),
 ]
 
 
 @app.command("export")
 def export(
-    out: Annotated[Path | None, typer.Option(help="JSONL file to write; default: standard output.")] = None,
-    with_text: Annotated[bool, typer.Option("--with-text", help="Add kept texts, decrypted.")] = False,
+    out: Annotated[Path | None, Option(help="JSONL file to write; default: standard output.")] = None,
+    with_text: Annotated[bool, Option("--with-text", help="Add kept texts, decrypted.")] = False,
     patient: Annotated[
-        str | None, typer.Option(help="Only records about this patient, by the id the record system sent.")
+        str | None, Option(help="Only records about this patient, by the id the record system sent.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Only records of this user of the record system.")] = None,
+    user: Annotated[str | None, Option(help="Only records of this user of the record system.")] = None,
     url: Url = None,
     key: Key = None,
     json: options.AsJson = False,
@@ -62,16 +58,12 @@ def export(
 
 @app.command("verify")
 def verify(
-    source: Annotated[
-        Path | None, typer.Option("--from", help="An exported JSONL instead of the log.")
-    ] = None,
-    head: Annotated[
-        str | None, typer.Option(help="The head noted earlier; it must still be in the chain.")
-    ] = None,
+    source: Annotated[Path | None, Option("--from", help="An exported JSONL instead of the log.")] = None,
+    head: Annotated[str | None, Option(help="The head noted earlier; it must still be in the chain.")] = None,
     checkpoints: Checkpoints = None,
     without: Annotated[
         list[str] | None,
-        typer.Option("--without", metavar="ID", help="A checkpoint file that is lost for good; repeatable."),
+        Option("--without", metavar="ID", help="A checkpoint file that is lost for good; repeatable."),
     ] = None,
     url: Url = None,
     key: Key = None,
@@ -115,10 +107,10 @@ def purge(url: Url = None, key: Key = None, json: options.AsJson = False) -> Non
 def rotate_key(
     prepare: Annotated[
         bool,
-        typer.Option("--prepare", help="Only put the next key into the file, to copy it to others first."),
+        Option("--prepare", help="Only put the next key into the file, to copy it to others first."),
     ] = False,
     checkpoints: Annotated[
-        Path | None, typer.Option("--checkpoints", help="The log's checkpoint file; default: the service's.")
+        Path | None, Option("--checkpoints", help="The log's checkpoint file; default: the service's.")
     ] = None,
     url: Url = None,
     key: Key = None,

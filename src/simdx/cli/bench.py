@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
+from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json
+from simdx.cli.output import say
 
-app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+app = Typer(help="Measure speed on this machine.", no_args_is_help=True)
 
 
 @app.command()
@@ -33,11 +34,9 @@ def abi(json: options.AsJson = False) -> None:
 
 @app.command()
 def service(
-    seconds: Annotated[float, typer.Option(help="How long to send requests.")] = 30.0,
-    clients: Annotated[int, typer.Option(help="How many send at once.")] = 64,
-    requests: Annotated[
-        int | None, typer.Option(help="Send this many instead, however long it takes.")
-    ] = None,
+    seconds: Annotated[float, Option(help="How long to send requests.")] = 30.0,
+    clients: Annotated[int, Option(help="How many send at once.")] = 64,
+    requests: Annotated[int | None, Option(help="Send this many instead, however long it takes.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Requests per second, latency and memory of the HTTP service."""
@@ -46,16 +45,13 @@ def service(
 
 def _run(name: str, json: bool, **chosen: Any) -> None:
     result: dict[str, Any] = importlib.import_module(f"simdx.bench.{name}").run(**chosen)
-    if json:
-        print_json(result)
-        return
-    _print(result)
+    say(json, result, *_lines(result))
 
 
-def _print(value: dict[str, Any], indent: str = "") -> None:
+def _lines(value: dict[str, Any], indent: str = "") -> Iterator[str]:
     for key, item in value.items():
         if isinstance(item, dict):
-            print(f"{indent}{key}")
-            _print(item, indent + "  ")
+            yield f"{indent}{key}"
+            yield from _lines(item, indent + "  ")
         else:
-            print(f"{indent}{key}: {f'{item:.4g}' if isinstance(item, float) else item}")
+            yield f"{indent}{key}: {f'{item:.4g}' if isinstance(item, float) else item}"

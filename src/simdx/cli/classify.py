@@ -6,64 +6,45 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.cli.progress import asking, say_model
 from simdx.errors import BadInput
 
-MAX_BYTES = 2_000_000
+MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifier takes for one case
 
 
+@options.spread
 def classify(
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT|-", help="The case, or - for standard input.")
-    ] = None,
+    text: Annotated[str | None, Argument(metavar="TEXT|-", help="The case, or - for standard input.")] = None,
+    *,
     panel: options.PanelName = "oral-lesions",
-    file: Annotated[Path | None, typer.Option("--file", help="Read the case from a UTF-8 file.")] = None,
-    bank: options.BankPath = None,
-    method: options.Method = "auto",
-    engine: options.Engine = "exact",
-    kernel: options.Kernel = None,
-    populations: options.Populations = 5,
-    prior: options.PriorOption = None,
-    prior_counts: options.PriorCounts = None,
-    odds: options.Odds = None,
-    none_prior: options.NonePrior = None,
-    embedder: options.Embedder = None,
-    simulator: options.Simulator = None,
-    budget: options.Budget = None,
-    network: options.Network = None,
-    allow_remote: options.AllowRemote = False,
-    policy: options.PolicyFile = None,
-    real: options.RealFile = None,
-    unlabelled: options.UnlabelledFile = None,
+    file: Annotated[Path | None, Option("--file", help="Read the case from a UTF-8 file.")] = None,
+    chosen: options.AnswerOptions,
+    prior: options.PriorOptions,
+    policy: Annotated[
+        Path | None, Option("--policy", help="A decision policy (YAML); default: the panel's own.")
+    ] = None,
     ask: Annotated[
-        bool, typer.Option("--ask", help="Also say which missing finding is most worth asking for.")
+        bool, Option("--ask", help="Also say which missing finding is most worth asking for.")
     ] = False,
     device: options.Device = "cpu",
-    seed: options.Seed = 0,
     json: options.AsJson = False,
-    html: Annotated[Path | None, typer.Option("--html", help="Also write a self-contained page.")] = None,
+    html: Annotated[Path | None, Option("--html", help="Also write a self-contained page.")] = None,
 ) -> None:
     """The posterior over a panel's labels for one case, with its uncertainty, decision and evidence."""
     case = _read_case(text, file)
-    from simdx.classifier import Classifier, check_text
+    from simdx.classifier import check_text
     from simdx.panels import load_panel
 
     check_text(case, "the text")
-    labels = load_panel(panel).names
-    chosen_prior = options.make_prior(labels, prior, prior_counts, odds)
-    if html is not None:
-        options.check_target(html, "--html")
-    classifier = Classifier(
-        panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
-        simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
-        policy=policy, device=device, none_prior=none_prior, **options.read_real(labels, real, unlabelled),
-    )  # fmt: skip
-    say_model(method, engine, simulator)
-    with asking(engine) as watch:
+    chosen_prior = prior.over(load_panel(panel).names)
+    options.check_target(html, "--html")
+    classifier = chosen.classifier(panel, policy=policy, device=device)
+    say_model(chosen.method, chosen.engine, chosen.simulator)
+    with asking(chosen.engine) as watch:
         classifier.watch_simulations(watch)
         answer = classifier.infer(case, prior=chosen_prior, ask=ask)
     if html is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
@@ -18,51 +18,35 @@ if TYPE_CHECKING:
 MOST_RESAMPLES = 1_000_000
 
 
+@options.spread
 def evaluate(
     data: Annotated[
-        str, typer.Option("--data", help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")
+        str, Option("--data", help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")
     ],
+    *,
     panel: options.PanelName = "oral-lesions",
-    text_column: options.TextColumn = "text",
-    label_column: options.LabelColumn = "label",
-    id_column: options.IdColumn = "id",
-    bank: options.BankPath = None,
-    method: options.Method = "auto",
-    engine: options.Engine = "exact",
-    kernel: options.Kernel = None,
-    populations: options.Populations = 5,
-    prior: options.PriorOption = None,
-    prior_counts: options.PriorCounts = None,
-    odds: options.Odds = None,
-    none_prior: options.NonePrior = None,
-    embedder: options.Embedder = None,
-    simulator: options.Simulator = None,
-    budget: options.Budget = None,
-    network: options.Network = None,
-    allow_remote: options.AllowRemote = False,
-    real: options.RealFile = None,
-    unlabelled: options.UnlabelledFile = None,
-    seed: options.Seed = 0,
-    ood: Annotated[str | None, typer.Option("--ood", help="Cases of none of the labels, a file.")] = None,
-    by: Annotated[str | None, typer.Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
+    layout: options.CaseColumns,
+    chosen: options.AnswerOptions,
+    prior: options.PriorOptions,
+    ood: Annotated[str | None, Option("--ood", help="Cases of none of the labels, a file.")] = None,
+    by: Annotated[str | None, Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
     calibrate: Annotated[
-        Path | None, typer.Option("--calibrate", help="Labelled cases to fit a temperature on.")
+        Path | None, Option("--calibrate", help="Labelled cases to fit a temperature on.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for rows, metrics and report.")] = None,
-    resume: Annotated[bool, typer.Option(help="Go on where a killed run with --out stopped.")] = True,
-    show_texts: Annotated[bool, typer.Option("--show-texts", help="Quote case texts in the report.")] = False,
-    resamples: Annotated[int, typer.Option(help="Bootstrap resamples.")] = 2000,
+    out: Annotated[Path | None, Option("--out", help="Folder for rows, metrics and report.")] = None,
+    resume: Annotated[bool, Option(help="Go on where a killed run with --out stopped.")] = True,
+    show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
+    resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
 ) -> None:
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
-    from simdx.classifier import Classifier
-    from simdx.datasets import Columns, open_data, read_cases
+    from simdx.datasets import open_data, read_cases
     from simdx.evaluate import evaluate as run
     from simdx.panels import load_panel
 
     labels = load_panel(panel).names
-    columns = Columns(text_column, label_column, id_column)
-    chosen_prior = options.make_prior(labels, prior, prior_counts, odds)
+    columns = layout.columns
+    chosen_prior = prior.over(labels)
     cases = open_data(data, columns=columns, labels=labels)
     cases.cases.label_index(labels)  # a packaged set may belong to another panel
     outside = _outside(ood, columns)
@@ -75,12 +59,8 @@ def evaluate(
         for part in field.split("*"):
             cases.cases.field(part.strip())
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
-    classifier = Classifier(
-        panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
-        simulator=simulator, budget=budget, network=network, seed=seed, allow_remote=allow_remote,
-        none_prior=none_prior, **options.read_real(labels, real, unlabelled),
-    )  # fmt: skip
-    say_model(method, engine, simulator)
+    classifier = chosen.classifier(panel)
+    say_model(chosen.method, chosen.engine, chosen.simulator)
     with CasesBar(len(cases.cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(

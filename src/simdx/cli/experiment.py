@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
@@ -14,13 +14,13 @@ from simdx.errors import BadInput, RunFailed
 if TYPE_CHECKING:
     from simdx.experiments.config import ExperimentConfig
 
-app = typer.Typer(help="Experiments: grids of methods, models, panels and seeds.", no_args_is_help=True)
+app = Typer(help="Experiments: grids of methods, models, panels and seeds.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_(json: options.AsJson = False) -> None:
     """The experiments that ship with simdx."""
-    from simdx.experiments.catalogue import catalogue
+    from simdx.experiments.config import catalogue
 
     rows = [(name, config.title) for name, config in catalogue().items()]
     if json:
@@ -33,20 +33,18 @@ def list_(json: options.AsJson = False) -> None:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A shipped experiment or a YAML file.")],
-    scale: Annotated[str, typer.Option(help="smoke | full; a file is always run as it is.")] = "full",
+    name: Annotated[str, Argument(metavar="NAME|FILE", help="A shipped experiment or a YAML file.")],
+    scale: Annotated[str, Option(help="smoke | full; a file is always run as it is.")] = "full",
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the records; default: out/NAME. A run goes on there.")
+        Path | None, Option(help="Folder for the records; default: out/NAME. A run goes on there.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and its cost; run nothing.")
-    ] = False,
-    workers: Annotated[int, typer.Option(help="Cells without a model that run side by side.")] = 2,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the plan and its cost; run nothing.")] = False,
+    workers: Annotated[int, Option(help="Cells without a model that run side by side.")] = 2,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """Run an experiment; what is on record already is not run again."""
-    from simdx.experiments.catalogue import SCALES, find
+    from simdx.experiments.config import SCALES, find
     from simdx.experiments.runner import Watch, run_experiment
 
     if scale not in SCALES:
@@ -60,13 +58,9 @@ def run(
         return
     with _Bars() as bars:
         outcome = run_experiment(
-            config,
-            folder,
-            base=base,
-            workers=workers,
-            allow_remote=allow_remote,
+            config, folder, base=base, workers=workers, allow_remote=allow_remote,
             watch=Watch(bars.say, bars.progress),
-        )
+        )  # fmt: skip
     note(f"wrote {folder / 'summary.md'} and {len(outcome.records)} records")
     if json:
         from simdx.experiments.table import summary_row
@@ -119,7 +113,7 @@ def _show_plan(config: ExperimentConfig, folder: Path, base: Path, json: bool) -
 
 
 class _Bars:
-    """Lines and one bar per cell that asks a model, on stderr; plain lines where it is no terminal."""
+    """Lines and one bar per cell that asks a model, on stderr; plain lines where it is not a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console

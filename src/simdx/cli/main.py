@@ -1,5 +1,7 @@
 """The command line: verbs are registered here, and every ending of a run is decided here.
 
+Each verb is a module of this package, imported when the verb is called.
+
 Exit 0 done; 2 bad input, one clear line on stderr; 1 a failure while running, one line on stderr.
 Set SIMDX_DEBUG=1 to see the traceback of a failure.
 """
@@ -10,54 +12,40 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 import typer
 
-from simdx.cli import (
-    abi,
-    audit,
-    bank,
-    bench,
-    classify,
-    evaluate,
-    experiment,
-    models,
-    panel,
-    policy,
-    report,
-    review,
-    scale,
-    serve,
-    token,
-)
 from simdx.errors import SimdxError
 
-app = typer.Typer(
-    name="simdx",
-    help="Posteriors over a closed panel of diagnoses, from simulations by a language model.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-app.command("classify")(classify.classify)
-app.command("evaluate")(evaluate.evaluate)
-app.add_typer(panel.app, name="panel")
-app.add_typer(models.app, name="models")
-app.add_typer(bank.app, name="bank")
-app.add_typer(abi.app, name="abi")
-app.add_typer(bench.app, name="bench")
-app.add_typer(review.app, name="review")
-app.add_typer(policy.app, name="policy")
-app.command("serve")(serve.serve)
-app.add_typer(token.app, name="token")
-app.add_typer(audit.app, name="audit")
-app.add_typer(experiment.app, name="experiment")
-app.command("report")(report.report)
-app.add_typer(scale.app, name="scale")
+# In the order of the help text.
+VERBS = (
+    "classify", "evaluate", "panel", "models", "bank", "abi", "bench", "review", "policy", "serve", "token",
+    "audit", "experiment", "report", "scale", "validate",
+)  # fmt: skip
 
 
-@app.callback(invoke_without_command=True)
+def program(args: Sequence[str] = ()) -> typer.Typer:
+    """The command line with the verb that the arguments name; with all verbs where they name none."""
+    app = typer.Typer(
+        name="simdx",
+        help="Posteriors over a closed panel of diagnoses, from simulations by a language model.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    app.callback(invoke_without_command=True)(_root)
+    named = next((arg for arg in args if not arg.startswith("-")), None)
+    for verb in (named,) if named in VERBS else VERBS:
+        module = import_module(f"simdx.cli.{verb}")
+        if hasattr(module, "app"):  # a verb with verbs of its own
+            app.add_typer(module.app, name=verb)
+        else:
+            app.command(verb)(getattr(module, verb))
+    return app
+
+
 def _root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
@@ -77,7 +65,7 @@ def run(argv: Sequence[str] | None = None) -> None:
 
     def command() -> object:
         # Made inside: with too little memory even this may fail, and must fail in one line.
-        made = typer.main.get_command(app)
+        made = typer.main.get_command(program(args))
         return made.main(args=args, prog_name="simdx", standalone_mode=False)
 
     sys.exit(guarded(command))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, say
 from simdx.errors import RunFailed
 
-app = typer.Typer(help="Named model weights: list, fetch and verify them.", no_args_is_help=True)
+app = Typer(help="Named model weights: list, fetch and verify them.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -32,29 +32,25 @@ def list_(json: options.AsJson = False) -> None:
             {"name": m.name, "kind": m.kind, "megabytes": m.megabytes, "licence": m.licence, "here": here,
              "description": m.description, "sources": sources, "sha256": dict(m.files), "extra": m.extra}
         )  # fmt: skip
-    if json:
-        print_json({"home": str(home()), "models": rows})
-        return
-    for row in rows:
-        state = "here" if row["here"] else "not pulled"
-        size = f"{row['megabytes']:>5} MB"
-        print(
-            f"{row['name']:20} {row['kind']:9} {size}  {row['licence']:11} {state:10}  {row['description']}"
-        )
-    print(f"\nfolder: {home()}")
+    lines = [
+        f"{row['name']:20} {row['kind']:9} {row['megabytes']:>5} MB  {row['licence']:11} "
+        f"{'here' if row['here'] else 'not pulled':10}  {row['description']}"
+        for row in rows
+    ]
+    say(json, {"home": str(home()), "models": rows}, *lines, f"\nfolder: {home()}")
 
 
 @app.command()
-def pull(name: Annotated[str, typer.Argument(help="A name from 'models list'.")]) -> None:
+def pull(name: Annotated[str, Argument(help="A name from 'models list'.")]) -> None:
     """Fetch a model, check its SHA-256 and put it in the cache folder."""
-    from simdx.models import pull as pull_model
+    from simdx.models.fetch import pull as pull_model
 
     print(pull_model(name, report=note))
 
 
 @app.command()
 def verify(
-    name: Annotated[str | None, typer.Argument(help="One model; all that are here when left out.")] = None,
+    name: Annotated[str | None, Argument(help="One model; all that are here when left out.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Check the SHA-256 of every pinned file (exit 1 when one does not hold)."""
@@ -64,10 +60,7 @@ def verify(
     chosen = [describe(name)] if name else [m for m in REGISTRY.values() if folder_of(m).exists()]
     results = {m.name: verify_or_explain(m, folder_of(m)) for m in chosen}
     bad = {k: v for k, v in results.items() if v}
-    if json:
-        print_json({"ok": not bad, "models": {k: v or "ok" for k, v in results.items()}})
-    else:
-        for key, problem in results.items():
-            print(f"{key:20} {problem or 'ok'}")
+    found = {name: problem or "ok" for name, problem in results.items()}
+    say(json, {"ok": not bad, "models": found}, *(f"{name:20} {said}" for name, said in found.items()))
     if bad:
         raise RunFailed("; ".join(f"{k}: {v}" for k, v in bad.items()))

@@ -1,106 +1,212 @@
-"""Options that several verbs share, and how they become a classifier and a prior."""
+"""Options that several verbs share.
+
+A verb takes a group of options as one object: `spread` turns each field of the object into an option of the
+verb, with the field's name, help and default.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import typer
+from typer import Option
 
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
     from simdx.abc.prior import Prior
+    from simdx.bank.builder import BuildLimits
+    from simdx.bank.plan import BuildSettings
+    from simdx.classifier import Classifier
+    from simdx.datasets import Columns
+    from simdx.methods import Material
+    from simdx.types import Panel
 
-PanelName = Annotated[str, typer.Option("--panel", help="A packaged panel or the path of a panel file.")]
-BankPath = Annotated[
-    Path | None, typer.Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
-]
-Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic; asking "
-        "a model: logits | elicited | ensemble | fidelity.",
-    ),
-]
-Engine = Annotated[str, typer.Option("--engine", help="exact | particles | live | hybrid | two-stage")]
-Kernel = Annotated[str | None, typer.Option("--kernel", help="soft | hard; default: the method's own.")]
-Populations = Annotated[int, typer.Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
-Embedder = Annotated[str | None, typer.Option("--embedder", help="NAME or NAME+NAME; default: the panel's.")]
-Simulator = Annotated[
-    str | None, typer.Option("--simulator", help="For live, hybrid and asking: which model.")
-]
-Budget = Annotated[
-    int | None,
-    typer.Option(
-        "--budget",
-        help="Most simulations a case (live, hybrid; a rejected one is tried again) or questions (asking).",
-    ),
-]
-Network = Annotated[str | None, typer.Option("--network", help="For abi: the trained network's folder.")]
-PolicyFile = Annotated[
-    Path | None, typer.Option("--policy", help="A decision policy (YAML); default: the panel's own.")
-]
-RealFile = Annotated[
-    Path | None,
-    typer.Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to learn from."),
-]
-UnlabelledFile = Annotated[
-    Path | None, typer.Option("--unlabelled", help="Unlabelled cases of your own to learn from: an archive.")
-]
-AllowRemote = Annotated[bool, typer.Option("--allow-remote", help="Case text may leave this machine.")]
-Device = Annotated[str, typer.Option("--device", help="cpu | cuda: where m-smc, d-smc (exact) and abi run.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random streams.")]
-PriorOption = Annotated[
-    list[str] | None,
-    typer.Option("--prior", metavar="LABEL=P", help="Prior probability of a label; repeatable. 0 drops it."),
-]
-PriorCounts = Annotated[
-    list[str] | None,
-    typer.Option("--prior-counts", metavar="LABEL=A", help="Dirichlet pseudo-counts instead; repeatable."),
-]
-Odds = Annotated[
-    list[str] | None,
-    typer.Option("--odds", metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable."),
-]
+PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
+AllowRemote = Annotated[bool, Option("--allow-remote", help="Case text may leave this machine.")]
+AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
+Device = Annotated[str, Option("--device", help="cpu | cuda: where m-smc, d-smc (exact) and abi run.")]
 NonePrior = Annotated[
     float | None,
-    typer.Option("--none-prior", metavar="P", help="Prior probability of none of these; the panel's own."),
+    Option("--none-prior", metavar="P", help="Prior probability of none of these; the panel's own."),
 ]
-# Files of cases
-TextColumn = Annotated[str, typer.Option("--text-column", help="Column of the text.")]
-LabelColumn = Annotated[str, typer.Option("--label-column", help="Column of the label.")]
-IdColumn = Annotated[str, typer.Option("--id-column", help="Column of the id.")]
-# Building a bank
-PerLabel = Annotated[int, typer.Option("--per-label", min=1, help="Usable descriptions wanted per label.")]
-BankFolder = Annotated[
-    Path, typer.Option("--out", help="The bank folder; an interrupted build there goes on.")
-]
-Background = Annotated[
-    int, typer.Option("--background", min=0, help="Descriptions of other conditions, for 'none of these'.")
-]
-Conditions = Annotated[
-    Path | None,
-    typer.Option(
-        "--conditions",
-        help="What --background describes, one condition a line; default: a broad list. "
-        "See 'simdx bank conditions'.",
-    ),
-]
-Temperature = Annotated[float, typer.Option("--temperature", min=0, max=2)]
-TopP = Annotated[float, typer.Option("--top-p", min=0, max=1)]
-MaxNew = Annotated[
-    int | None, typer.Option("--max-new", min=1, help="Tokens per description; default by register.")
-]
-BuildSeed = Annotated[int, typer.Option("--seed", min=0, help="Starts every request's own seed.")]
-MaxRequests = Annotated[
-    int | None, typer.Option("--max-requests", min=0, help="Stop this run after so many requests.")
-]
-MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", min=0, help="Stop this run after so many tokens.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Network = Annotated[str | None, Option("--network", help="For abi: the trained network's folder.")]
+Populations = Annotated[int, Option("--populations", help="T: the tolerance keeps 2^-T of prior mass.")]
+Seed = Annotated[int, Option("--seed", min=0, help="Seed of all random streams.")]
+TextColumn = Annotated[str, Option("--text-column", help="Column of the text.")]
+
+
+def spread(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb whose parameters that are groups of options are spread over the command line."""
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, type[Any]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(verb).parameters.values():
+        hint = hints[parameter.name]
+        if isinstance(hint, type) and is_dataclass(hint):
+            groups[parameter.name] = hint
+            parameters += _parameters(hint)
+        else:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint))
+
+    @wraps(verb)
+    def spread_verb(**given: Any) -> None:
+        made = {
+            name: group(**{f.name: given.pop(f.name) for f in fields(group)})
+            for name, group in groups.items()
+        }
+        verb(**made, **given)
+
+    del spread_verb.__wrapped__  # Typer would read the options of the verb itself
+    spread_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    spread_verb.__annotations__ = {p.name: p.annotation for p in parameters}
+    return spread_verb
+
+
+def _parameters(group: type[Any]) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    kind, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    return [
+        inspect.Parameter(
+            f.name, kind, default=none if f.default is MISSING else f.default, annotation=hints[f.name]
+        )
+        for f in fields(group)
+    ]
+
+
+# --------------------------------------------------------------------------- what answers
+
+
+@dataclass(frozen=True)
+class MaterialOptions:
+    """A bank, and the embedder that reads it."""
+
+    bank: Annotated[
+        Path | None, Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
+    ] = None
+    embedder: Annotated[str | None, Option("--embedder", help="NAME or NAME+NAME; default: the panel's.")] = (
+        None
+    )
+    allow_remote: AllowRemote = False
+
+    def material(self, panel: str) -> Material:
+        from simdx.bank.files import packaged_bank, read_bank
+        from simdx.embedders import get_embedder
+        from simdx.methods import Material
+        from simdx.panels import load_source
+
+        source = load_source(panel)
+        bank = packaged_bank(source) if self.bank is None else read_bank(self.bank, source.panel)
+        embedder = get_embedder(self.embedder or source.panel.embedder, allow_remote=self.allow_remote)
+        return Material.prepare(source.panel, bank, embedder)
+
+
+@dataclass(frozen=True)
+class MethodOptions(MaterialOptions):
+    """A method on that bank."""
+
+    method: Annotated[
+        str,
+        Option(
+            "--method",
+            help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic; "
+            "asking a model: logits | elicited | ensemble | fidelity.",
+        ),
+    ] = "auto"
+    engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"
+    kernel: Annotated[str | None, Option("--kernel", help="soft | hard; default: the method's own.")] = None
+    populations: Populations = 5
+    seed: Seed = 0
+
+    def classifier(self, panel: str, **more: Any) -> Classifier:
+        from simdx.classifier import Classifier
+
+        return Classifier(panel, **asdict(self), **more)
+
+
+@dataclass(frozen=True)
+class AnswerOptions(MethodOptions):
+    """Everything that `classify` and `evaluate` let a user choose about the answers."""
+
+    none_prior: NonePrior = None
+    simulator: Annotated[
+        str | None, Option("--simulator", help="For live, hybrid and asking: which model.")
+    ] = None
+    budget: Annotated[
+        int | None,
+        Option(
+            "--budget",
+            help="Most simulations a case (live, hybrid; a rejected one is tried again) or questions "
+            "(asking).",
+        ),
+    ] = None
+    network: Network = None
+    real: Annotated[
+        Path | None,
+        Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to learn from."),
+    ] = None
+    unlabelled: Annotated[
+        Path | None, Option("--unlabelled", help="Unlabelled cases of your own to learn from: an archive.")
+    ] = None
+
+    def classifier(self, panel: str, **more: Any) -> Classifier:
+        from simdx.classifier import Classifier
+
+        chosen = asdict(self)
+        real, unlabelled = chosen.pop("real"), chosen.pop("unlabelled")
+        if real is not None:
+            from simdx.datasets import read_cases
+            from simdx.methods.real import NONE_OF_THESE
+            from simdx.panels import load_panel
+
+            more["real_cases"] = read_cases(real, labels=(*load_panel(panel).names, NONE_OF_THESE)).cases
+        if unlabelled is not None:
+            from simdx.datasets import read_cases
+
+            more["unlabelled"] = read_cases(unlabelled, labelled=False).texts
+        return Classifier(panel, **chosen, **more)
+
+
+# --------------------------------------------------------------------------- the prior
+
+
+@dataclass(frozen=True)
+class PriorOptions:
+    """A prior over the labels; uniform when nothing is said."""
+
+    prior: Annotated[
+        list[str] | None,
+        Option("--prior", metavar="LABEL=P", help="Prior probability of a label; repeatable. 0 drops it."),
+    ] = None
+    prior_counts: Annotated[
+        list[str] | None,
+        Option("--prior-counts", metavar="LABEL=A", help="Dirichlet pseudo-counts instead; repeatable."),
+    ] = None
+    odds: Annotated[
+        list[str] | None,
+        Option("--odds", metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable."),
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        return bool(self.prior or self.prior_counts or self.odds)
+
+    def over(self, labels: tuple[str, ...]) -> Prior:
+        from simdx.abc.prior import Prior
+
+        if self.prior_counts and (self.prior or self.odds):
+            raise BadInput("--prior-counts stands alone: leave out --prior and --odds")
+        if self.prior_counts:
+            return Prior.from_counts(labels, parse_assignments(self.prior_counts, "--prior-counts"))
+        probabilities = parse_assignments(self.prior, "--prior")
+        if self.odds:
+            odds = parse_assignments(self.odds, "--odds")
+            return Prior.from_prevalence(labels, probabilities, odds=odds)
+        return Prior.from_probabilities(labels, probabilities)
 
 
 def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
@@ -121,38 +227,117 @@ def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
     return out
 
 
-def check_target(path: Path, option: str) -> None:
+# --------------------------------------------------------------------------- files
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Where a file of labelled texts has them."""
+
+    text_column: TextColumn = "text"
+    label_column: Annotated[str, Option("--label-column", help="Column of the label.")] = "label"
+
+    @property
+    def columns(self) -> Columns:
+        from simdx.datasets import Columns
+
+        return Columns(*asdict(self).values())
+
+
+@dataclass(frozen=True)
+class CaseColumns(ColumnOptions):
+    """The same for cases, which have ids."""
+
+    id_column: Annotated[str, Option("--id-column", help="Column of the id.")] = "id"
+
+
+def check_target(path: Path | None, option: str) -> None:
     """Refuse, before anything slow is done, a file that could not be written where the option says."""
-    if not path.parent.is_dir():
+    if path is not None and not path.parent.is_dir():
         raise BadInput(f"the folder of {option} does not exist: {path.parent}")
-    if path.is_dir():
+    if path is not None and path.is_dir():
         raise BadInput(f"{option} names a folder, {path}: give the name of a file in it")
 
 
-def read_real(labels: tuple[str, ...], real: Path | None, unlabelled: Path | None) -> dict[str, Any]:
-    """The classifier's arguments that real cases make; none where no file is given."""
-    from simdx.datasets import read_cases
-    from simdx.methods.real import NONE_OF_THESE
-
-    out: dict[str, Any] = {}
-    if real is not None:
-        out["real_cases"] = read_cases(real, labels=(*labels, NONE_OF_THESE)).cases
-    if unlabelled is not None:
-        out["unlabelled"] = read_cases(unlabelled, labelled=False).texts
-    return out
+# --------------------------------------------------------------------------- building a bank
 
 
-def make_prior(
-    labels: tuple[str, ...], prior: list[str] | None, counts: list[str] | None, odds: list[str] | None
-) -> Prior:
-    """The prior the options describe; uniform when they say nothing."""
-    from simdx.abc.prior import Prior
+LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told by
 
-    if counts and (prior or odds):
-        raise BadInput("--prior-counts stands alone: leave out --prior and --odds")
-    if counts:
-        return Prior.from_counts(labels, parse_assignments(counts, "--prior-counts"))
-    probabilities = parse_assignments(prior, "--prior")
-    if odds:
-        return Prior.from_prevalence(labels, probabilities, odds=parse_assignments(odds, "--odds"))
-    return Prior.from_probabilities(labels, probabilities)
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What a bank shall hold, and when to stop."""
+
+    per_label: Annotated[int, Option("--per-label", min=1, help="Usable descriptions wanted per label.")]
+    out: Annotated[Path, Option("--out", help="The bank folder; an interrupted build there goes on.")]
+    background: Annotated[
+        int | None,
+        Option(
+            "--background",
+            min=0,
+            help="Descriptions of other conditions, for 'none of these'; default: a fifth of the labels', "
+            "20 at least.",
+        ),
+    ] = None
+    conditions: Annotated[
+        Path | None,
+        Option(
+            "--conditions",
+            help="What --background describes, one condition a line; default: a broad list. "
+            "See 'simdx bank conditions'.",
+        ),
+    ] = None
+    temperature: Annotated[float, Option("--temperature", min=0, max=2)] = 0.8
+    top_p: Annotated[float, Option("--top-p", min=0, max=1)] = 0.95
+    max_new: Annotated[
+        int | None, Option("--max-new", min=1, help="Tokens per description; default by register.")
+    ] = None
+    seed: Annotated[int, Option("--seed", min=0, help="Starts every request's own seed.")] = 0
+    max_requests: Annotated[
+        int | None, Option("--max-requests", min=0, help="Stop this run after so many requests.")
+    ] = None
+    max_tokens: Annotated[
+        int | None, Option("--max-tokens", min=0, help="Stop this run after so many tokens.")
+    ] = None
+
+    def settings(self, panel: Panel, voice: str, **more: Any) -> tuple[BuildSettings, str | None]:
+        """The settings, and a note on conditions of the file that are left out."""
+        from simdx.bank.plan import BuildSettings
+
+        described, left_out = self._described(panel)
+        settings = BuildSettings(
+            per_label=self.per_label, background=self._background(panel), temperature=self.temperature,
+            top_p=self.top_p, max_tokens=self.max_new, seed=self.seed, voice=voice, conditions=described,
+            **more,
+        )  # fmt: skip
+        names = ", ".join(left_out)[:200]
+        return settings, f"left out, since they name a label of the panel: {names}" if names else None
+
+    def limits(self, price_in: float | None = None, price_out: float | None = None) -> BuildLimits:
+        from simdx.bank.builder import BuildLimits
+
+        return BuildLimits(self.max_requests, self.max_tokens, price_in, price_out)
+
+    def _background(self, panel: Panel) -> int:
+        if self.background is not None:
+            return self.background
+        return max(LEAST_BACKGROUND, self.per_label * len(panel.names) // 5)
+
+    def _described(self, panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The conditions a background shall describe (none: the broad list), and those left out."""
+        from simdx.bank.conditions import outside, read_conditions
+
+        if self.conditions is None:
+            return (), ()
+        if self.background == 0:
+            raise BadInput(
+                "--conditions says what --background describes, and that is 0: leave one of them out"
+            )
+        listed = read_conditions(self.conditions)
+        others = outside(panel, listed)
+        if not others:
+            raise BadInput(
+                f"every condition of {self.conditions.name} names a label of the panel: give others"
+            )
+        return others, tuple(name for name in listed if name not in others)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as json_format
 import math
 import sys
 from typing import Any
@@ -11,12 +11,21 @@ from typing import Any
 def print_json(value: Any) -> None:
     """Exactly one JSON object; a number that is not finite becomes null rather than invalid JSON."""
     plain = _finite(value)
-    text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+    text = json_format.dumps(plain, ensure_ascii=False, allow_nan=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # a path in no encoding, or a terminal that is not UTF-8: escapes say the same
-        text = json.dumps(plain, allow_nan=False)
+        text = json_format.dumps(plain, allow_nan=False)
     sys.stdout.write(text + "\n")
+
+
+def say(json: bool, value: Any, *lines: str) -> None:
+    """The JSON object where --json was given, the lines otherwise."""
+    if json:
+        print_json(value)
+        return
+    for line in lines:
+        print(line)
 
 
 def note(message: str) -> None:

@@ -6,13 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json
+from simdx.cli.output import print_json, say
 from simdx.errors import BadInput
 
-app = typer.Typer(
+app = Typer(
     help="Closed sets of labels: list, show, scaffold, check and calibrate them.", no_args_is_help=True
 )
 
@@ -23,16 +23,16 @@ def list_(json: options.AsJson = False) -> None:
     from simdx.panels import PACKAGED, load_panel
 
     panels = [load_panel(name) for name in PACKAGED]
-    if json:
-        print_json({"panels": [{"name": p.name, "title": p.title, "labels": list(p.names)} for p in panels]})
-        return
-    for p in panels:
-        print(f"{p.name:22} {len(p.names)} labels  {p.title}")
+    say(
+        json,
+        {"panels": [{"name": p.name, "title": p.title, "labels": list(p.names)} for p in panels]},
+        *(f"{p.name:22} {len(p.names)} labels  {p.title}" for p in panels),
+    )
 
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     json: options.AsJson = False,
 ) -> None:
     """A panel's labels and what is known about each."""
@@ -45,7 +45,7 @@ def show(
         files = {
             "banks": [b.name for b in source.banks],
             "against_background": against,
-            "background_odds": None if source.odds is None else asdict(source.odds),
+            "none_of_these_prior": source.none_prior,
         }
         print_json({**asdict(p), "hash": p.hash, **files})
         return
@@ -56,8 +56,8 @@ def show(
     if source.background and source.against:
         banks += f" ({', '.join(b.name for b in source.against)} against the background)"
     print(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
-    if source.odds is not None:
-        print(f"  prior probability of another condition {source.odds.prior:g}")
+    if source.none_prior is not None:
+        print(f"  prior probability of another condition {source.none_prior:g}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
@@ -72,13 +72,11 @@ def show(
 
 @app.command()
 def new(
-    path: Annotated[Path, typer.Argument(help="The panel file to write.")],
-    label: Annotated[
-        list[str] | None, typer.Option("--label", help="A label; give it at least twice.")
-    ] = None,
+    path: Annotated[Path, Argument(help="The panel file to write.")],
+    label: Annotated[list[str] | None, Option("--label", help="A label; give it at least twice.")] = None,
     register: Annotated[
         str,
-        typer.Option(
+        Option(
             help="The words of the texts: clinician | patient | case-report | plain | general; general for "
             "texts that are not about illness."
         ),
@@ -86,8 +84,9 @@ def new(
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
-    from simdx.panels import load_panel, scaffold
+    from simdx.panels import load_panel
     from simdx.panels.load import parse_panel
+    from simdx.panels.scaffold import scaffold
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
     labels = label or ["first diagnosis", "second diagnosis"]
@@ -102,7 +101,7 @@ def new(
 
 @app.command()
 def check(
-    path: Annotated[Path, typer.Argument(help="A panel file.")],
+    path: Annotated[Path, Argument(help="A panel file.")],
     json: options.AsJson = False,
 ) -> None:
     """Say what is wrong with a panel file (exit 2), or what it could still say (exit 0)."""
@@ -130,74 +129,31 @@ def check(
 
 @app.command()
 def calibrate(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
+    data: Annotated[
+        Path | None, Option(help="Labelled cases (20 to 100 are plenty): measure on them as well.")
+    ] = None,
     inside: Annotated[
-        Path | None, typer.Option(help="Texts of the labels by another writer (JSONL, CSV); needs --outside.")
+        Path | None,
+        Option(help="Texts of the labels by another writer, with their labels: rehearse on them too."),
     ] = None,
     outside: Annotated[
-        list[Path] | None,
-        typer.Option(help="Texts of other conditions by that writer; may be given again."),
+        list[Path] | None, Option(help="Texts of other conditions by that writer; may be given again.")
     ] = None,
-    embedder: Annotated[str | None, typer.Option(help="Embedder, joined by '+'; the panel's own.")] = None,
+    embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
-    """Fit how a panel's background becomes a probability, on simulated text; prints the line for its file.
+    """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.
 
-    No labelled case is needed. Texts of the panel's own banks and background are left out of the fit and
-    asked about; texts by another writer, where given, weigh as much.
+    Without --data no labelled case is needed: texts of the bank are left out of the fit and asked about, as
+    written and as typed in haste. With --data the cases move what was found by themselves.
     """
-    from simdx.bank.files import background_conditions, packaged_bank
-    from simdx.datasets import read_cases
-    from simdx.embedders import get_embedder
-    from simdx.methods import Material
-    from simdx.methods.odds import MOST_BITS, fit_odds, rehearse_other, rehearse_own
-    from simdx.panels import load_source
+    from simdx.calibrate import calibrate_panel
 
-    if (inside is None) != (not outside):
-        raise BadInput("another writer's texts are given on both sides: --inside and --outside, or neither")
-    source = load_source(name)
-    if source.background is None or not source.banks:
-        lacking = "background" if source.background is None else "bank"
-        raise BadInput(f"panel '{source.panel.name}' lists no {lacking}: there is nothing to calibrate")
-    texts: list[tuple[str, ...]] = []
-    if inside is not None:
-        given = read_cases(inside, labelled=False)
-        for number, case in enumerate(given.cases, start=1):
-            label = str(case.fields.get("label") or "").strip()
-            if label and label not in source.panel.names:
-                raise BadInput(
-                    f"{inside.name}, text {number}: its label is not one of panel '{source.panel.name}'"
-                )
-        others = [text for path in outside or () for text in read_cases(path, labelled=False).texts]
-        texts = [tuple(dict.fromkeys(given.texts)), tuple(dict.fromkeys(others))]
-        if both := set(texts[0]) & set(texts[1]):
-            raise BadInput(
-                f"{len(both)} of another writer's texts are inside and outside: take them from one"
-            )
-    model = get_embedder(embedder or source.panel.embedder, allow_remote=allow_remote)
-    material = Material.prepare(source.panel, packaged_bank(source), model)
-    conditions = background_conditions(source.background)
-    rehearsals = [rehearse_own(material, conditions)]
-    if texts:
-        rehearsals.append(rehearse_other(material, *(material.observe(part) for part in texts)))
-    found = fit_odds(rehearsals)
-    odds = asdict(found.odds)
-    told = [
-        {"writer": r.writer, "inside": len(r.inside), "outside": len(r.outside), "auroc": r.auroc}
-        for r in rehearsals
-    ]
-    if json:
-        rises = {f"{prior:g}": bits for prior, bits in found.rise_bits.items()}
-        made_with = {"panel": source.panel.name, "embedder": model.id, "conditions": len(set(conditions))}
-        print_json({**made_with, "background_odds": odds, "rehearsals": told, "rise_bits": rises})
-        return
-    print(f"{source.panel.name}, {model.id}, {len(set(conditions))} other conditions")
-    for t in told:
-        asked = f"{t['inside']} answers inside, {t['outside']} outside"
-        print(f"  {t['writer']} writer: {asked}, AUROC {t['auroc']:.3f}")
-    for prior, bits in found.rise_bits.items():
-        print(f"  prior {prior:g}: answers inside gain {bits:.3f} bits")
-    if not found.costs_little:
-        print(f"  no prior keeps the gain within {MOST_BITS:g} bits: the least is given")
-    print(f"background_odds: {{{', '.join(f'{key}: {value:g}' for key, value in odds.items())}}}")
+    found = calibrate_panel(
+        name, bank=bank, data=data, inside=inside, outside=outside or [], embedder=embedder,
+        allow_remote=allow_remote,
+    )  # fmt: skip
+    say(json, found.to_json(), *found.lines())

@@ -5,41 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
-    from simdx.classifier import Classifier
     from simdx.decide.policy import Policy
 
-app = typer.Typer(help="Decision policies: accept, test further, or send to review.", no_args_is_help=True)
+app = Typer(help="Decision policies: accept, test further, or send to review.", no_args_is_help=True)
 
 
 @app.command()
+@options.spread
 def tune(
     panel: options.PanelName,
-    out: Annotated[Path, typer.Option(help="The policy file to write (YAML).")],
+    out: Annotated[Path, Option(help="The policy file to write (YAML).")],
     data: Annotated[
-        Path | None, typer.Option(help="Labelled cases (JSONL, CSV, Parquet); default: simulated text.")
+        Path | None, Option(help="Labelled cases (JSONL, CSV, Parquet); default: simulated text.")
     ] = None,
-    text_column: options.TextColumn = "text",
-    label_column: options.LabelColumn = "label",
-    risk: Annotated[float, typer.Option(help="Most errors among accepted answers.")] = 0.05,
-    confidence: Annotated[float, typer.Option(help="With --data: how sure that holds.")] = 0.9,
-    coverage: Annotated[float, typer.Option(help="With --data: coverage of conformal sets.")] = 0.9,
-    sets: Annotated[str, typer.Option(help="With --data: split | class-conditional.")] = "class-conditional",
-    bank: options.BankPath = None,
-    method: options.Method = "auto",
-    engine: options.Engine = "exact",
-    kernel: options.Kernel = None,
-    populations: options.Populations = 5,
-    embedder: options.Embedder = None,
+    *,
+    layout: options.ColumnOptions,
+    risk: Annotated[float, Option(help="Most errors among accepted answers.")] = 0.05,
+    confidence: Annotated[float, Option(help="With --data: how sure that holds.")] = 0.9,
+    coverage: Annotated[float, Option(help="With --data: coverage of conformal sets.")] = 0.9,
+    sets: Annotated[str, Option(help="With --data: split | class-conditional.")] = "class-conditional",
+    chosen: options.MethodOptions,
     none_prior: options.NonePrior = None,
-    allow_remote: options.AllowRemote = False,
-    seed: options.Seed = 0,
     json: options.AsJson = False,
 ) -> None:
     """Choose thresholds from simulated text, or from labelled cases with a stated risk."""
@@ -47,19 +40,20 @@ def tune(
         raise BadInput(f"--risk is {risk:g}: give a number between 0 and 1, such as .05")
     options.check_target(out, "--out")
     from simdx.bank.files import write_atomically
-    from simdx.classifier import Classifier
     from simdx.decide.policy import policy_text
 
-    classifier = Classifier(
-        panel, bank, method=method, engine=engine, kernel=kernel, populations=populations, embedder=embedder,
-        seed=seed, allow_remote=allow_remote, none_prior=none_prior,
-    )  # fmt: skip
+    classifier = chosen.classifier(panel, none_prior=none_prior)
     if data is None:
         found = classifier.desk.tuned(risk)
     else:
-        found = _from_data(
-            classifier, data, text_column, label_column, risk, confidence, coverage, _kind(sets)
-        )
+        from simdx.datasets import read_cases
+
+        kind, names = _kind(sets), classifier.panel.names
+        cases = read_cases(data, columns=layout.columns, labels=names)
+        found = classifier.tune_policy(
+            cases.texts, cases.label_index(names), risk=risk, confidence=confidence, coverage=coverage,
+            kind=kind,
+        )  # fmt: skip
     write_atomically(out, policy_text(found))
     note(f"wrote {out}")
     _print(found, json)
@@ -67,9 +61,11 @@ def tune(
 
 @app.command()
 def show(
-    policy: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A policy file.")] = None,
-    panel: Annotated[str | None, typer.Option("--panel", help="Show the policy of this panel.")] = None,
-    bank: options.BankPath = None,
+    policy: Annotated[Path | None, Argument(metavar="[FILE]", help="A policy file.")] = None,
+    panel: Annotated[str | None, Option("--panel", help="Show the policy of this panel.")] = None,
+    bank: Annotated[
+        Path | None, Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
+    ] = None,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
@@ -95,19 +91,6 @@ def _kind(sets: str) -> Literal["split", "class-conditional"]:
     if sets == "class-conditional":
         return "class-conditional"
     raise BadInput(f"--sets is '{sets[:40]}': choose split or class-conditional")
-
-
-def _from_data(
-    classifier: Classifier, data: Path, text_column: str, label_column: str, risk: float,
-    confidence: float, coverage: float, kind: Literal["split", "class-conditional"],
-) -> Policy:  # fmt: skip
-    from simdx.datasets import Columns, read_cases
-
-    names = classifier.panel.names
-    cases = read_cases(data, columns=Columns(text_column, label_column), labels=names)
-    return classifier.tune_policy(
-        cases.texts, cases.label_index(names), risk=risk, confidence=confidence, coverage=coverage, kind=kind
-    )
 
 
 def _print(policy: Policy, json: bool) -> None:

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING
 from simdx.cli.output import note
 
 if TYPE_CHECKING:
-    from simdx.bank.builder import Progress
+    from simdx.amortised.train import TrainingProgress
+    from simdx.bank.builder import BuildProgress
     from simdx.bank.live import Usage
 
 # --------------------------------------------------------------------------- a bank being built
 
 
 @contextmanager
-def building() -> Iterator[Callable[[Progress], None]]:
+def building() -> Iterator[Callable[[BuildProgress], None]]:
     """What `build_bank` reports as a bar with rate, cost and time left; elsewhere as a line now and then."""
     if not sys.stderr.isatty():
-        yield _sparse_lines()
+        due = NowAndThen(30.0)
+        yield lambda p: note(f"{p.usable} of {p.wanted} usable, {facts_of(p)}") if due() else None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -44,24 +46,26 @@ def building() -> Iterator[Callable[[Progress], None]]:
     with bar:
         task = bar.add_task("build", total=None, facts="")
 
-        def watch(p: Progress) -> None:
+        def watch(p: BuildProgress) -> None:
             bar.update(task, total=p.wanted, completed=p.usable, facts=facts_of(p))
 
         yield watch
 
 
-def _sparse_lines(every: float = 30.0) -> Callable[[Progress], None]:
-    last = [0.0]
+class NowAndThen:
+    """Whether it is time for another line."""
 
-    def watch(p: Progress) -> None:
-        if p.seconds - last[0] >= every:
-            last[0] = p.seconds
-            note(f"{p.usable} of {p.wanted} usable, {facts_of(p)}")
+    def __init__(self, every: float) -> None:
+        self._every, self._last = every, time.monotonic()
 
-    return watch
+    def __call__(self) -> bool:
+        due = time.monotonic() - self._last >= self._every
+        if due:
+            self._last = time.monotonic()
+        return due
 
 
-def facts_of(p: Progress) -> str:
+def facts_of(p: BuildProgress) -> str:
     """Rate, tokens, rejections, failures and cost in one short phrase."""
     seconds = max(p.seconds, 1e-9)
     parts = [
@@ -154,3 +158,32 @@ class CasesBar:
     def asked(self, usage: Usage) -> None:
         words = calls_of(usage, time.monotonic() - self._started)
         self._bar.update(self._task, description=f"cases ({words})")
+
+
+# --------------------------------------------------------------------------- rows and epochs
+
+
+def row_lines(every: float = 10.0) -> Callable[[int, int], None]:
+    """A line on stderr now and then: rows done of all."""
+    due = NowAndThen(every)
+    return lambda done, total: note(f"{done} of {total} rows") if due() else None
+
+
+def training(every: float = 5.0) -> Callable[[TrainingProgress], None]:
+    """How far a training has come: one line that moves on a terminal, a line now and then elsewhere."""
+    moves = sys.stderr.isatty()
+    due = NowAndThen(0.2 if moves else every)
+
+    def watch(p: TrainingProgress) -> None:
+        finished = p.done >= p.of
+        if not (due() or finished):
+            return
+        line = f"epoch {p.done} of at most {p.of}: loss {p.loss:.4f}, held out {p.held_out:.4f}"
+        if p.stage == "targets":
+            line = f"D-SMC answers for training: {p.done:,} of {p.of:,}"
+        if moves:
+            print(f"\r{line:<78}", end="\n" if finished else "", file=sys.stderr, flush=True)
+        else:
+            note(line)
+
+    return watch

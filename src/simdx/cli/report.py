@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
@@ -13,11 +13,9 @@ from simdx.errors import BadInput
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'simdx experiment run' wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The HTML page, or a folder for it; default: DIR.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="The Markdown tables; default: DIR/report.md.")
-    ] = None,
+    folder: Annotated[Path, Argument(metavar="DIR", help="What 'simdx experiment run' wrote.")],
+    out: Annotated[Path | None, Option(help="The HTML page, or a folder for it; default: DIR.")] = None,
+    markdown: Annotated[Path | None, Option(help="The Markdown tables; default: DIR/report.md.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """One self-contained HTML page and Markdown tables from the records of a run."""
@@ -44,11 +42,11 @@ def _page(out: Path) -> Path:
 
 def _grid(folder: Path) -> tuple[str, str, list[dict[str, Any]]]:
     """Page, Markdown, and a row per record."""
-    from simdx.experiments.records import read_records
     from simdx.experiments.table import markdown_rows, summary_row
     from simdx.report.grid import render_grid
+    from simdx.runs import Store
 
-    records = read_records(folder)
+    records = Store(folder).records()
     if not records:
         paper = (folder / "artefacts").is_dir()
         hint = (
@@ -58,5 +56,5 @@ def _grid(folder: Path) -> tuple[str, str, list[dict[str, Any]]]:
         )
         raise BadInput(f"{folder} holds no records: {hint}")
     rows = [summary_row(record) for record in records]
-    title = f"Experiment {records[0]['experiment']}"
+    title = f"Experiment {records[0].experiment}"
     return render_grid(title, rows), markdown_rows(title, rows), rows

@@ -5,35 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json
+from simdx.cli.output import print_json, say
 from simdx.errors import BadInput
 
-app = typer.Typer(help="Blinded expert review of cases and banks.", no_args_is_help=True)
+app = Typer(help="Blinded expert review of cases and banks.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The review's folder.")]
+Folder = Annotated[Path, Argument(metavar="DIR", help="The review's folder.")]
 
 
 @app.command()
+@options.spread
 def make(
-    data: Annotated[str, typer.Option("--data", help="A file of cases, a bank folder, or oral-lesions.")],
-    out: Annotated[Path, typer.Option("--out", help="A new folder for the forms and their key.")],
-    reviewer: Annotated[list[str] | None, typer.Option("--reviewer", help="A reviewer; repeatable.")] = None,
-    sample: Annotated[int | None, typer.Option(help="Review a random sample of this many.")] = None,
+    data: Annotated[str, Option("--data", help="A file of cases, a bank folder, or oral-lesions.")],
+    out: Annotated[Path, Option("--out", help="A new folder for the forms and their key.")],
+    *,
+    reviewer: Annotated[list[str] | None, Option("--reviewer", help="A reviewer; repeatable.")] = None,
+    sample: Annotated[int | None, Option(help="Review a random sample of this many.")] = None,
     revise: Annotated[
-        Path | None, typer.Option("--revise", help="An earlier review: only the cases it asked to revise.")
+        Path | None, Option("--revise", help="An earlier review: only the cases it asked to revise.")
     ] = None,
-    show_label: Annotated[bool, typer.Option("--show-label", help="Show the intended label.")] = False,
-    text_column: options.TextColumn = "text",
-    label_column: options.LabelColumn = "label",
-    id_column: options.IdColumn = "id",
-    seed: Annotated[int, typer.Option(help="Seed of sample and order.")] = 0,
+    show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
+    layout: options.CaseColumns,
+    seed: Annotated[int, Option(help="Seed of sample and order.")] = 0,
     json: options.AsJson = False,
 ) -> None:
     """Write a blinded, shuffled form (HTML and CSV) for each reviewer."""
-    from simdx.datasets import Columns
     from simdx.review import make_review, open_review, summarise
 
     only = None
@@ -42,47 +41,35 @@ def make(
         if not only:
             raise BadInput(f"the review in {revise} asks for no case to be revised")
     sheet = make_review(
-        data,
-        out,
-        reviewers=reviewer or ["reviewer-1"],
-        seed=seed,
-        sample=sample,
-        only=only,
-        show_label=show_label,
-        columns=Columns(text_column, label_column, id_column),
-    )
+        data, out, reviewers=reviewer or ["reviewer-1"], seed=seed, sample=sample, only=only,
+        show_label=show_label, columns=layout.columns,
+    )  # fmt: skip
     forms = [str(out / f"form-{name}.html") for name in sheet.order]
-    if json:
-        about = {"review": sheet.review, "cases": len(sheet.hashes), "forms": forms}
-        print_json(about | {"scores": sheet.scores_file})
-        return
-    print(f"{len(sheet.hashes)} texts; send each reviewer one form, keep {out / 'review.json'} to yourself:")
-    for form in forms:
-        print(f"  {form} (or its .csv)")
+    say(
+        json,
+        {"review": sheet.review, "cases": len(sheet.hashes), "forms": forms, "scores": sheet.scores_file},
+        f"{len(sheet.hashes)} texts; send each reviewer one form, keep {out / 'review.json'} to yourself:",
+        *(f"  {form} (or its .csv)" for form in forms),
+    )
 
 
 @app.command("import")
 def import_(
     folder: Folder,
-    source: Annotated[Path, typer.Option("--from", help="A saved form (HTML) or its filled CSV twin.")],
-    role: Annotated[str, typer.Option("--role", help="What the reviewer is, e.g. 'oral pathologist'.")],
+    source: Annotated[Path, Option("--from", help="A saved form (HTML) or its filled CSV twin.")],
+    role: Annotated[str, Option("--role", help="What the reviewer is, e.g. 'oral pathologist'.")],
     json: options.AsJson = False,
 ) -> None:
     """Check a filled form and store its scores beside the data."""
     from simdx.review import import_scores, open_review
 
     done = import_scores(open_review(folder), source, role=role)
-    if json:
-        print_json(
-            {
-                "reviewer": done.reviewer,
-                "scored": done.scored,
-                "unscored": done.unscored,
-                "scores": str(done.scores_file),
-            }
-        )
-        return
-    print(f"{done.reviewer}: {done.scored} texts scored, {done.unscored} not; stored in {done.scores_file}")
+    about = {"reviewer": done.reviewer, "scored": done.scored, "unscored": done.unscored}
+    say(
+        json,
+        {**about, "scores": str(done.scores_file)},
+        f"{done.reviewer}: {done.scored} texts scored, {done.unscored} not; stored in {done.scores_file}",
+    )
 
 
 @app.command()

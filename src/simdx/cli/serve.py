@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from simdx.cli import options
 from simdx.cli.output import note
@@ -13,75 +13,59 @@ from simdx.errors import BadInput
 
 
 def serve(
-    host: Annotated[
-        str, typer.Option(help="Address to bind; anything but loopback needs tokens.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to bind; 0 takes a free one.")] = 8_000,
+    host: Annotated[str, Option(help="Address to bind; anything but loopback needs tokens.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to bind; 0 takes a free one.")] = 8_000,
     panel: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--panel", metavar="NAME|FILE[=BANK]", help="A panel to serve; repeatable. Default: all packaged."
         ),
     ] = None,
-    embedder: Annotated[
-        str | None, typer.Option(help="NAME or NAME+NAME; default: each panel's own.")
-    ] = None,
+    embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: each panel's own.")] = None,
     allow_remote: options.AllowRemote = False,
-    require_token: Annotated[
-        bool, typer.Option("--require-token", help="Ask for tokens on loopback too.")
-    ] = False,
-    token_file: Annotated[Path | None, typer.Option(help="Where 'simdx token' keeps tokens.")] = None,
+    require_token: Annotated[bool, Option("--require-token", help="Ask for tokens on loopback too.")] = False,
+    token_file: Annotated[Path | None, Option(help="Where 'simdx token' keeps tokens.")] = None,
     audit: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="URL|none", help="sqlite:///FILE or postgresql://…; default: a file in the data folder."
         ),
     ] = None,
-    audit_key: Annotated[
-        Path | None, typer.Option(help="The audit log's key file; made when absent.")
-    ] = None,
+    audit_key: Annotated[Path | None, Option(help="The audit log's key file; made when absent.")] = None,
     audit_checkpoints: Annotated[
         Path | None,
-        typer.Option(help="Where the log's head is noted; default: beside the SQLite log, or the key."),
+        Option(help="Where the log's head is noted; default: beside the SQLite log, or the key."),
     ] = None,
-    keep_text: Annotated[bool, typer.Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
-    keep_text_days: Annotated[float, typer.Option(help="Days after which a kept text is deleted.")] = 30.0,
+    keep_text: Annotated[bool, Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
+    keep_text_days: Annotated[float, Option(help="Days after which a kept text is deleted.")] = 30.0,
     allowed_host: Annotated[
-        list[str] | None, typer.Option(help="A further Host name to answer to; repeatable; needs tokens.")
+        list[str] | None, Option(help="A further Host name to answer to; repeatable; needs tokens.")
     ] = None,
-    cors_origin: Annotated[
-        list[str] | None, typer.Option(help="A web origin that may call; repeatable.")
-    ] = None,
+    cors_origin: Annotated[list[str] | None, Option(help="A web origin that may call; repeatable.")] = None,
     public_url: Annotated[
-        str | None, typer.Option(help="How others reach the service, for links in cards; needs tokens.")
+        str | None, Option(help="How others reach the service, for links in cards; needs tokens.")
     ] = None,
-    rate: Annotated[
-        float, typer.Option(help="Requests a second of one token; 0: as many as it likes.")
-    ] = 100.0,
-    address_sockets: Annotated[
-        int, typer.Option(help="Connections of one address; 0: all, behind a proxy.")
-    ] = 512,
+    rate: Annotated[float, Option(help="Requests a second of one token; 0: as many as it likes.")] = 100.0,
+    address_sockets: Annotated[int, Option(help="Connections of one address; 0: all, behind a proxy.")] = 512,
     fhir_server: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="URL", help="A FHIR server from which a hook's attachments may be fetched; repeatable."
         ),
     ] = None,
     cds_client: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="ISSUER=KEYS",
             help="A record system that signs its calls, and the address or file of its key set; repeatable.",
         ),
     ] = None,
     cds_client_panel: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ISSUER=PANEL", help="A panel that record system may ask; repeatable. Default: all."
-        ),
+        Option(metavar="ISSUER=PANEL", help="A panel that record system may ask; repeatable. Default: all."),
     ] = None,
     access_log: Annotated[
-        bool, typer.Option("--access-log", help="Log each request: id, route, status, time.")
+        bool, Option("--access-log", help="Log each request: id, route, status, time.")
     ] = False,
 ) -> None:
     """Answer over HTTP: the API, CDS Hooks, FHIR and a page at /. Binds to loopback unless told otherwise."""
@@ -94,15 +78,10 @@ def serve(
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):
         raise BadInput("--public-url is an address such as https://simdx.clinic.example")
-    chosen: dict[str, object] = {}
+    files = {"token_file": token_file, "audit_url": audit, "audit_key": audit_key}
+    chosen: dict[str, object] = {name: value for name, value in files.items() if value is not None}
     if panel:
         chosen["panels"] = dict(_panel_and_bank(item) for item in panel)
-    if token_file is not None:
-        chosen["token_file"] = token_file
-    if audit is not None:
-        chosen["audit_url"] = audit
-    if audit_key is not None:
-        chosen["audit_key"] = audit_key
     panels = [_issuer_and(item, "--cds-client-panel", "PANEL") for item in cds_client_panel or ()]
     clients = [_issuer_and(item, "--cds-client", "KEYS") for item in cds_client or ()]
     if not {issuer for issuer, _ in panels} <= {issuer for issuer, _ in clients}:
@@ -111,7 +90,7 @@ def serve(
         CdsClient(issuer, keys, tuple(name for other, name in panels if other == issuer) or None)
         for issuer, keys in clients
     )
-    if not {"token_file", "audit_url", "audit_key"} <= set(chosen):
+    if any(value is None for value in files.values()):  # some are where the service keeps its data
         settled_home(note)
     config = ServiceConfig(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,

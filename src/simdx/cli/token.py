@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option, Typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
@@ -13,26 +13,22 @@ from simdx.cli.output import note, print_json
 if TYPE_CHECKING:
     from simdx.service.auth import Token, TokenFile
 
-app = typer.Typer(help="Tokens of the service, hashed at rest.", no_args_is_help=True)
+app = Typer(help="Tokens of the service, hashed at rest.", no_args_is_help=True)
 
-File = Annotated[
-    Path | None, typer.Option("--token-file", help="Default: the service's own, in its data folder.")
-]
+File = Annotated[Path | None, Option("--token-file", help="Default: the service's own, in its data folder.")]
 
 
 @app.command("new")
 def new(
-    name: Annotated[str, typer.Argument(help="Who or what the token is for; it stands in the audit log.")],
+    name: Annotated[str, Argument(help="Who or what the token is for; it stands in the audit log.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(
-            help="classify, metrics or admin (which includes metrics); repeatable. Default: classify."
-        ),
+        Option(help="classify, metrics or admin (which includes metrics); repeatable. Default: classify."),
     ] = None,
     panel: Annotated[
-        list[str] | None, typer.Option(help="A panel it may ask; repeatable. Default: every panel.")
+        list[str] | None, Option(help="A panel it may ask; repeatable. Default: every panel.")
     ] = None,
-    days: Annotated[float | None, typer.Option(help="Days it is valid; default: until revoked.")] = None,
+    days: Annotated[float | None, Option(help="Days it is valid; default: until revoked.")] = None,
     token_file: File = None,
     json: options.AsJson = False,
 ) -> None:
@@ -61,7 +57,7 @@ def list_(token_file: File = None, json: options.AsJson = False) -> None:
 
 @app.command("revoke")
 def revoke(
-    name: Annotated[str, typer.Argument(metavar="NAME|ID")],
+    name: Annotated[str, Argument(metavar="NAME|ID")],
     token_file: File = None,
     json: options.AsJson = False,
 ) -> None:

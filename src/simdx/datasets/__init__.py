@@ -1,11 +1,11 @@
-"""Data sets: one file per data set, readers of JSONL, CSV and Parquet, splits stored as indices."""
+"""Data sets: one file per data set, readers of JSONL, CSV and Parquet, splits."""
 
 from simdx.datasets.dataset import Benchmark, Dataset
 from simdx.datasets.files import Columns, read_cases
 from simdx.datasets.multicare import load_multicare, read_rule
 from simdx.datasets.oral import load_oral
 from simdx.datasets.registry import open_data
-from simdx.datasets.splits import Splits, load_splits, make_splits
+from simdx.datasets.splits import Splits, make_splits
 from simdx.datasets.symptoms import load_symptoms
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Splits",
     "load_multicare",
     "load_oral",
-    "load_splits",
     "load_symptoms",
     "make_splits",
     "open_data",

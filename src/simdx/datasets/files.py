@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from simdx.datasets.dataset import Dataset
-from simdx.datasets.rows import read_rows
 from simdx.errors import BadInput
+from simdx.rows import read_rows
 from simdx.types import Case
 
 

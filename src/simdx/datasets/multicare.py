@@ -20,8 +20,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simdx.datasets.dataset import Benchmark, Dataset
-from simdx.datasets.rows import read_rows
 from simdx.errors import BadInput
+from simdx.rows import read_rows
 from simdx.types import Case, content_hash
 from simdx.yamlfile import read_mapping
 

@@ -1,36 +1,28 @@
-"""Splits of a data set as stored indices: stratified by label, whole groups, no text on two sides.
+"""Splits of a data set: stratified by label, whole groups, no text on two sides.
 
 Cases that share a group (a patient, an article) or, spaces and case aside, the same text form one unit;
 a unit goes to one part as a whole. Units are shuffled within their label and dealt to the part that is
-furthest below its share. The file names the data set's hash: a split is never read against other cases.
+furthest below its share.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from simdx.datasets.dataset import Dataset
-from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.types import content_hash
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Splits:
     """Named parts as sorted indices into one data set."""
 
-    dataset: str
-    hash: str
-    seed: int
-    group_field: str | None
+    hash: str  # of the data set
     parts: Mapping[str, tuple[int, ...]]
 
     def part(self, dataset: Dataset, name: str) -> Dataset:
@@ -39,19 +31,6 @@ class Splits:
         if name not in self.parts:
             raise BadInput(f"there is no part '{name}'; the splits have {', '.join(self.parts)}")
         return dataset.subset(self.parts[name], f"{dataset.name}:{name}")
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON through a rename, so that a reader never sees half a file."""
-        path = Path(path)
-        record = {
-            "format": FORMAT,
-            "dataset": self.dataset,
-            "hash": self.hash,
-            "seed": self.seed,
-            "group_field": self.group_field,
-            "parts": {name: list(index) for name, index in self.parts.items()},
-        }
-        write_atomically(path, json.dumps(record, indent=1))
 
 
 def make_splits(
@@ -86,39 +65,7 @@ def make_splits(
             parts[chosen].extend(members[i])
             dealt[chosen] += len(members[i])
             overall[chosen] += len(members[i])
-    return Splits(
-        dataset.name, dataset.hash, seed, group_field, {name: tuple(sorted(p)) for name, p in parts.items()}
-    )
-
-
-def load_splits(path: str | Path, dataset: Dataset) -> Splits:
-    """Read stored splits and check them against the cases: same hash, disjoint by index and by text."""
-    path = Path(path)
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        splits = Splits(
-            str(record["dataset"]),
-            str(record["hash"]),
-            int(record["seed"]),
-            record["group_field"],
-            {str(k): tuple(int(i) for i in v) for k, v in record["parts"].items()},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise BadInput(f"{path.name} is not a readable splits file") from None
-    if record.get("format") != FORMAT:
-        raise BadInput(f"{path.name} has the splits format {record.get('format')}, not {FORMAT}")
-    if splits.hash != dataset.hash:
-        raise BadInput(f"{path.name} was made for other cases than those of {dataset.name}")
-    owner: dict[str, str] = {}
-    used: set[int] = set()
-    for name, index in splits.parts.items():
-        for i in index:
-            if not 0 <= i < len(dataset.cases) or i in used:
-                raise BadInput(f"{path.name}: index {i} is out of range or used twice")
-            used.add(i)
-            if owner.setdefault(_content(dataset.cases[i].text), name) != name:
-                raise BadInput(f"{path.name}: one text is in two parts")
-    return splits
+    return Splits(dataset.hash, {name: tuple(sorted(part)) for name, part in parts.items()})
 
 
 def _units(dataset: Dataset, groups: list[object]) -> list[list[int]]:

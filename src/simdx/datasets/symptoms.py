@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from simdx.datasets.dataset import Benchmark, Dataset
-from simdx.datasets.rows import read_rows
 from simdx.errors import BadInput, RunFailed
 from simdx.models.hub import hub, hub_answers
+from simdx.rows import read_rows
 from simdx.types import Case
 
 LABELS = ("arthritis", "bronchial asthma", "cervical spondylosis", "dengue", "drug reaction", "jaundice")

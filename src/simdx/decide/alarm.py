@@ -176,11 +176,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 # --------------------------------------------------------------------------- the alarm
 
-CONFIDENT = 0.8
+CONFIDENT = 0.8  # at least this on one label: an answer that a reader takes as settled
 RATE = 0.1  # false alarms among correct answers of the same confidence
 FLOOR = 1e-4  # of a view's probability: how much one view may say against a label
 BANDS = (0.0, CONFIDENT)  # lower edges, of the probability of the answer's label
-KNOTS = 41
+KNOTS = 41  # quantiles kept of a null: steps of 2.5 %, finer than the rate
 LEAST_NULL = 30  # simulated answers a band needs, or it joins the one below
 
 
@@ -223,7 +223,7 @@ class Alarm:
 
     views: tuple[View, ...]
     nulls: tuple[Null, ...]
-    own: bool = True  # does the score hold the answer's own log odds? Not where they could not be rehearsed
+    own: bool = True  # does the score hold the answer's own log odds? Not where there are no held-out answers
 
     def judge(self, seen: Seen, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
         """The alarm on each answer (N, K), and the views' posteriors (V, N, K)."""

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simdx.decide.policy import NONE_OF_THESE, Policy
+from simdx.decide.policy import Policy
 from simdx.panels.rules import matching
-from simdx.types import Decision, Float, Panel
+from simdx.types import NONE_OF_THESE, Decision, Float, Panel
 from simdx.words import alarm_words
 
 ROUND_FIGURES = Policy()
+# Effective simulations below which an answer rests on one or two texts that may be nonsense.
+LEAST_EFFECTIVE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Facts:
     alarm_p: float | None = None
     preferred: tuple[str, ...] = ()  # the label each independent view puts first
     conformal_set: tuple[str, ...] | None = None
+    effective_simulations: float | None = None
+    unchecked: tuple[str, ...] = ()  # why no answer of this bank may simply be accepted
     text: str = ""
 
 
@@ -55,6 +59,7 @@ def decide(panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES) -> Decisi
             f"'{panel.names[top]}' has probability {probability_words(float(facts.posterior[top]))}, and no "
             "limit of the policy is passed"
         )
+    test += _carried_by_too_little(facts)
     reasons = (*review, *test) or (accepted,)
     action = "review" if review else "test" if test else "accept"
     return Decision(action, "; ".join(reasons), reasons)
@@ -114,6 +119,15 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
     if facts.conformal_set is not None and len(facts.conformal_set) != 1 and policy.conformal is not None:
         listed = ", ".join(f"'{name}'" for name in facts.conformal_set) or "no label"
         yield f"the {policy.conformal.level:.0%} set holds {listed}"
+
+
+def _carried_by_too_little(facts: Facts) -> list[str]:
+    """Whatever the policy says: an answer that nothing vouches for is not accepted."""
+    said = [f"nothing is simply accepted here: {'; '.join(facts.unchecked)}"] if facts.unchecked else []
+    few = facts.effective_simulations
+    if few is not None and few < LEAST_EFFECTIVE:
+        said.append(f"only {few:.1f} effective simulations carry the answer")
+    return said
 
 
 def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]) -> tuple[str, str]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.answer import AlarmAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
-from simdx.bank.facets import facets_of
 from simdx.bank.files import read_bank
 from simdx.decide.alarm import Alarm, Alarms, Null, Seen, View, build_views, fit_alarm
 from simdx.decide.decision import Facts, decide
@@ -24,14 +23,12 @@ from simdx.decide.explain import (
     Sayings,
     find_flip,
     missing_finding,
-    parts_of,
+    runs_of_sentences,
     sentence_effects,
     topics_of,
     without_each,
 )
-from simdx.decide.guarantees import ConformalThresholds
-from simdx.decide.policy import NullFile, Policy, policy_text, read_policy, too_few
-from simdx.decide.tune import TUNING, cross_fitted, observed, tune_on_simulated
+from simdx.decide.policy import LEAST_HELD_OUT, NullFile, Policy, policy_text, read_policy, too_few
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
@@ -109,8 +106,10 @@ class Desk:
     def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
         apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
         chosen = {k: v for k, v in asdict(settings).items() if k not in apart and v is not None}
+        found = self._fitted.calibration
         return {
             "bank": self._material.bank.identity[:16],
+            "calibration": "none" if found is None else found.digest[:16],
             "embedder": self._material.embedder.id,
             "method": settings.method,
             "engine": settings.engine,
@@ -143,6 +142,8 @@ class Desk:
 
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
+        from simdx.decide.tune import TUNING
+
         address = content_hash(f"tuning {TUNING}", *map(str, self._without_archive.items()))
         path = home() / "policies" / f"{address}.yaml"
         if path.is_file():
@@ -170,6 +171,8 @@ class Desk:
 
     def tuned(self, risk: float = 0.05) -> Policy:
         """A policy from simulated text alone."""
+        from simdx.decide.tune import tune_on_simulated
+
         _, truth, answers = self._simulated
         return tune_on_simulated(
             self._material.panel, answers, truth, self.fresh_alarm, self.fingerprint, risk
@@ -214,6 +217,8 @@ class Desk:
     @cached_property
     def _simulated(self) -> tuple[Seen, Int, AnswerTable | None]:
         """Simulated texts with their labels and, where the method can be refitted, held-out answers."""
+        from simdx.decide.tune import cross_fitted, observed
+
         banks, vectors = self._view_banks
         bank, embedded = self._material.bank, self._material.embedded
         held = set(bank.texts)
@@ -245,6 +250,17 @@ class Desk:
     @cached_property
     def _sayings(self) -> Sayings:
         return Sayings.of(self._material.bank, lambda t: embed_cached(self._material.embedder, t))
+
+    @cached_property
+    def unchecked(self) -> tuple[str, ...]:
+        """Why no answer of this bank may simply be accepted; empty where it may."""
+        bank, found = self._material.bank, self._fitted.calibration
+        said = [] if found is None else list(found.failures())
+        if not bank.background and found is None:
+            said.append("the bank has no background, so that none of these was never weighed")
+        if len(bank.texts) < LEAST_HELD_OUT:
+            said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_HELD_OUT}")
+        return tuple(said)
 
     # ----------------------------------------------------------------- answers
 
@@ -288,6 +304,8 @@ class Desk:
                 alarm_p=float(alarms.p_value[i]),
                 preferred=tuple(view.label for view in views),
                 conformal_set=None if sets is None else sets[i],
+                effective_simulations=float(table.effective_simulations[i]),
+                unchecked=self.unchecked,
                 text=text,
             )
             out.append(
@@ -317,6 +335,8 @@ class Desk:
             return None, (f"the policy was tuned for {tuned_for}: no conformal set",)
         if not np.allclose(prior, 1 / len(prior)):
             return None, ("the policy was calibrated under the uniform prior: no conformal set",)
+        from simdx.decide.guarantees import ConformalThresholds
+
         names = self._material.panel.names
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
         inside = ConformalThresholds(stored.kind, stored.level, largest, stored.n).sets(posterior)
@@ -331,7 +351,7 @@ class Desk:
         """Sentence effects of every text, all shortened texts in one call of the method."""
         if not self._cheap:
             return None
-        parts = [parts_of(text) for text in texts]
+        parts = [runs_of_sentences(text) for text in texts]
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
@@ -361,6 +381,8 @@ class Desk:
     def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
         if not self._cheap:
             return None
+        from simdx.bank.facets import facets_of
+
         panel = self._material.panel
         return missing_finding(
             text,

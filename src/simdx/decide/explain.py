@@ -29,7 +29,7 @@ from simdx.types import Bank, Float, Int, entropy_bits
 LEADING = 3  # descriptions of the leading label
 RIVALS = 1  # of every label that competes with it
 COMPETES = 0.1  # with at least this probability; the runner-up is always shown for contrast
-MOST_LABELS = 3
+MOST_LABELS = 3  # with evidence: the leading one and two competitors
 
 
 def choose_rows(label_index: Int, posterior: Float, score: Float) -> list[int]:
@@ -47,7 +47,7 @@ def choose_rows(label_index: Int, posterior: Float, score: Float) -> list[int]:
 
 # --------------------------------------------------------------------------- sentences
 
-MOST_PARTS = 12
+MOST_PARTS = 12  # answers that an explanation may cost
 _END = re.compile(r"(?<=[.!?;])[\"')\]]*\s+(?=\S)|\n+")
 _FEWEST_WORDS = 3
 
@@ -66,7 +66,7 @@ def split_sentences(text: str) -> list[str]:
     return out
 
 
-def parts_of(text: str, most: int = MOST_PARTS) -> list[str]:
+def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
     """At most `most` runs of whole consecutive sentences, as equal in length as they allow."""
     sentences = split_sentences(text)
     if len(sentences) <= most:
@@ -188,7 +188,7 @@ def _share(log_odds: float) -> float:
 
 # --------------------------------------------------------------------------- missing finding
 
-PER_LABEL = 2
+PER_LABEL = 2  # replies per label and topic: an expectation over several costs an answer each
 LEAST_MASS = 0.02  # labels below it are not worth asking about
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _TOPICAL = ("finding", "findings", "focus")

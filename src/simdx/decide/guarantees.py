@@ -89,7 +89,7 @@ def coverage_of(sets: NDArray[np.bool_], truth: Sequence[int] | Int) -> float:
 
 # --------------------------------------------------------------------------- selective risk
 
-GRID = 6
+GRID = 6  # thresholds tested: each one costs power (Holm's correction)
 
 
 @dataclass(frozen=True, slots=True)

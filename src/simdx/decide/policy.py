@@ -21,14 +21,13 @@ from pydantic.dataclasses import dataclass
 
 from simdx.errors import BadInput
 from simdx.panels.schema import ReviewRuleFile
-from simdx.types import Panel, ReviewRule
+from simdx.types import NONE_OF_THESE, Panel, ReviewRule
 from simdx.yamlfile import read_mapping
 
 FORMAT = 1
 # Held-out texts below which a bank cannot say where limits lie: of fewer than 100 answers the 99 % quantile
 # is the most extreme one, whatever it happens to be.
-LEAST_REHEARSED = 100
-NONE_OF_THESE = "none of these"
+LEAST_HELD_OUT = 100
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=True)
 Share = Annotated[float, Field(ge=0, le=1)]
 Bits = Annotated[float, Field(ge=0, le=64)]
@@ -226,7 +225,7 @@ def too_few(policy: Policy) -> str | None:
     origin = policy.origin
     if origin.source != "round figures" or not origin.made_for:
         return None
-    few = f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_REHEARSED} are needed)"
+    few = f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_HELD_OUT} are needed)"
     if policy.origin.refuted:
         return few
     return f"{few}, so that 'accept' promises no rate of errors"

@@ -7,7 +7,7 @@ epistemic bits may rise to what all but 1 % of correct answers have. Simulated t
 so what it says only ever tightens the round figures, never loosens them.
 
 A small bank has too few texts to say anything: with a dozen, one wrong answer puts the limit at no entropy at
-all, and everything is sent on. Below `LEAST_REHEARSED` held-out texts the round figures stay as they are, and
+all, and everything is sent on. Below `LEAST_HELD_OUT` held-out texts the round figures stay as they are, and
 the policy says so. What few texts can do is refute: where more of the confident answers to them are wrong
 than the risk allows by chance (a binomial test at 5 %), nothing is simply accepted.
 
@@ -26,7 +26,7 @@ from simdx.abc.prior import Prior
 from simdx.decide.alarm import RATE, Alarm
 from simdx.decide.guarantees import Kind, calibrate, control_risk
 from simdx.decide.policy import (
-    LEAST_REHEARSED,
+    LEAST_HELD_OUT,
     AlarmFile,
     ConformalFile,
     NullFile,
@@ -42,11 +42,11 @@ from simdx.methods.material import Material, Observations
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Panel, case_key
 
-USEFUL = 0.6
-TAIL = 0.01
-RISK = 0.05
-CHANCE = 0.05
-FOLDS = 5
+USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
+TAIL = 0.01  # of correct answers that a limit on bits may send on
+RISK = 0.05  # of errors among accepted answers, where the user states none
+CHANCE = 0.05  # level of the test that refutes a bank
+FOLDS = 5  # of cross-fitting: each fit holds four fifths of a label's texts
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
 TUNING = 4
 
@@ -59,10 +59,10 @@ def tune_on_simulated(
     made_for: Mapping[str, str],
     risk: float = RISK,
 ) -> Policy:
-    """The default policy. Without enough rehearsed answers only the alarm is tuned and round figures stay."""
+    """The default policy. Without enough held-out answers only the alarm is tuned and round figures stay."""
     origin = Origin("simulated text", len(truth), risk, dict(made_for))
     thresholds = Thresholds()
-    if len(truth) < LEAST_REHEARSED:
+    if len(truth) < LEAST_HELD_OUT:
         refuted = answers is not None and _refuted(thresholds, answers, truth, risk)
         origin = Origin("round figures", len(truth), None, dict(made_for), refuted=refuted)
     elif answers is not None:
@@ -173,7 +173,7 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
     without answers. Simulated text is cleaner than real text; figures from here are a starting point.
     """
     bank, embedded = material.bank, material.embedded
-    fold = folds_by_label(bank.label_index, FOLDS)
+    fold = folds_in_turn(bank.label_index, FOLDS)
     parts: list[AnswerTable] = []
     order: list[Int] = []
     for f in range(FOLDS):
@@ -201,7 +201,7 @@ def observed(texts: Sequence[str], vectors: Float) -> Observations:
     return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
 
 
-def folds_by_label(label_index: Int, folds: int) -> Int:
+def folds_in_turn(label_index: Int, folds: int) -> Int:
     """Each label's texts dealt over the folds in turn; −1 for the only text of a label."""
     fold = np.full(len(label_index), -1)
     for label in np.unique(label_index):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from simdx.egress import admit
-from simdx.embedders.base import Embedder, chunks, embed_texts
+from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_texts
 from simdx.embedders.cache import embed_cached
-from simdx.embedders.joint import JointEmbedder
 from simdx.errors import BadInput
 
 __all__ = [

@@ -8,16 +8,18 @@ ever silently truncated, and every block of a result has unit length.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from simdx.egress import is_remote
 from simdx.types import Float
 
 CHUNK_WORDS = 150
 # A "word" longer than this is a run without spaces (a script without word breaks, a pasted blob).
 LONGEST_WORD = 40
-TEXTS_PER_BATCH = 256
+TEXTS_PER_BATCH = 256  # bounds the memory of a call; vectors do not depend on it
 
 
 @runtime_checkable
@@ -86,3 +88,20 @@ def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:
         block /= np.where(norms > 1e-12, norms, 1.0)
         start += width
     return out
+
+
+class JointEmbedder:
+    """Several embedders side by side. A joint cosine is the mean of the parts' cosines."""
+
+    def __init__(self, parts: Sequence[Embedder]) -> None:
+        self.parts = tuple(parts)
+        self.remote = any(is_remote(p) for p in self.parts)
+        self.id = "+".join(p.id for p in self.parts)
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        # Not when it is made: a server is asked for its width, and may be asked nothing yet.
+        return tuple(width for p in self.parts for width in p.blocks)
+
+    def embed_batch(self, texts: Sequence[str]) -> Float:
+        return np.concatenate([unit_blocks(p.embed_batch(texts), p.blocks) for p in self.parts], axis=1)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from simdx.egress import is_loopback, open_client, split_name
 from simdx.errors import RunFailed
-from simdx.simulators.openai import PATIENCE, call, time_limit
-from simdx.simulators.retry import Lasting, Passing, RetryPolicy
+from simdx.simulators.openai import OpenAIServer, call
+from simdx.simulators.retry import Lasting, Passing
 from simdx.types import Float
 
-TEXTS_PER_REQUEST = 64
+TEXTS_PER_REQUEST = 64  # well under what common servers take in one request
 
 
 class _Item(BaseModel):
@@ -31,28 +29,10 @@ class _Reply(BaseModel):
     data: list[_Item]
 
 
-class OpenAIEmbedder:
-    """`openai:MODEL@URL`. The width is asked of the server once, when it is first needed."""
+class OpenAIEmbedder(OpenAIServer):
+    """The width of its vectors is asked of the server once, when it is first needed."""
 
-    def __init__(
-        self,
-        model: str,
-        base_url: str,
-        *,
-        timeout: float | None = None,
-        retry: RetryPolicy | None = None,
-        allow_remote: bool = False,
-    ) -> None:
-        limit = time_limit(timeout)
-        self.id = f"openai:{model}@{base_url}"
-        self.model = model
-        self.remote = not is_loopback(base_url)
-        self._retry = retry or RetryPolicy(give_up_after=PATIENCE * limit)
-        self._client = open_client(base_url, limit, allow_remote)
-
-    @classmethod
-    def from_name(cls, name: str, **options: Any) -> OpenAIEmbedder:
-        return cls(*split_name(name), **options)
+    remote: bool  # True away from loopback: the server's constructor says it
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:

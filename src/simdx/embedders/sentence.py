@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from simdx.errors import BadInput, MissingExtra
-from simdx.models import REGISTRY, locate
+from simdx.models import REGISTRY
+from simdx.models.fetch import locate
 from simdx.models.hub import hub
 from simdx.models.verify import sha256
 from simdx.types import Float

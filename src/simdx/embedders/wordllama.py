@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simdx.models import locate
+from simdx.models import describe, verify
 from simdx.types import Float
 
 KEPT_WORDS = 16_384  # 17 MB of sums; a fuller memory starts anew
@@ -28,7 +28,7 @@ class WordLlamaEmbedder:
     blocks = (256,)
 
     def __init__(self) -> None:
-        folder = locate("wordllama")
+        folder = verify(describe("wordllama"))
         from wordllama import WordLlama
 
         self._model = WordLlama.load(cache_dir=folder, disable_download=True)

@@ -1,11 +1,9 @@
-"""Running one cell: load what it names, fit, infer, measure."""
+"""One cell: load what it names, and the spec that measures it."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,14 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell
-from simdx.experiments.records import FORMAT, Record, versions
 from simdx.fitting import fit_method
-from simdx.methods import RECIPE_VERSION, Material, Settings
+from simdx.methods import Material, Settings
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
-from simdx.types import Bank, Float, Int, Mask, content_hash
+from simdx.runs import Progress, Result, Spec, Store
+from simdx.types import Bank, Float, Int, Mask
 
-Progress = Callable[[int, int], None]
 _DIGITS = 6
 
 
@@ -43,19 +40,32 @@ class Setting:
     allow_remote: bool = False  # never from the config, which is a file of others
 
     @property
+    def store(self) -> Store:
+        return Store(self.out)
+
+    @property
     def replies(self) -> Path:
         return self.out / "replies"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A cell's inputs; `identity` hashes everything that decides its numbers."""
+    """A cell's inputs."""
 
     source: PanelSource
     bank: Bank
     dataset: Dataset
     of: int
-    identity: str
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        return {"data": self.dataset.hash, "bank": self.bank.identity, "panel": self.source.panel.hash}
+
+
+def spec_of(cell: Cell, setting: Setting, progress: Progress | None = None) -> Spec[Loaded]:
+    config = setting.config
+    chosen = {"cell": cell.spec(), "resamples": config.resamples, "subset_seed": config.subset_seed}
+    return Spec(config.name, cell.slug, chosen, lambda loaded: measure_cell(cell, setting, loaded, progress))
 
 
 def load(cell: Cell, setting: Setting) -> Loaded:
@@ -64,26 +74,19 @@ def load(cell: Cell, setting: Setting) -> Loaded:
     whole = open_data(_path(cell.panel.data, setting.base), labels=names).cases
     whole.label_index(names)
     dataset = subset(whole, cell.panel.subset, setting.config.subset_seed)
-    bank = _bank(cell, setting, source)
-    parts = (json.dumps(cell.spec(), sort_keys=True), dataset.hash, bank.identity, source.panel.hash)
-    settings = f"{setting.config.resamples} {setting.config.subset_seed}"
-    identity = content_hash("cell", f"recipe {RECIPE_VERSION}", settings, *parts)
-    return Loaded(source, bank, dataset, len(whole.cases), identity)
+    return Loaded(source, _bank(cell, setting, source), dataset, len(whole.cases))
 
 
 def panel_of(cell: Cell, setting: Setting) -> PanelSource:
     return load_source(_path(cell.panel.panel, setting.base))
 
 
-def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | None = None) -> Record:
-    """The record of a cell that worked; whatever goes wrong is raised."""
-    # Durations by a clock that no one sets; the date of the start by the one people read.
-    date, began = time.time(), time.perf_counter()
-    panel, dataset = loaded.source.panel, loaded.dataset
+def measure_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | None) -> Result:
+    began = time.perf_counter()
+    panel, dataset, config = loaded.source.panel, loaded.dataset, setting.config
     y = dataset.label_index(panel.names)
     embedder = get_embedder(cell.embedder or panel.embedder, allow_remote=setting.allow_remote)
     material = Material.prepare(panel, loaded.bank, embedder)
-    prior = Prior.from_probabilities(panel.names, cell.method.prior or {})
     ready = time.perf_counter()
     asking = simulator_id = None
     remote = is_remote(embedder)
@@ -95,6 +98,7 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
         fitted = fit_method(material, settings_of(cell, setting))
         fitted.progress = progress
         remote = fitted.remote
+        prior = Prior.from_probabilities(panel.names, cell.method.prior or {})
         table = fitted.answer(material.observe(dataset.texts), prior)
         p, carried = table.posterior_in_class, table.effective_simulations
         simulator_id = None if cell.simulator is None else cell.simulator.name
@@ -103,36 +107,28 @@ def run_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progress | 
             simulator_id = asking.pop("simulator")
     finished = time.perf_counter()
     rng = np.random.default_rng([cell.seed, int(dataset.hash[:8], 16)])
-    resamples = setting.config.resamples
-    return {
-        "format": FORMAT,
-        "experiment": setting.config.name,
-        "status": "done",
-        "cell": cell.spec(),
-        "identity": loaded.identity,
+
+    def scores(p: Float, y: Int) -> dict[str, Any]:
+        return evaluate_probabilities(p, y, resamples=config.resamples, rng=rng)
+
+    figures = {
         "models": {"simulator": simulator_id, "embedder": embedder.id, "bank": loaded.bank.name},
         "remote": remote,
         "data": {
             "name": dataset.name,
             "n": len(y),
             "of": loaded.of,
-            "subset_seed": setting.config.subset_seed if len(y) < loaded.of else None,
+            "subset_seed": config.subset_seed if len(y) < loaded.of else None,
             "notice": dataset.notice,
         },
-        "hashes": {"data": dataset.hash, "bank": loaded.bank.identity, "panel": panel.hash},
-        "versions": versions(),
-        "cost": {
-            "prepare_seconds": round(ready - began, 3),
-            "infer_seconds": round(finished - ready, 3),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(date)),
-        },
         "labels": list(panel.names),
-        "metrics": evaluate_probabilities(p, y, resamples=resamples, rng=rng),
-        "answered": _answered(carried > 0, p, y, resamples, rng) if cell.asks else None,
+        "metrics": scores(p, y),
+        "answered": _answered(carried > 0, p, y, scores) if cell.asks else None,
         "asking": asking,
-        "calibrated": _calibrated(cell, p, dataset, panel.names, y, resamples, rng),
-        "rows": _rows(dataset, p, carried),
+        "calibrated": _calibrated(cell, p, dataset, panel.names, y, scores),
     }
+    cost = {"prepare_seconds": round(ready - began, 3), "infer_seconds": round(finished - ready, 3)}
+    return Result(figures, _rows(dataset, p, carried), cost)
 
 
 def subset(dataset: Dataset, size: int | None, seed: int) -> Dataset:
@@ -158,27 +154,23 @@ def settings_of(cell: Cell, setting: Setting) -> Settings:
     )
 
 
-def _answered(kept: Mask, p: Float, y: Int, resamples: int, rng: np.random.Generator) -> Record:
+def _answered(kept: Mask, p: Float, y: Int, scores: Any) -> dict[str, Any]:
     """The cases with at least one readable reply, alone; the metrics above score the others at the prior.
 
     `accuracy_strict` counts an unanswered case as wrong, since a tie broken by the label order is no answer.
     """
     right = (p.argmax(axis=1) == y) & kept
-    found: Record = {"n": int(kept.sum()), "accuracy_strict": float(right.mean()) if len(y) else None}
-    if kept.all() or not kept.any():
-        return {**found, "metrics": None}
-    return {**found, "metrics": evaluate_probabilities(p[kept], y[kept], resamples=resamples, rng=rng)}
+    some = kept.any() and not kept.all()
+    return {
+        "n": int(kept.sum()),
+        "accuracy_strict": float(right.mean()) if len(y) else None,
+        "metrics": scores(p[kept], y[kept]) if some else None,
+    }
 
 
 def _calibrated(
-    cell: Cell,
-    p: Float,
-    dataset: Dataset,
-    names: tuple[str, ...],
-    y: Int,
-    resamples: int,
-    rng: np.random.Generator,
-) -> Record | None:
+    cell: Cell, p: Float, dataset: Dataset, names: tuple[str, ...], y: Int, scores: Any
+) -> dict[str, Any] | None:
     if cell.method.calibration is None:
         return None
     scaled = temperature_scaled(p, dataset, names, share=cell.method.calibration, seed=cell.seed)
@@ -187,7 +179,7 @@ def _calibrated(
         "temperature": scaled.temperature.value,
         "at_bound": scaled.temperature.at_bound,
         "fitted_on": scaled.temperature.n,
-        "metrics": evaluate_probabilities(scaled.probabilities, y[kept], resamples=resamples, rng=rng),
+        "metrics": scores(scaled.probabilities, y[kept]),
         "uncalibrated_on_the_same_cases": evaluate_probabilities(p[kept], y[kept]),
     }
 

@@ -33,6 +33,11 @@ class Cell:
     def asks(self) -> bool:
         return self.method.method in ASKING
 
+    @property
+    def calls(self) -> bool:
+        """Whether a simulator is called while the cell is answered."""
+        return self.asks or self.method.engine in ("live", "hybrid")
+
     def spec(self) -> dict[str, Any]:
         """What the config says about this cell, for its record."""
         return {

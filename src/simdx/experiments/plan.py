@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from simdx.baselines.asking import ASKING
-from simdx.baselines.interview import Plan, Question, Speed, plan_questions, replies_path, reply_key
+from simdx.baselines.interview import CallPlan, Question, Speed, plan_questions, replies_path, reply_key
 from simdx.baselines.replies import ReplyStore
 from simdx.errors import SimdxError
-from simdx.experiments.cells import Loaded, Setting, load, settings_of
-from simdx.experiments.config import SimulatorPart
+from simdx.experiments.cells import Setting, load, settings_of, spec_of
 from simdx.experiments.grid import Cell
-from simdx.experiments.records import standing
 from simdx.simulators import identity_of
 from simdx.simulators.base import Capabilities
 from simdx.types import case_key
@@ -20,6 +18,7 @@ from simdx.types import case_key
 # What a server can do is known once it is started; a plan supposes the best.
 _ABLE = Capabilities(logprobs=True, grammars=True, seeds=True, system_prompts=True)
 _WITHOUT_GRAMMARS = replace(_ABLE, grammars=False)
+_NOTHING = CallPlan(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,42 +27,43 @@ class PlannedCell:
 
     cell: Cell
     state: str
-    n: int
-    plan: Plan
-    seconds: float | None
-    price: float | None
+    n: int = 0
+    plan: CallPlan = _NOTHING
+    seconds: float | None = None
+    price: float | None = None
 
 
 def plan_cells(cells: tuple[Cell, ...], setting: Setting) -> list[PlannedCell]:
     return [_planned(cell, setting) for cell in cells]
 
 
-def is_done(cell: Cell, setting: Setting, loaded: Loaded) -> bool:
-    return standing(setting.out, cell.slug, loaded.identity) is not None
-
-
 def _planned(cell: Cell, setting: Setting) -> PlannedCell:
-    nothing = Plan(0, 0, 0, 0)
     try:
         loaded = load(cell, setting)
     except (SimdxError, OSError) as problem:
-        return PlannedCell(cell, str(problem), 0, nothing, None, None)
-    n = len(loaded.dataset.cases)
-    if is_done(cell, setting, loaded):
-        return PlannedCell(cell, "done", n, nothing, 0.0, 0.0)
+        return PlannedCell(cell, str(problem))
+    n, names = len(loaded.dataset.cases), loaded.source.panel.names
+    if setting.store.holds(cell.slug, spec_of(cell, setting).identity(loaded)):
+        return PlannedCell(cell, "done", n, seconds=0.0, price=0.0)
     if not cell.asks:
-        return PlannedCell(cell, "run", n, nothing, None, None)
-    texts = loaded.dataset.texts
-    stored = _stored(cell, setting, loaded.source.panel.names)
+        return PlannedCell(cell, "run", n)
+    texts, stored = loaded.dataset.texts, _stored(cell, setting, names)
     make, keys = ASKING[cell.method.method], [case_key(text) for text in texts]
     plans = [
-        plan_questions(make(loaded.source.panel.names, settings_of(cell, setting), able), texts, keys, stored)
+        plan_questions(make(names, settings_of(cell, setting), able), texts, keys, stored)
         for able in (_ABLE, _WITHOUT_GRAMMARS)
     ]
     # Which of the two it is, an earlier run tells by its replies.
     plan = max(plans, key=lambda p: p.stored)
     part = cell.simulator
-    return PlannedCell(cell, "run", n, plan, _seconds(plan, part), _price(plan, part))
+    assert part is not None
+    seconds = price = None
+    if part.reading is not None and part.writing is not None:
+        seconds = Speed(part.reading, part.writing).seconds(plan)
+    if part.prompt_price is not None or part.completion_price is not None:
+        read, written = part.prompt_price or 0, part.completion_price or 0
+        price = (plan.prompt_tokens * read + plan.completion_tokens * written) / 1e6
+    return PlannedCell(cell, "run", n, plan, seconds, price)
 
 
 def _stored(cell: Cell, setting: Setting, names: tuple[str, ...]) -> Callable[[Question], bool]:
@@ -78,18 +78,3 @@ def _stored(cell: Cell, setting: Setting, names: tuple[str, ...]) -> Callable[[Q
         return lambda _: False
     store = ReplyStore(path)
     return lambda question: store.get(reply_key(question, simulator_id, names)) is not None
-
-
-def _seconds(plan: Plan, part: SimulatorPart | None) -> float | None:
-    if part is None or part.reading is None or part.writing is None:
-        return None
-    return Speed(part.reading, part.writing).seconds(plan)
-
-
-def _price(plan: Plan, part: SimulatorPart | None) -> float | None:
-    if part is None or (part.prompt_price is None and part.completion_price is None):
-        return None
-    spent = plan.prompt_tokens * (part.prompt_price or 0) + plan.completion_tokens * (
-        part.completion_price or 0
-    )
-    return spent / 1e6

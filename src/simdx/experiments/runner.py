@@ -7,7 +7,6 @@ simulator has a lane of its own, and cells without a model run side by side.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,27 +23,19 @@ from simdx.disk import cannot_write, make_folder, write_atomically
 from simdx.egress import check_names
 from simdx.embedders import get_embedder, parts_of
 from simdx.errors import BadInput, RunFailed, SimdxError
-from simdx.experiments.cells import Loaded, Setting, bank_path, load, panel_of, run_cell, settings_of
+from simdx.experiments.cells import Loaded, Setting, bank_path, load, panel_of, settings_of, spec_of
 from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell, expand
 from simdx.experiments.plan import plan_cells
-from simdx.experiments.records import (
-    EARLIER,
-    FORMAT,
-    Record,
-    bring_back,
-    is_damaged,
-    read_record,
-    standing,
-    versions,
-    write_record,
-)
-from simdx.experiments.table import markdown, summary_row
+from simdx.experiments.table import markdown_rows, summary_row
 from simdx.methods import Material
+from simdx.runs import Record, fail, run
+from simdx.runs.record import FORMAT, versions
 from simdx.types import Panel
 
 LOCK_FILE = ".run.lock"
 Say = Callable[[str], None]
+Lane = list[tuple[Cell, Loaded]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,7 @@ class Outcome:
 
     @property
     def failed(self) -> tuple[Record, ...]:
-        return tuple(record for record in self.records if record["status"] == "failed")
+        return tuple(record for record in self.records if record.status == "failed")
 
 
 def run_experiment(
@@ -93,54 +84,49 @@ def run_experiment(
 
 
 def _run(cells: tuple[Cell, ...], setting: Setting, workers: int, watch: Watch) -> Outcome:
-    config, out = setting.config, setting.out
     _build_missing_banks(cells, setting, watch)
     todo, resumed = _sorted_out(cells, setting, watch)
     if resumed:
         watch.say(f"{resumed} of {len(cells)} cells are done already")
     lanes = _lanes(todo)
-    _estimate(lanes, setting, watch)
+    _estimate(todo, setting, watch)
     for name in {cell.embedder or loaded.source.panel.embedder for cell, loaded in todo}:
-        _warm(name, setting)
+        with suppress(SimdxError):  # loaded once before lanes ask for it; its cells will fail with the reason
+            get_embedder(name, allow_remote=setting.allow_remote)
     with ThreadPoolExecutor(max_workers=max(1, workers)) as pool:
         for finished in [pool.submit(_run_lane, lane, setting, watch) for lane in lanes]:
             finished.result()
-    records = tuple(record for cell in cells if (record := read_record(out, cell.slug)) is not None)
+    records = tuple(record for cell in cells if (record := setting.store.read(cell.slug)) is not None)
     if len(records) < len(cells):
-        raise RunFailed(f"{len(cells) - len(records)} records in {out} cannot be read back")
-    _write_summary(config, records, out)
+        raise RunFailed(f"{len(cells) - len(records)} records in {setting.out} cannot be read back")
+    _write_summary(setting.config, records, setting.out)
     return Outcome(records, resumed)
 
 
-def _sorted_out(
-    cells: tuple[Cell, ...], setting: Setting, watch: Watch
-) -> tuple[list[tuple[Cell, Loaded]], int]:
+def _sorted_out(cells: tuple[Cell, ...], setting: Setting, watch: Watch) -> tuple[Lane, int]:
     """Cells still to run, loaded; those that cannot even be loaded are on record as failed."""
-    todo, resumed = [], 0
+    todo, resumed, store = [], 0, setting.store
     for cell in cells:
         try:
             loaded = load(cell, setting)
         except Exception as problem:
             _fail(cell, setting, problem, watch)
             continue
-        place = standing(setting.out, cell.slug, loaded.identity)
-        if place == EARLIER:
-            bring_back(setting.out, cell.slug)
-        if is_damaged(setting.out, cell.slug):
+        if store.damaged(cell.slug):
             watch.say(f"{cell.slug}: its record is damaged, the cell is run again")
-        if place is not None:
+        if store.standing(cell.slug, spec_of(cell, setting).identity(loaded)) is not None:
             resumed += 1
         else:
             todo.append((cell, loaded))
     return todo, resumed
 
 
-def _lanes(todo: list[tuple[Cell, Loaded]]) -> list[list[tuple[Cell, Loaded]]]:
-    alone: list[list[tuple[Cell, Loaded]]] = []
-    shared: dict[str, list[tuple[Cell, Loaded]]] = {}
+def _lanes(todo: Lane) -> list[Lane]:
+    alone: list[Lane] = []
+    shared: dict[str, Lane] = {}
     for item in todo:
         part = item[0].simulator
-        if part is None or not (item[0].asks or item[0].method.engine in ("live", "hybrid")):
+        if part is None or not item[0].calls:
             alone.append([item])
         else:
             remote = part.name.startswith("openai:")
@@ -148,29 +134,24 @@ def _lanes(todo: list[tuple[Cell, Loaded]]) -> list[list[tuple[Cell, Loaded]]]:
     return [*alone, *shared.values()]
 
 
-def _run_lane(lane: list[tuple[Cell, Loaded]], setting: Setting, watch: Watch) -> None:
+def _run_lane(lane: Lane, setting: Setting, watch: Watch) -> None:
     together: set[tuple[object, ...]] = set()
     for cell, loaded in lane:
         about = (cell.simulator, cell.panel, cell.seed)
         if cell.asks and about not in together:
             together.add(about)
-            same = [
-                item
-                for item in lane
-                if item[0].asks and about == (item[0].simulator, item[0].panel, item[0].seed)
-            ]
+            same = [i for i in lane if i[0].asks and about == (i[0].simulator, i[0].panel, i[0].seed)]
             _ask_together(same, setting, watch)
-        began = time.monotonic()
         try:
-            record = run_cell(cell, setting, loaded, partial(watch.progress, cell.slug))
+            spec = spec_of(cell, setting, partial(watch.progress, cell.slug))
+            record = run(spec, loaded, setting.store)
         except Exception as problem:  # any failure is a result of this cell and must not end the others
             _fail(cell, setting, problem, watch)
             continue
-        write_record(setting.out, cell.slug, record)
-        watch.say(f"{cell.slug}: {_headline(record)} ({time.monotonic() - began:.1f} s)")
+        watch.say(f"{cell.slug}: {_headline(record)} ({record.cost['seconds']:.1f} s)")
 
 
-def _ask_together(same: list[tuple[Cell, Loaded]], setting: Setting, watch: Watch) -> None:
+def _ask_together(same: Lane, setting: Setting, watch: Watch) -> None:
     """Ask all questions of several methods case by case, so that a model reads each case once.
 
     The replies land in the store, where the cells find them. Whatever goes wrong here goes wrong again in
@@ -199,27 +180,16 @@ def _ask_together(same: list[tuple[Cell, Loaded]], setting: Setting, watch: Watc
 
 
 def _fail(cell: Cell, setting: Setting, problem: Exception, watch: Watch) -> None:
-    # The message of an unforeseen error may quote what was being processed: only our own are repeated.
-    reason = str(problem) if isinstance(problem, SimdxError) else f"failed with {type(problem).__name__}"
-    record: Record = {
-        "format": FORMAT,
-        "experiment": setting.config.name,
-        "status": "failed",
-        "cell": cell.spec(),
-        "error": reason,
-        "versions": versions(),
-    }
-    write_record(setting.out, cell.slug, record)
-    watch.say(f"{cell.slug}: FAILED: {reason}")
+    record = fail(spec_of(cell, setting), problem, setting.store)
+    watch.say(f"{cell.slug}: FAILED: {record.error}")
 
 
-def _estimate(lanes: list[list[tuple[Cell, Loaded]]], setting: Setting, watch: Watch) -> None:
+def _estimate(todo: Lane, setting: Setting, watch: Watch) -> None:
     """Measure each simulator that will be asked, and say how long it will take."""
     by_simulator: dict[str, list[Cell]] = {}
-    for lane in lanes:
-        for cell, _ in lane:
-            if cell.asks and cell.simulator is not None:
-                by_simulator.setdefault(cell.simulator.name, []).append(cell)
+    for cell, _ in todo:
+        if cell.asks and cell.simulator is not None:
+            by_simulator.setdefault(cell.simulator.name, []).append(cell)
     for name, cells in by_simulator.items():
         try:
             speed = measure(simulator_for(settings_of(cells[0], setting)))
@@ -262,35 +232,24 @@ def _missing_banks(cells: tuple[Cell, ...], setting: Setting) -> dict[Path, tupl
     """Where each bank is to be built, with the first cell that wants it."""
     missing: dict[Path, tuple[Cell, Panel]] = {}
     for cell in cells:
-        if cell.bank.per_label is None or cell.simulator is None:
-            continue
-        try:
-            panel = panel_of(cell, setting).panel
-        except SimdxError:
-            continue
-        path = bank_path(cell, setting.base, panel.name)
-        if path is not None and not (path / MANIFEST_FILE).is_file():
-            missing.setdefault(path, (cell, panel))
+        if cell.bank.per_label is not None and cell.simulator is not None:
+            with suppress(SimdxError):
+                panel = panel_of(cell, setting).panel
+                path = bank_path(cell, setting.base, panel.name)
+                if path is not None and not (path / MANIFEST_FILE).is_file():
+                    missing.setdefault(path, (cell, panel))
     return missing
 
 
 def _models(cells: tuple[Cell, ...], setting: Setting) -> set[str]:
     """All simulators and parts of embedders that a run would send anything to."""
-    asking = [cell for cell in cells if cell.asks or cell.method.engine in ("live", "hybrid")]
     building = [cell for cell, _ in _missing_banks(cells, setting).values()]
-    names = {cell.simulator.name for cell in asking + building if cell.simulator is not None}
+    calling = [*(cell for cell in cells if cell.calls), *building]
+    names = {cell.simulator.name for cell in calling if cell.simulator is not None}
     for cell in cells:
         with suppress(SimdxError):  # a panel that cannot be read fails in its own cells
             names.update(parts_of(cell.embedder or panel_of(cell, setting).panel.embedder))
     return names
-
-
-def _warm(name: str, setting: Setting) -> None:
-    """Load an embedder once before lanes ask for it side by side."""
-    try:
-        get_embedder(name, allow_remote=setting.allow_remote)
-    except SimdxError:
-        return  # its cells will fail with the reason
 
 
 def _headline(record: Record) -> str:
@@ -301,7 +260,7 @@ def _headline(record: Record) -> str:
 
 def _write_summary(config: ExperimentConfig, records: tuple[Record, ...], out: Path) -> None:
     rows = [summary_row(record) for record in records]
-    write_atomically(out / "summary.md", markdown(config, rows))
+    write_atomically(out / "summary.md", markdown_rows(config.title or config.name, rows))
     whole = {"format": FORMAT, "config": config.model_dump(mode="json"), "versions": versions(), "rows": rows}
     text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
     write_atomically(out / "summary.json", text + "\n")

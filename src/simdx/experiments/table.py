@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simdx.experiments.config import ExperimentConfig
-from simdx.experiments.records import Record
+from simdx.runs import Record
 
 SHOWN = ("accuracy", "brier", "ece", "nll", "error_auroc", "e_aurc")
+_HEAD = ("panel", "method", "bank", "simulator", "embedder", "n", *SHOWN, "unreadable replies", "unanswered")
 
 
 def summary_row(record: Record) -> dict[str, Any]:
@@ -17,43 +18,37 @@ def summary_row(record: Record) -> dict[str, Any]:
         "panel": cell["panel"]["panel"],
         "method": method_name(cell["method"]),
         "bank": cell["bank"]["name"],
-        "simulator": cell["simulator"],
-        "embedder": cell["embedder"],
-        "seed": cell["seed"],
-        "status": record["status"],
+        **{name: cell[name] for name in ("simulator", "embedder", "seed")},
+        "status": record.status,
     }
-    if record["status"] == "failed":
-        return {**row, "error": record["error"]}
-    asking = record["asking"] or {}
+    if not record.done:
+        return {**row, "error": record.error}
+    asking, scaled = record["asking"] or {}, record["calibrated"]
     return {
         **row,
         "n": record["data"]["n"],
         "of": record["data"]["of"],
-        **{name: record["metrics"][name] for name in SHOWN},
-        "ci": {name: record["metrics"]["ci"].get(name) for name in SHOWN},
+        **_figures(record["metrics"]),
         "unanswered": asking.get("unanswered_cases"),
         "unreadable": None if not asking else asking["replies"] - asking["readable"],
         "replies": asking.get("replies"),
         "model_seconds": asking.get("model_seconds"),
-        "seconds": record["cost"]["infer_seconds"],
-        "calibrated": _calibrated(record["calibrated"]),
+        "seconds": record.cost["infer_seconds"],
+        # The same figures after temperature scaling, on the cases it was not fitted on.
+        "calibrated": scaled
+        and {
+            "temperature": scaled["temperature"],
+            "n": scaled["metrics"]["n"],
+            **_figures(scaled["metrics"]),
+        },
     }
 
 
-def _calibrated(found: Record | None) -> dict[str, Any] | None:
-    """The same figures after temperature scaling, on the cases it was not fitted on."""
-    if found is None:
-        return None
-    metrics = found["metrics"]
-    return {
-        "temperature": found["temperature"],
-        "n": metrics["n"],
-        **{name: metrics[name] for name in SHOWN},
-        "ci": {name: metrics["ci"].get(name) for name in SHOWN},
-    }
+def _figures(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: metrics[name] for name in SHOWN} | {"ci": {name: metrics["ci"].get(name) for name in SHOWN}}
 
 
-def method_name(part: dict[str, Any]) -> str:
+def method_name(part: Mapping[str, Any]) -> str:
     """`m-smc`, or with what was set apart from the default: `centroid (kernel soft)`."""
     silent = ("method", "prior", "calibration")
     extra = [f"{key} {value}" for key, value in part.items() if key not in silent]
@@ -61,46 +56,21 @@ def method_name(part: dict[str, Any]) -> str:
     return part["method"] + (f" ({', '.join(extra)})" if extra else "")
 
 
-def markdown(config: ExperimentConfig, rows: list[dict[str, Any]]) -> str:
-    return markdown_rows(config.title or config.name, rows)
-
-
-def markdown_rows(title: str, rows: list[dict[str, Any]]) -> str:
-    head = (
-        "panel",
-        "method",
-        "bank",
-        "simulator",
-        "embedder",
-        "n",
-        *SHOWN,
-        "unreadable replies",
-        "unanswered",
-    )
-    lines = [f"# {title}", ""]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+def markdown_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [f"# {title}", "", _line(_HEAD), "|" + "---|" * len(_HEAD)]
     for row in rows:
-        names = [
-            row["panel"],
-            row["method"],
-            row["bank"],
-            row["simulator"] or "",
-            row["embedder"] or "default",
-        ]
-        if row["status"] == "failed":
-            cells = [*names, f"failed: {row['error']}", *[""] * (len(head) - len(names) - 1)]
-        else:
-            size = str(row["n"]) if row["n"] == row["of"] else f"{row['n']} of {row['of']}"
-            unread = "" if row["replies"] is None else f"{row['unreadable']} of {row['replies']}"
-            unanswered = "" if row["unanswered"] is None else str(row["unanswered"])
-            figures = [_figure(row[name], row["ci"][name]) for name in SHOWN]
-            cells = [*names, size, *figures, unread, unanswered]
-        lines.append(_line(cells))
-        scaled = row.get("calibrated")
-        if scaled:
+        place = (row["bank"], row["simulator"] or "", row["embedder"] or "default")
+        if row["status"] != "done":
+            failed = (row["panel"], row["method"], *place, f"failed: {row['error']}")
+            lines.append(_line([*failed, *[""] * (len(_HEAD) - len(failed))]))
+            continue
+        size = str(row["n"]) if row["n"] == row["of"] else f"{row['n']} of {row['of']}"
+        unread = "" if row["replies"] is None else f"{row['unreadable']} of {row['replies']}"
+        unanswered = "" if row["unanswered"] is None else str(row["unanswered"])
+        lines.append(_line([row["panel"], row["method"], *place, size, *_cells(row), unread, unanswered]))
+        if scaled := row.get("calibrated"):
             what = f"{row['method']}, scaled (T = {scaled['temperature']:.2f})"
-            figures = [_figure(scaled[name], scaled["ci"][name]) for name in SHOWN]
-            lines.append(_line([names[0], what, *names[2:], str(scaled["n"]), *figures, "", ""]))
+            lines.append(_line([row["panel"], what, *place, str(scaled["n"]), *_cells(scaled), "", ""]))
     lines += [
         "",
         "Intervals are 95 %, bootstrap over cases. A case without a readable reply is scored at the prior. "
@@ -109,11 +79,15 @@ def markdown_rows(title: str, rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: list[str]) -> str:
+def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
 
 
-def _figure(value: float | None, interval: list[float] | None) -> str:
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    return [_cell(row[name], row["ci"][name]) for name in SHOWN]
+
+
+def _cell(value: float | None, interval: Sequence[float] | None) -> str:
     if value is None:
         return "undefined"
     return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")

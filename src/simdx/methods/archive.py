@@ -24,11 +24,11 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
+from simdx.methods.among import AmongLabels
 from simdx.methods.crossfit import FOLDS, fold_of
 from simdx.methods.material import Centre, Material, Observations, RealCases
 from simdx.methods.outside import Outside
 from simdx.methods.real import no_real
-from simdx.methods.recipe import AmongLabels
 from simdx.types import Float, Int, case_key, content_hash, plain
 
 WEIGHT = 1.0  # simulations that one text of the archive counts as
@@ -93,8 +93,8 @@ def shares(material: Material, asked: Observations, bandwidth: float | None = No
     outside = Outside.fit(material)
     if outside is None:
         return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)
-    another, strange = outside.log_odds(asked, uniform)
-    panel = -np.logaddexp(0.0, np.logaddexp(another, strange))  # log probability that it is one of the labels
+    another, novel = outside.log_odds(asked, uniform)
+    panel = -np.logaddexp(0.0, np.logaddexp(another, novel))  # log probability that it is one of the labels
     return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
 
 

@@ -18,7 +18,8 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.special import logsumexp
 
-from simdx.methods.comparison import KERNEL_SHARE, Comparison
+from simdx.methods.comparison import KERNEL_SHARE, PENALTY, Comparison
+from simdx.methods.logistic import Logistic, fit_logistic
 from simdx.methods.material import Material, Observations, gather
 from simdx.types import Bank, Float, Int, Mask
 
@@ -33,6 +34,7 @@ class Opposition:
     """The labels and the kinds of the background, compared with a case in the recipe's two ways."""
 
     comparison: Comparison  # the panel's labels, then the kinds
+    joint: Logistic  # the same labels and kinds, told apart by the joint rows
     log_share: Float  # (kinds,) of the background's texts
 
     @classmethod
@@ -53,7 +55,9 @@ class Opposition:
             split_last=lambda joint: kinds_of(joint, kinds, grouped=len(material.bank.background)),
         )
         share = np.bincount(comparison.label_index, weights=comparison.weight)[bank.n_labels :]
-        return cls(comparison, np.log(share / share.sum()))
+        c = comparison
+        joint = fit_logistic(c.bank, c.label_index, c.n_labels, PENALTY, c.weight)
+        return cls(comparison, joint, np.log(share / share.sum()))
 
     @property
     def n_labels(self) -> int:
@@ -70,11 +74,20 @@ class Opposition:
         mixture = logsumexp(score[:, k:] + self.log_share, axis=1, keepdims=True)
         return np.concatenate([score[:, :k], mixture], axis=1)
 
-    def ahead(self, observations: Observations, possible: Mask) -> Float:
-        """(N,) how far the background is ahead of the best of the possible labels: log odds, uncalibrated."""
+    def signs(self, observations: Observations, possible: Mask | None = None) -> Float:
+        """(N, 3) signs of another condition, each larger the more it looks like one; not calibrated.
+
+        Log odds of the background against the best of the possible labels, by summary and kernel together and
+        by a regression on the joint rows; and how little the summary has to say for any label (its energy),
+        which also tells conditions that the background does not hold.
+        """
+        every = np.ones(self.n_labels, dtype=bool) if possible is None else possible
+        lexical, joint = self.comparison.observe(observations)
         summary, kernel = self.scores(observations)
-        score = self.folded(summary + kernel)
-        return score[:, -1] - score[:, :-1][:, possible].max(axis=1)
+        pooled, regressed = self.folded(summary + kernel), self.folded(self.joint.log_probabilities(joint))
+        evidence = self.comparison.logistic.scores(lexical)[:, : self.n_labels][:, every]
+        leads = [s[:, -1] - s[:, :-1][:, every].max(axis=1) for s in (pooled, regressed)]
+        return np.stack([*leads, -logsumexp(evidence, axis=1)], axis=1)
 
 
 def standing_against(bank: Bank) -> Int:

@@ -63,7 +63,7 @@ class Comparison:
         """Fit to a bank; the options are for callers who know more about its rows than their labels.
 
         `weight` (n,), in the bank's order: how many simulations each row counts as, within its label.
-        `real`: which rows are no simulations.
+        `real`: which rows are not simulations.
         `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
         """
         embedded_apart = lexical_apart = None
@@ -74,7 +74,7 @@ class Comparison:
             lexical_apart = Apart(real.rows[space.rows], real.centre.lexical)
         lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows], lexical_apart)
         words = lexical.bank
-        joint = join(words, space.bank)
+        joint = joint_rows(words, space.bank)
         if split_last is not None:
             space, order = with_last_split(space, split_last(joint[space.label_index == space.n_labels - 1]))
             words, joint = words[order], joint[order]
@@ -94,7 +94,7 @@ class Comparison:
 
         def make() -> tuple[Float, Float]:
             lexical = self.lexical.transform(observations.texts)
-            return lexical, join(lexical, self.space.transform(observations.vectors))
+            return lexical, joint_rows(lexical, self.space.transform(observations.vectors))
 
         return self.last.get(observations.texts, make)
 
@@ -126,7 +126,7 @@ def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:
     return split, order
 
 
-def join(lexical: Float, embedded: Float) -> Float:
+def joint_rows(lexical: Float, embedded: Float) -> Float:
     """Rows whose dot product is the weighted mean of the two cosines."""
     parts = (np.sqrt(LEXICAL_SHARE) * lexical, np.sqrt(1 - LEXICAL_SHARE) * embedded)
     return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)

@@ -16,7 +16,7 @@ from simdx.methods.lexical import LastBatch
 from simdx.methods.material import Material, Observations
 from simdx.types import Float, Int, content_hash, plain
 
-FOLDS = 5
+FOLDS = 5  # fits that an archive costs at most, beside the whole one
 T = TypeVar("T")
 
 

@@ -21,12 +21,13 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.egress import is_remote
+from simdx.methods.calibration import Calibration, drawn_to_prior
 from simdx.methods.material import Material, Observations
 from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits
 
 # What an answer is, as a number: raise it by hand whenever a change of code moves any figure. Policies and
 # resumed runs made under another number are not used. tests/test_recipe_version.py holds the figures.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 
 Kernel = Literal["soft", "hard"]
 Progress = Callable[[int, int], None]
@@ -96,11 +97,7 @@ class AnswerTable:
     @cached_property
     def posterior(self) -> Float:
         """(N, K) what the decision uses: none of these leaves its mass to the prior."""
-        inside = self.posterior_in_class
-        if self.out_of_class is None:
-            return inside
-        outside = self.out_of_class[:, None]
-        return (1 - outside) * inside + outside * self.prior.probabilities
+        return drawn_to_prior(self.posterior_in_class, self.out_of_class, self.prior.probabilities)
 
     @cached_property
     def entropy_bits(self) -> Float:
@@ -159,6 +156,7 @@ class Fitted(ABC):
     proportional: bool = False  # the in-class posterior is prior times likelihood
     none_of_these: bool = False  # it gives a probability of belonging to no label
     simulates: bool = False  # it makes simulations of its own while it answers
+    calibration: Calibration | None = None  # what its probabilities rest on; None: nobody has looked
     simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
 
@@ -181,7 +179,7 @@ class Fitted(ABC):
         return posterior.second_order
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:
-        """The simulations behind each answer; for a method that is no kernel, those that lie near."""
+        """The simulations behind each answer; for a method without a kernel, the nearest ones."""
         return nearby(self.space, observations)
 
     def watch(self, told: Callable[[Any], None]) -> None:  # noqa: B027  # most methods make no call

@@ -21,13 +21,14 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from simdx.abc.space import Apart
+from simdx.methods.questions import as_statements
 from simdx.types import Float, Int, Mask
 
-SHORTEST, LONGEST = 3, 5
+SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
 LARGEST_FOLD = 12_000_000  # entries of the folded map, 48 MB; a larger one is not made
-REMEMBERED_WORDS = 50_000
+REMEMBERED_WORDS = 50_000  # some megabytes; a fuller memory starts anew
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -203,4 +204,4 @@ def _spanning(stands_apart: Mask) -> Int:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+    return _WORD.findall(as_statements(text).lower())

@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 from simdx.types import Float, Int
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)  # times 1/n: the usual grid around C = 1
-FOLDS = 5
+FOLDS = 5  # of the choice of a penalty
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,8 +23,12 @@ class Logistic:
     weights: Float  # (d, K)
     bias: Float  # (K,)
 
+    def scores(self, x: Float) -> Float:
+        """(N, K) what log-probabilities are made of; the penalty keeps their mean over labels at zero."""
+        return np.asarray(x, dtype=float) @ self.weights + self.bias
+
     def log_probabilities(self, x: Float) -> Float:
-        return log_softmax(np.asarray(x, dtype=float) @ self.weights + self.bias, axis=1)
+        return log_softmax(self.scores(x), axis=1)
 
     def probabilities(self, x: Float) -> Float:
         return np.exp(self.log_probabilities(x))
@@ -59,7 +63,7 @@ def fit_logistic(x: Float, y: Int, n_labels: int, penalty: float, weight: Float 
 
 def choose_penalty(x: Float, y: Int, n_labels: int, seed: int) -> float:
     """The penalty with the least cross-validated log-loss on the very material it is fitted to."""
-    fold = folds_by_label(y, FOLDS, seed)
+    fold = shuffled_folds(y, FOLDS, seed)
     losses = []
     for penalty in PENALTIES:
         terms = np.zeros(len(y))
@@ -71,7 +75,7 @@ def choose_penalty(x: Float, y: Int, n_labels: int, seed: int) -> float:
     return PENALTIES[int(np.argmin(losses))]
 
 
-def folds_by_label(y: Int, folds: int, seed: int) -> Int:
+def shuffled_folds(y: Int, folds: int, seed: int) -> Int:
     """A fold for every row, each label dealt evenly in a seeded order."""
     rng = np.random.default_rng(seed)
     fold = np.empty(len(y), dtype=np.int64)

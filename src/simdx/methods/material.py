@@ -14,7 +14,9 @@ import numpy as np
 
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
+from simdx.methods.calibration import Calibration
 from simdx.methods.lexical import Lexicon
+from simdx.methods.questions import as_statements
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key
 
 
@@ -91,6 +93,7 @@ class Material:
     embedded: EmbeddedBank
     embedder: Embedder
     real: RealCases | None = None
+    calibration: Calibration | None = None
 
     @classmethod
     def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder) -> Material:
@@ -128,7 +131,8 @@ class Material:
         """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
         keys = [case_key(text) for text in texts]
         whole = None if of is None else tuple(of)
-        return Observations(tuple(texts), embed_texts(self.embedder, texts), tuple(keys), whole)
+        vectors = embed_texts(self.embedder, [as_statements(text) for text in texts])
+        return Observations(tuple(texts), vectors, tuple(keys), whole)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 import numpy as np
+from scipy.special import logit
 
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
@@ -25,6 +26,9 @@ from simdx.types import EmbeddedBank, Float
 
 # Simulations must lie this much nearer to each other than everyday texts do, or there is nothing to tell.
 LEAST_SPAN = 0.15
+# From the scale to log odds: maximum likelihood on texts of three writers against everyday ones, and a prior
+# mass that was set (docs/recipe.md).
+SLOPE, OFFSET, PRIOR = 20.2, -12.7, 0.01
 
 
 @cache
@@ -66,7 +70,7 @@ class Novelty:
         """(N,) how far the cases are from every simulation.
 
         A text all in capitals is taken as written or in small letters, whichever is less novel: a note
-        typed with the shift key down is no other kind of text.
+        typed with the shift key down is not another kind of text.
         """
         found = self._scaled(observations.vectors)
         loud = np.array([i for i, text in enumerate(observations.texts) if text.isupper()], dtype=np.int64)
@@ -74,6 +78,10 @@ class Novelty:
             quiet = embed_texts(self.embedder, [observations.texts[i].lower() for i in loud])
             found[loud] = np.minimum(found[loud], self._scaled(quiet))
         return found
+
+    def log_odds(self, observations: Observations) -> Float:
+        """(N,) of another kind of text."""
+        return SLOPE * self.of(observations) + OFFSET + float(logit(PRIOR))
 
     def _scaled(self, vectors: Float) -> Float:
         return (self.typicality.distance(self.space.transform(vectors)) - self.own) / self.span

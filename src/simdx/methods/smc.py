@@ -14,7 +14,6 @@ import numpy as np
 
 from simdx.abc import exact
 from simdx.abc.dirichlet import SharedDraws
-from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.errors import BadInput
@@ -22,9 +21,9 @@ from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
 from simdx.methods.material import Material, Observations
 from simdx.types import Float, Posterior
 
-PARTICLES = 100
-BANDWIDTH = 0.05
-SIMPLEX_DRAWS = 500
+PARTICLES = 100  # the paper's
+BANDWIDTH = 0.05  # of the soft kernel, on raw cosine distances
+SIMPLEX_DRAWS = 500  # accepted draws: the Monte Carlo error of a mean is at most .02
 KEPT_BYTES = 32_000_000  # of prior draws, kept for the priors that were asked last
 
 
@@ -75,6 +74,8 @@ class MultinomialParticles(Multinomial):
     cheap = False
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        from simdx.abc.particles import multinomial_smc
+
         s, space = self.settings, self.raw
         return Inferred(
             *multinomial_smc(
@@ -180,6 +181,8 @@ class DirichletParticles(Fitted):
         self._raw = Space.fit(material.embedded, centre=False)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        from simdx.abc.particles import dirichlet_smc
+
         s = self.settings
         return Inferred(
             *dirichlet_smc(

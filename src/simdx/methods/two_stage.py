@@ -27,7 +27,7 @@ from simdx.types import Float, Int
 SMALL = 10_000  # rows below which looking at all of them is as fast
 TRAINING_ROWS_PER_CELL = 32
 REFERENCE_ROWS = 4096
-TYPICAL_NEIGHBOURS = 5
+TYPICAL_NEIGHBOURS = 5  # as in the exact typicality
 
 
 class FaissNeighbours:
@@ -75,7 +75,7 @@ class SampledTypicality:
         rows = rng.permutation(len(space.bank))[:REFERENCE_ROWS]
         neighbours = FaissNeighbours(space.bank)
         found, cosine = neighbours.nearest(space.bank[rows], TYPICAL_NEIGHBOURS + 1)
-        others = np.where(found == rows[:, None], -np.inf, cosine)  # a row is no neighbour of its own
+        others = np.where(found == rows[:, None], -np.inf, cosine)  # a row is not its own neighbour
         nearest = -np.sort(-others, axis=1)[:, :TYPICAL_NEIGHBOURS]
         return cls(neighbours, np.sort(1 - np.mean(np.where(np.isfinite(nearest), nearest, 0.0), axis=1)))
 

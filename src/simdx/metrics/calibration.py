@@ -68,6 +68,12 @@ def ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) 
     return defined(_gap(reliability(p, y, n_bins)))
 
 
+def top_label_ece(confidence: Float, correct: Float, n_bins: int = N_BINS) -> float:
+    """The same of confidences that belong to no whole posterior, such as those of an isotonic regression."""
+    found = _binned(confidence, correct, bin_of(confidence, n_bins), np.linspace(0, 1, n_bins + 1))
+    return _gap(found)
+
+
 def classwise_ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Value:
     """Mean over labels of the ECE of that label's probability against its occurrence."""
     p, y = checked(probabilities, label_index)

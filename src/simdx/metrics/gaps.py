@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from simdx.errors import BadInput
 from simdx.metrics.resampling import WeightedMetrics, count_chunks
+from simdx.metrics.significance import interval_of, p_value_of
 from simdx.metrics.subgroups import NOT_STATED, SMALL
 from simdx.metrics.value import checked
 from simdx.types import Float, Int
 
 METRICS = ("accuracy", "ece", "error_auroc")
-LEAST_DEFINED = 0.9
 CORRECTIONS = ("holm", "bh")
 
 
@@ -124,18 +124,9 @@ def _gaps(
     )
     out = []
     for i, metric in enumerate(metrics):
-        a, b = (_known(values[i]) for values in point)
-        good = draws[~np.isnan(draws[:, i]), i]
-        low = high = p_value = None
-        if a is not None and b is not None and good.size >= LEAST_DEFINED * resamples:
-            tail = (1 - level) / 2
-            # shifted by the bootstrap's own estimate of bias, as in metrics.significance
-            low, high = (float(q) for q in np.quantile(good, [tail, 1 - tail]) - (good.mean() - (a - b)))
-            extreme = np.abs(good - good.mean()) >= abs(a - b) - 1e-12
-            p_value = (1 + int(extreme.sum())) / (1 + good.size)
-        out.append(Gap(field, value, n, metric, a, b, low, high, p_value, None, small))
+        a, b = (None if np.isnan(values[i]) else float(values[i]) for values in point)
+        difference = point[0][i] - point[1][i]
+        interval = interval_of(difference, draws[:, i], level, (-np.inf, np.inf))
+        p_value = None if interval.low is None else p_value_of(difference, draws[:, i])
+        out.append(Gap(field, value, n, metric, a, b, interval.low, interval.high, p_value, None, small))
     return out
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

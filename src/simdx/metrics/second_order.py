@@ -27,13 +27,7 @@ class Spread:
         return None if self.q1 is None or self.q3 is None else self.q3 - self.q1
 
     def as_dict(self) -> dict[str, float | int | str | None]:
-        row: dict[str, float | int | str | None] = {
-            "n": self.n,
-            "median": self.median,
-            "q1": self.q1,
-            "q3": self.q3,
-            "iqr": self.iqr,
-        }
+        row = {"n": self.n, "median": self.median, "q1": self.q1, "q3": self.q3, "iqr": self.iqr}
         return row | ({"reason": self.reason} if self.reason else {})
 
 

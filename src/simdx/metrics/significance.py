@@ -69,7 +69,7 @@ def bootstrap_intervals(
     point = statistic(np.ones((1, len(y))))[0]
     draws = np.concatenate([statistic(w) for w in count_chunks(len(y), resamples, rng)])
     return {
-        name: _interval(point[i], draws[:, i], level, _RANGE.get(name, (0.0, 1.0)))
+        name: interval_of(point[i], draws[:, i], level, _RANGE.get(name, (0.0, 1.0)))
         for i, name in enumerate(metrics)
     }
 
@@ -97,20 +97,18 @@ def paired_bootstrap(
     found = {}
     for i, name in enumerate(metrics):
         span = _RANGE.get(name, (0.0, 1.0))[1]
-        interval = _interval(point[i], draws[:, i], level, (-span, span))
+        interval = interval_of(point[i], draws[:, i], level, (-span, span))
         if interval.low is None:
             difference = None if np.isnan(point[i]) else float(point[i])
             found[name] = Difference(name, difference, None, None, None, resamples, interval.reason)
             continue
-        good = draws[~np.isnan(draws[:, i]), i]
-        # the slack keeps two identical methods at p = 1 in spite of rounding
-        extreme = np.abs(good - good.mean()) >= abs(point[i]) - 1e-12
-        p_value = (1 + int(extreme.sum())) / (1 + good.size)
+        p_value = p_value_of(point[i], draws[:, i])
         found[name] = Difference(name, float(point[i]), interval.low, interval.high, p_value, resamples)
     return found
 
 
-def _interval(point: float, draws: Float, level: float, span: tuple[float, float]) -> Interval:
+def interval_of(point: float, draws: Float, level: float, span: tuple[float, float]) -> Interval:
+    """The percentile interval of resamples, less the bootstrap's own estimate of their bias."""
     if np.isnan(point):
         return Interval(None, None, "the metric is undefined on these cases")
     good = draws[~np.isnan(draws)]
@@ -119,6 +117,13 @@ def _interval(point: float, draws: Float, level: float, span: tuple[float, float
     tail = (1 - level) / 2
     low, high = np.quantile(good, [tail, 1 - tail]) - (good.mean() - point)
     return Interval(float(np.clip(low, *span)), float(np.clip(high, *span)))
+
+
+def p_value_of(difference: float, draws: Float) -> float:
+    """Two-sided; the slack keeps two identical methods at p = 1 in spite of rounding."""
+    good = draws[~np.isnan(draws)]
+    extreme = np.abs(good - good.mean()) >= abs(difference) - 1e-12
+    return (1 + int(extreme.sum())) / (1 + good.size)
 
 
 def _check(resamples: int, level: float) -> None:

@@ -1,7 +1,6 @@
 """Named model weights: where they come from, and proof that they are what they claim to be."""
 
-from simdx.models.fetch import locate, pull
 from simdx.models.registry import REGISTRY, Weights, describe
 from simdx.models.verify import verify, verify_or_explain
 
-__all__ = ["REGISTRY", "Weights", "describe", "locate", "pull", "verify", "verify_or_explain"]
+__all__ = ["REGISTRY", "Weights", "describe", "verify", "verify_or_explain"]

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from simdx.errors import BadInput
-from simdx.panels.schema import BackgroundOddsFile, LabelFile, PanelFile
-from simdx.types import BackgroundOdds, Panel
+from simdx.panels.schema import LabelFile, PanelFile
+from simdx.types import Panel
 from simdx.yamlfile import read_mapping
 
 PACKAGED = ("oral-lesions", "symptom-to-diagnosis", "case-reports")
@@ -29,7 +29,7 @@ class PanelSource:
     background: Path | None
     witnesses: tuple[Path, ...] = ()  # further banks, for the shared-bias alarm alone
     against: tuple[Path, ...] = ()  # those of the banks that stand against the background; empty: all
-    odds: BackgroundOdds | None = None  # of the background, for these banks
+    none_prior: float | None = None  # of another condition, where the file states one
 
 
 def load_panel(name_or_path: str | Path) -> Panel:
@@ -64,8 +64,8 @@ def read_panel_file(path: Path) -> PanelSource:
         if not listed.is_file():
             raise BadInput(f"panel {path.name} lists the bank file '{listed.name}', which is not beside it")
     against = tuple(path.parent / b for b in checked.against_background)
-    odds = checked.background_odds.to_odds() if checked.background_odds else None
-    return PanelSource(checked.to_panel(stem), path.parent, banks, background, witnesses, against, odds)
+    panel, prior = checked.to_panel(stem), checked.none_of_these_prior
+    return PanelSource(panel, path.parent, banks, background, witnesses, against, prior)
 
 
 def parse_panel(data: Any, where: str) -> PanelFile:
@@ -96,7 +96,7 @@ def _phrase(problem: Any) -> str:
     """One problem pydantic found, as a person would say it."""
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        parts: dict[str, type[BaseModel]] = {"labels": LabelFile, "background_odds": BackgroundOddsFile}
+        parts: dict[str, type[BaseModel]] = {"labels": LabelFile}
         inside = parts.get(str(problem["loc"][0]), PanelFile) if len(problem["loc"]) > 1 else PanelFile
         known = [field.alias or name for name, field in inside.model_fields.items()]
         near = get_close_matches(str(problem["loc"][-1]), known, n=1)

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from simdx.types import BackgroundOdds, Example, Label, Panel, ReviewRule
+from simdx.types import Example, Label, Panel, ReviewRule
 
 Register = Literal["clinician", "patient", "case-report", "plain", "general"]
 # Stripped as Python strips, which is how labels of data files are: pydantic leaves some separators on.
@@ -76,19 +76,6 @@ class ExampleFile(BaseModel):
     text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000)]
 
 
-class BackgroundOddsFile(BaseModel):
-    """What `simdx panel calibrate` prints."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    slope: float = Field(gt=0, le=100, strict=True)
-    offset: float = Field(ge=-100, le=100, strict=True)
-    prior: float = Field(gt=0, lt=1, strict=True)
-
-    def to_odds(self) -> BackgroundOdds:
-        return BackgroundOdds(self.slope, self.offset, self.prior)
-
-
 class PanelFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -106,8 +93,10 @@ class PanelFile(BaseModel):
     background: Phrase | None = None
     # which of the banks stand against the background when none of these is weighed; all, if none is named
     against_background: tuple[Phrase, ...] = ()
-    # how far the background is ahead, as odds; those shipped for every panel, if none are given
-    background_odds: BackgroundOddsFile | None = None
+    # prior probability of another condition than the labels; that of every panel, if none is given
+    none_of_these_prior: float | None = Field(default=None, gt=0, lt=1)
+    # other conditions that must be thought of: a background without them is refused
+    ask_about: tuple[Phrase, ...] = ()
     notice: str = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()
@@ -132,8 +121,8 @@ class PanelFile(BaseModel):
 
     @model_validator(mode="after")
     def _what_is_said_of_the_background_holds(self) -> PanelFile:
-        if self.background_odds is not None and self.background is None:
-            raise ValueError("background_odds are given, but there is no background")
+        if self.none_of_these_prior is not None and self.background is None:
+            raise ValueError("none_of_these_prior is given, but there is no background")
         if self.against_background and self.background is None:
             raise ValueError("against_background names banks, but there is no background to stand against")
         for name in self.against_background:
@@ -150,6 +139,7 @@ class PanelFile(BaseModel):
             embedder=self.embedder,
             facets=dict(self.facets),
             notice=self.notice.strip(),
+            ask_about=self.ask_about,
             review_rules=tuple(rule.to_rule() for rule in self.review_rules),
             examples=tuple(Example(e.title, e.text) for e in self.examples),
             labels=tuple(

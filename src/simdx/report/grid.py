@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
-from simdx.report.page import render, table
-from simdx.report.plots import CSS, Estimate, interval_plot
+from simdx.panels import disclaimer
+from simdx.report.page import fill, number
+from simdx.report.plots import Estimate, interval_plot
 
 Row = Mapping[str, Any]
 NAMES = ("accuracy", "brier", "ece", "nll", "error_auroc", "e_aurc")
@@ -15,17 +15,16 @@ NAMES = ("accuracy", "brier", "ece", "nll", "error_auroc", "e_aurc")
 
 def render_grid(title: str, rows: Sequence[Row]) -> str:
     """`rows` are a summary's: one per cell, failures included."""
-    style = CSS + "main{max-width:1080px}.wide{overflow-x:auto}"
-    parts = [f"<style>{style}</style><p>{len(rows)} cells. Intervals are 95 %, bootstrap over cases.</p>"]
+    panels = []
     for panel in dict.fromkeys(row["panel"] for row in rows):
         own = [row for row in rows if row["panel"] == panel]
-        drawing = interval_plot(
-            f"Accuracy on {panel}", "accuracy", [_estimate(row) for row in own], x=(0.0, 1.0)
-        )
-        parts.append(f"<h2>{escape(panel)}</h2><figure>{drawing}</figure>")
-        body = table(("method", "cases", *NAMES), [_cells(row) for row in own])
-        parts.append(f"<div class='wide'>{body}</div>")
-    return render(title, [], preface="".join(parts))
+        estimates = [_estimate(row) for row in own]
+        drawing = interval_plot(f"Accuracy on {panel}", "accuracy", estimates, x=(0.0, 1.0))
+        panels.append((panel, drawing, [_cells(row) for row in own]))
+    return fill(
+        "grid.html", title=title, disclaimer=disclaimer(None), notice="", cells=len(rows), panels=panels,
+        headings=("method", "cases", *NAMES),
+    )  # fmt: skip
 
 
 def _name(row: Row) -> str:
@@ -49,6 +48,5 @@ def _cells(row: Row) -> list[str]:
 
 
 def _figure(value: float | None, interval: Sequence[float] | None) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:.3f}" + (f" [{interval[0]:.3f},\u00a0{interval[1]:.3f}]" if interval else "")
+    around = "" if value is None or not interval else f" [{interval[0]:.3f},\u00a0{interval[1]:.3f}]"
+    return number(value) + around

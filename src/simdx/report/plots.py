@@ -1,15 +1,19 @@
-"""Plots of several series, told apart by dash and mark as well as colour, with the key inside the drawing.
+"""The drawings of a page, from stored values.
 
-The page that shows them carries `CSS`. Colours are those of Okabe and Ito, darkened where thin lines need it.
+Series differ in dash and mark as well as in colour, blue and orange in lightness as well as in hue, so that
+nothing rests on colour alone. Colours are those of Okabe and Ito, darkened where thin lines need it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
-from simdx.report.axes import BOTTOM, RIGHT, TOP, Axes
+import numpy as np
+
+from simdx.report.drawing import ALONE, BOTTOM, TOP, Axes, Drawing, Tick, even_ticks
+from simdx.types import Bank, Float, Int
 
 N_STYLES = 8
 
@@ -21,34 +25,6 @@ class Series:
     y: Sequence[float]
     marks: bool = False  # a dot at every point: for a handful of settings, not for a dense curve
     intervals: Sequence[Sequence[float] | None] = ()  # one per point, where there are any
-
-
-def line_plot(
-    title: str,
-    x_label: str,
-    y_label: str,
-    series: Sequence[Series],
-    *,
-    x: tuple[float, float] | None = None,
-    y: tuple[float, float] | None = None,
-    size: tuple[int, int] = (520, 320),
-    x_ticks: Sequence[tuple[float, str]] | None = None,
-) -> str:
-    """Lines on shared axes; the key stands to the right, outside the frame."""
-    shown = [s for s in series if len(s.x)]
-    across = x or _range([v for s in shown for v in s.x])
-    up = y or _range([v for s in shown for v in s.y])
-    axes = Axes(title, x_label, y_label, x=across, y=up, size=size)
-    axes.x_ticks = x_ticks
-    for i, s in enumerate(shown):
-        for a, interval in zip(s.x, s.intervals, strict=False):
-            if interval is not None:
-                axes.whisker(a, interval[0], interval[1], f"whisker s{i % N_STYLES}")
-        axes.line(list(s.x), list(s.y), f"series s{i % N_STYLES}")
-        if s.marks:
-            for a, b in zip(s.x, s.y, strict=True):
-                axes.dot(a, b, f"mark m{i % N_STYLES}", note=f"{s.name}: {a:g}, {b:.3f}")
-    return _with_key(axes, [s.name for s in shown])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +39,34 @@ class Estimate:
     style: int = 0
 
 
+def line_plot(
+    title: str,
+    x_label: str,
+    y_label: str,
+    series: Sequence[Series],
+    *,
+    x: tuple[float, float] | None = None,
+    y: tuple[float, float] | None = None,
+    size: tuple[int, int] = (520, 320),
+    x_ticks: Sequence[Tick] | None = None,
+) -> str:
+    """Lines on shared axes; the key stands to the right, outside the frame."""
+    shown = [s for s in series if len(s.x)]
+    across = x or _range([v for s in shown for v in s.x])
+    up = y or _range([v for s in shown for v in s.y])
+    key = [(s.name, f"series s{i % N_STYLES}") for i, s in enumerate(shown)]
+    axes = Axes(title, x_label, y_label, x=across, y=up, size=size, x_ticks=x_ticks, key=key)
+    for i, s in enumerate(shown):
+        for a, interval in zip(s.x, s.intervals, strict=False):
+            if interval is not None:
+                axes.whisker(a, interval[0], interval[1], f"whisker s{i % N_STYLES}")
+        axes.line(list(s.x), list(s.y), f"series s{i % N_STYLES}")
+        if s.marks:
+            for a, b in zip(s.x, s.y, strict=True):
+                axes.dot(a, b, f"mark m{i % N_STYLES}", note=f"{s.name}: {a:g}, {b:.3f}")
+    return axes.svg()
+
+
 def interval_plot(
     title: str, x_label: str, rows: Sequence[Estimate], *, x: tuple[float, float] | None = None
 ) -> str:
@@ -70,57 +74,29 @@ def interval_plot(
     step, left, width = 22, 290, 360
     values = [v for r in rows for v in (r.value, r.low, r.high, r.theirs) if v is not None]
     low, high = x or _range(values)
-    height = TOP + step * max(len(rows), 1) + BOTTOM
-    bottom = height - BOTTOM
+    bottom = TOP + step * max(len(rows), 1)
 
     def at(value: float) -> float:
         return left + (min(max(value, low), high) - low) / (high - low) * width
 
-    out = [
-        f'<svg viewBox="0 0 {left + width + 20} {height}" width="{left + width + 20}" role="img" '
-        f'aria-label="{escape(title)}" xmlns="http://www.w3.org/2000/svg"><title>{escape(title)}</title>'
-    ]
-    for i in range(6):
-        value = low + i / 5 * (high - low)
-        out.append(f'<line x1="{at(value):.1f}" x2="{at(value):.1f}" y1="{TOP}" y2="{bottom}" class="grid"/>')
-        out.append(f'<text x="{at(value):.1f}" y="{bottom + 16}" class="tick-x">{value:.2g}</text>')
+    drawing = Drawing(title, left + width + 20, bottom + BOTTOM)
+    for value, word in even_ticks(low, high):
+        drawing.segment(at(value), TOP, at(value), bottom, "grid")
+        drawing.text(at(value), bottom + 16, word, "tick-x")
     if low < 0 < high:
-        out.append(f'<line x1="{at(0):.1f}" x2="{at(0):.1f}" y1="{TOP}" y2="{bottom}" class="ideal"/>')
+        drawing.segment(at(0), TOP, at(0), bottom, "ideal")
     for i, row in enumerate(rows):
-        y = TOP + step * i + step / 2
-        out.append(f'<text x="{left - 10}" y="{y + 4:.1f}" class="name small">{escape(row.name)}</text>')
+        y, style = TOP + step * (i + 0.5), row.style % N_STYLES
+        drawing.text(left - 10, y + 4, row.name, "name small")
         if row.low is not None and row.high is not None:
-            span = f'x1="{at(row.low):.1f}" x2="{at(row.high):.1f}" y1="{y:.1f}" y2="{y:.1f}"'
-            out.append(f'<line {span} class="span s{row.style % N_STYLES}"/>')
+            drawing.segment(at(row.low), y, at(row.high), y, f"span s{style}")
         if row.value is not None:
-            note = f"<title>{escape(row.name)}: {row.value:.3f}</title>"
-            dot = f'cx="{at(row.value):.1f}" cy="{y:.1f}" r="4"'
-            out.append(f'<circle {dot} class="mark m{row.style % N_STYLES}">{note}</circle>')
+            drawing.circle(at(row.value), y, 4, f"mark m{style}", f"{row.name}: {row.value:.3f}")
         if row.theirs is not None:
-            cx = at(row.theirs)
-            path = f"M{cx:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6Z"
-            out.append(f'<path d="{path}" class="theirs"><title>the paper: {row.theirs:.3f}</title></path>')
-    middle = left + width / 2
-    out.append(f'<text x="{middle:.0f}" y="{height - 8}" class="tick-x">{escape(x_label)}</text>')
-    return "".join(out) + "</svg>"
-
-
-def _with_key(axes: Axes, names: Sequence[str]) -> str:
-    drawing = axes.svg()
-    widest = max((len(name) for name in names), default=0)
-    room = 44 + 7 * widest
-    width = axes.width + room
-    key = []
-    for i, name in enumerate(names):
-        y = TOP + 14 + 19 * i
-        x = axes.width - RIGHT + 12
-        style = i % N_STYLES
-        key.append(f'<line x1="{x}" x2="{x + 24}" y1="{y - 4}" y2="{y - 4}" class="series s{style}"/>')
-        key.append(f'<text x="{x + 30}" y="{y}" class="small">{escape(name)}</text>')
-    old = f'viewBox="0 0 {axes.width} {axes.height}" width="{axes.width}"'
-    height = max(axes.height, TOP + 19 * len(names) + 10)
-    wider = drawing.replace(old, f'viewBox="0 0 {width} {height}" width="{width}"', 1)
-    return wider.removesuffix("</svg>") + "".join(key) + "</svg>"
+            steps = f"M{at(row.theirs):.1f} {y - 6:.1f}l6 6l-6 6l-6 -6Z"
+            drawing.path(steps, "theirs", f"the paper: {row.theirs:.3f}")
+    drawing.text(left + width / 2, bottom + BOTTOM - 8, x_label, "tick-x")
+    return drawing.svg()
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -130,23 +106,166 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return (low - air if low < 0 else low), high + air
 
 
-CSS = """
-.grid{stroke:var(--line);stroke-width:.6}.tick-x{text-anchor:middle;font-size:12px!important}
-.tick-y{text-anchor:end;font-size:12px!important}.small{font-size:12px!important}
-.frame{fill:none;stroke:var(--soft)}.ideal{fill:none;stroke:var(--soft);stroke-dasharray:5 4;stroke-width:1.5}
-.series,.span{fill:none;stroke-width:2}.span{stroke-width:2.5}
-.s0{stroke:var(--lead)}
-.s1{stroke:var(--warm);stroke-dasharray:8 3}.s2{stroke:var(--green);stroke-dasharray:2 3}
-.s3{stroke:var(--violet);stroke-dasharray:9 3 2 3}.s4{stroke:#56a5d8}.s5{stroke:#c79100;stroke-dasharray:5 3}
-.s6{stroke:var(--soft);stroke-dasharray:1 3}.s7{stroke:#c05a8a;stroke-dasharray:12 4}
-.span,.whisker{stroke-dasharray:none}.whisker{fill:none;stroke-width:1}
-.mark{stroke:var(--paper);stroke-width:1}.m0{fill:var(--lead)}.m1{fill:var(--warm)}
-.m2{fill:var(--green)}.m3{fill:var(--violet)}
-.m4{fill:#56a5d8}.m5{fill:#c79100}.m6{fill:var(--soft)}.m7{fill:#c05a8a}
-.theirs{fill:var(--paper);stroke:var(--ink);stroke-width:1.5}
-.curve,.wrong,.outside{fill:none;stroke-width:2.2}.curve{stroke:var(--lead)}.wrong{stroke:var(--warm)}
-.outside{stroke:var(--violet);stroke-dasharray:7 4}.point{fill:var(--lead);stroke:var(--paper)}
-.cross{stroke:var(--warm);stroke-width:1.8;fill:none}
-"""
+# --------------------------------------------------------------------------- of one answer
 
-__all__ = ["CSS", "Estimate", "Series", "interval_plot", "line_plot"]
+
+def posterior_bars(posterior: Mapping[str, float], prior: Mapping[str, float], leading: str) -> str:
+    """One bar a label, the prior as a tick on the same axis."""
+    row, left, width = 30, 240, 330
+    title = "Posterior probability of each label, prior as a tick"
+    drawing = Drawing(title, left + width + 70, row * len(posterior) + 8)
+    for i, (label, p) in enumerate(sorted(posterior.items(), key=lambda item: -item[1])):
+        y, x = 4 + i * row, left + prior.get(label, 0.0) * width
+        drawing.text(left - 10, y + 18, _fit(label), "name")
+        drawing.box(left, y + 4, width, 18, "track")
+        drawing.box(left, y + 4, p * width, 18, "lead" if label == leading else "rest")
+        drawing.segment(x, y + 1, x, y + 25, "tick")
+        drawing.text(left + width + 8, y + 18, f"{p:.3f}", "value")
+    return drawing.svg()
+
+
+def uncertainty_split(aleatoric: float, epistemic: float, maximum: float) -> str:
+    """Total uncertainty as one bar, split into its two parts, on the scale of the maximum entropy."""
+    left, width = 10, 560
+    a, e = (max(0.0, v) / maximum * width for v in (aleatoric, epistemic))
+    drawing = Drawing("Aleatoric and epistemic uncertainty in bits", left + width + 70, 58)
+    drawing.box(left, 8, width, 18, "track")
+    drawing.box(left, 8, a, 18, "aleatoric")
+    drawing.box(left + a, 8, max(e, 1), 18, "epistemic")
+    words = (
+        f"aleatoric {aleatoric:.2f}", f"epistemic {epistemic:.3f}", f"of at most {maximum:.2f} bits"
+    )  # fmt: skip
+    for x, word, kind in zip((left, 150, 290), words, ("aleatoric", "epistemic", ""), strict=True):
+        if kind:
+            drawing.text(x, 46, "■", kind)
+        drawing.text(x + 18 if kind else x, 46, word, "key")
+    return drawing.svg()
+
+
+def ternary(points: Float, labels: Sequence[str], mean: Sequence[float]) -> str:
+    """Draws from a posterior on the three-label simplex, with its mean."""
+    triangle = _Triangle(300, 110, 34)
+    drawing = Drawing("Posterior draws on the probability simplex", *triangle.size)
+    triangle.draw(drawing, points, labels, mean)
+    return drawing.svg()
+
+
+def ternary_grid(
+    title: str, triangles: Sequence[tuple[str, Float, Sequence[float]]], labels: Sequence[str]
+) -> str:
+    """Several posteriors side by side, two in a row: (heading, draws, mean) each."""
+    width, height = _Triangle(230, 115, 64).size
+    drawing = Drawing(title, 2 * width, math.ceil(len(triangles) / 2) * height)
+    for i, (heading, points, mean) in enumerate(triangles):
+        x, y = i % 2 * width, i // 2 * height
+        drawing.text(x + width / 2, y + 20, heading, "corner")
+        _Triangle(230, x + 115, y + 64).draw(drawing, points, labels, mean)
+    return drawing.svg()
+
+
+class _Triangle:
+    """The simplex of three labels."""
+
+    def __init__(self, side: float, left: float, top: float) -> None:
+        height = side * math.sqrt(3) / 2
+        self._corners = np.array([[left, top + height], [left + side, top + height], [left + side / 2, top]])
+        self.size = (side + 2 * left, height + top + 40)
+
+    def places(self, points: Float) -> Float:
+        return np.asarray(points, dtype=float).reshape(-1, 3) @ self._corners
+
+    def frame(self, drawing: Drawing, labels: Sequence[str]) -> None:
+        drawing.path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in self._corners) + "Z", "frame")
+        for label, (x, y), dy in zip(labels, self._corners, (20, 38, -10), strict=True):
+            drawing.text(float(x), float(y) + dy, _fit(label), "corner")
+
+    def draw(self, drawing: Drawing, points: Float, labels: Sequence[str], mean: Sequence[float]) -> None:
+        self.frame(drawing, labels)
+        for x, y in self.places(points):
+            drawing.circle(float(x), float(y), 2, "draw")
+        ((x, y),) = self.places(np.asarray(mean))
+        drawing.circle(float(x), float(y), 5, "mean")
+
+
+def _fit(text: str, limit: int = 34) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# --------------------------------------------------------------------------- of an evaluation
+
+
+def reliability_plot(bins: Mapping[str, Sequence[float]]) -> str:
+    axes = Axes("Reliability diagram", "confidence of the top label", "share correct")
+    full = [i for i, n in enumerate(bins["n"]) if n]
+    for i in full:
+        n, sure, right = bins["n"][i], bins["confidence"][i], bins["accuracy"][i]
+        words = f"{n} cases: confidence {sure:.3f}, correct {right:.3f}"
+        axes.bar(bins["edges"][i] + 0.005, bins["edges"][i + 1] - 0.005, right, "rest", words)
+    axes.line([0, 1], [0, 1], "ideal")
+    for i in full:
+        radius = 3 + 6 * math.sqrt(bins["n"][i] / max(bins["n"]))
+        axes.dot(bins["confidence"][i], bins["accuracy"][i], "point", radius)
+    return axes.svg()
+
+
+def risk_plot(curve: Mapping[str, Sequence[float]]) -> str:
+    top = max([0.05, *curve["risk"]])
+    axes = Axes("Risk–coverage curve", "coverage (most certain first)", "error rate", y=(0, top))
+    axes.line(curve["coverage"], curve["risk"], "curve")
+    return axes.svg()
+
+
+def entropy_plot(correct: Float, wrong: Float, outside: Float | None, maximum: float) -> str:
+    """Shares per band of entropy: bars for correct, a line for wrong, a dashed line for out of class."""
+    edges = np.linspace(0, maximum, 21)
+    middles = ((edges[:-1] + edges[1:]) / 2).tolist()
+    groups = [correct, wrong, *([] if outside is None else [outside])]
+    shares = [(np.histogram(v, edges)[0] / max(len(v), 1)).tolist() for v in groups]
+    top = max(0.05, *(max(s) for s in shares))
+    axes = Axes("Entropy of the posterior", "entropy (bits)", "share of cases", x=(0, maximum), y=(0, top))
+    for i, share in enumerate(shares[0]):
+        axes.bar(edges[i], edges[i + 1], share, "rest")
+    for share, kind in zip(shares[1:], ("wrong", "outside"), strict=False):
+        axes.line(middles, share, kind)
+    return axes.svg()
+
+
+def ternary_plot(p: Float, y: Int, labels: Sequence[str]) -> str:
+    """Every case's posterior in the triangle: circles where it was right, crosses where it was wrong."""
+    triangle = _Triangle(340, 120, 34)
+    drawing = Drawing("Posteriors on the simplex", *triangle.size)
+    triangle.frame(drawing, labels)
+    for (x, v), right in zip(triangle.places(p), p.argmax(axis=1) == y, strict=True):
+        if right:
+            drawing.circle(float(x), float(v), 2.5, "draw")
+        else:
+            drawing.path(f"M{x - 4:.1f} {v - 4:.1f}l8 8m0 -8l-8 8", "cross")
+    return drawing.svg()
+
+
+# --------------------------------------------------------------------------- of a bank
+
+
+def bank_map(bank: Bank, vectors: Float) -> str:
+    """The bank on its first two principal axes, one colour a label, background (the last rows) in grey."""
+    n = len(bank.texts)
+    mean = vectors[:n].mean(axis=0)
+    _, _, directions = np.linalg.svd(vectors[:n] - mean, full_matrices=False)
+    places = ((vectors - mean) @ directions[:2].T).astype(float)
+    (x0, y0), (x1, y1) = places.min(axis=0), places.max(axis=0)
+    # Hues a golden angle apart are told from each other however many labels there are.
+    hues = [f"hsl({(205 + 137.5 * k) % 360:.0f} 70% 42%)" for k in range(len(bank.labels))]
+    style = "circle{fill-opacity:.75;stroke:none}.sample{stroke-width:6}.other{fill:#bbb;stroke:#bbb}"
+    style += "".join(f".l{k}{{fill:{hue};stroke:{hue}}}" for k, hue in enumerate(hues))
+    key = [(name, f"l{k} sample") for k, name in enumerate(bank.labels)]
+    if len(vectors) > n:
+        key.append(("background", "other sample"))
+    axes = Axes(
+        f"{bank.name or bank.panel}: n = {n}", "first principal axis", "second principal axis",
+        x=(x0, x1), y=(y0, y1), size=(640, 520), key=key, style=ALONE + style,
+    )  # fmt: skip
+    for x, y in places[n:]:
+        axes.dot(x, y, "other", 2.2)
+    for (x, y), k in zip(places[:n], bank.label_index, strict=True):
+        axes.dot(x, y, f"l{k}", 2.6)
+    return axes.svg() + "\n"

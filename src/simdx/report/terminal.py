@@ -52,6 +52,8 @@ def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None
     for i, reason in enumerate(answer.decision.reasons or (answer.decision.reason,)):
         action = answer.decision.action.upper() + ":" if i == 0 else " " * (len(answer.decision.action) + 1)
         console.print(f"  [bold {colour}]{action}[/] {escape(reason)}")
+    if answer.calibration is not None:
+        console.print(f"  {escape(answer.calibration.sentence)}")
     _print_doubts(answer, console)
     for note in answer.provenance.notes:
         console.print(f"  note: {escape(note)}")

@@ -13,9 +13,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from filelock import FileLock
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from simdx.disk import cannot_write, write_atomically
 from simdx.errors import BadInput
@@ -23,21 +24,27 @@ from simdx.markup import data_blocks
 from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
 
 _MOST_FEEDBACK = 10_000
+Points = Annotated[int, Field(ge=LOWEST, le=HIGHEST)]
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """One reviewer's judgement of one text."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
     id: str
     text_hash: str
     review: str
     reviewer: str
     role: str
-    completeness: int
-    correctness: int
+    completeness: Points
+    correctness: Points
     diagnosis: str | None = None
     feedback: str = ""
+
+
+_STORED = TypeAdapter(Score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +105,8 @@ def read_scores(path: str | Path) -> list[Score]:
     lines = content.removesuffix("\n").split("\n") if content else []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append(Score(**json.loads(line)))
-        except (ValueError, TypeError, RecursionError):
+            found.append(_STORED.validate_json(line))
+        except ValidationError:
             raise BadInput(f"{path.name}, line {number}: not a stored score") from None
     return found
 

@@ -9,7 +9,7 @@ them together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -36,15 +36,7 @@ class Summary:
     undefined: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "n_cases": self.n_cases,
-            "n_scored": self.n_scored,
-            "reviewers": dict(self.reviewers),
-            "scales": dict(self.scales),
-            "label_agreement": self.label_agreement,
-            "revise": list(self.revise),
-            "undefined": dict(self.undefined),
-        }
+        return asdict(self)
 
 
 def summarise(sheet: ReviewSheet, scores: Sequence[Score] | None = None) -> Summary:

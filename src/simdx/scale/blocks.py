@@ -55,7 +55,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RowColumns:
     """Where the text and its id stand; `id` None gives every row its file and number as id."""
 
     text: str = "text"
@@ -85,7 +85,7 @@ class Cut:
         return tuple(left)
 
 
-def cut(source: Place, columns: Columns, block_rows: int) -> Cut:
+def cut(source: Place, columns: RowColumns, block_rows: int) -> Cut:
     """List the input and read its footers; no text is read."""
     parquet = _parquet()
     files = source.files(".parquet")
@@ -118,7 +118,7 @@ def cut(source: Place, columns: Columns, block_rows: int) -> Cut:
     return Cut(tuple(pieces), blocks, digest.hexdigest())
 
 
-def read(source: Place, piece: Piece, columns: Columns, block_rows: int) -> Iterator[Block]:
+def read(source: Place, piece: Piece, columns: RowColumns, block_rows: int) -> Iterator[Block]:
     """The blocks of a piece that are still to be done; those that cannot be read carry a problem."""
     wanted = {start: piece.name(start) for start in piece.starts}
     try:
@@ -131,7 +131,7 @@ def read(source: Place, piece: Piece, columns: Columns, block_rows: int) -> Iter
 
 
 def _read_open(
-    file: Any, piece: Piece, columns: Columns, block_rows: int, wanted: dict[int, str]
+    file: Any, piece: Piece, columns: RowColumns, block_rows: int, wanted: dict[int, str]
 ) -> Iterator[Block]:
     import pyarrow as pa
 

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from simdx.errors import BadInput, RunFailed
-from simdx.scale.blocks import Block, Columns, Cut, Piece, cut, read
+from simdx.scale.blocks import Block, Cut, Piece, RowColumns, cut, read
 from simdx.scale.job import Job, digest
-from simdx.scale.stages import Answer, Embed, write
+from simdx.scale.stages import AnswerStage, EmbedStage, write
 from simdx.scale.storage import Place
 
 JOB_FILE, DONE_FILE = "_job.json", "_done.json"
@@ -35,7 +35,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class JobSummary:
     """How a run ended."""
 
     rows: int
@@ -59,7 +59,7 @@ class Work:
     embedder: str
     source: Place
     output: Place
-    columns: Columns
+    columns: RowColumns
     block_rows: int
     pieces: tuple[Piece, ...]
 
@@ -75,13 +75,13 @@ def classify_parquet(
     output: str,
     execute: Execute,
     *,
-    columns: Columns | None = None,
+    columns: RowColumns | None = None,
     block_rows: int = 2048,
     watch: Watch = lambda done, total: None,
-) -> Summary:
+) -> JobSummary:
     """Answer every row of the Parquet files at `source` into the folder `output`."""
     started = time.monotonic()
-    columns = columns or Columns()
+    columns = columns or RowColumns()
     if block_rows < 1:
         raise BadInput(f"--block-rows is {block_rows}: give at least 1")
     place_in, place_out = Place(source), Place(output)
@@ -115,7 +115,7 @@ def classify_parquet(
 
 def in_this_process(work: Work) -> Iterator[dict[str, Any]]:
     """The executor without a cluster: block after block, here."""
-    embed, answer = Embed(work.embedder, work.job.settings.allow_remote), Answer(work.job)
+    embed, answer = EmbedStage(work.embedder, work.job.settings.allow_remote), AnswerStage(work.job)
     for block in blocks_of(work, work.pieces):
         yield write(answer(embed(block)), work.output)
 
@@ -158,7 +158,7 @@ def _finish(
     problems: dict[str, str],
     before: int,
     started: float,
-) -> Summary:
+) -> JobSummary:
     missing = work_cut.blocks.keys() - _parts(output)
     if missing:
         first = problems.get(min(missing)) or next(iter(problems.values()), "its worker did not report")
@@ -167,7 +167,7 @@ def _finish(
             f"kept in '{output.url}', run the same command again to go on"
         )
     failures, failed = _failures(output, work_cut)
-    summary = Summary(
+    summary = JobSummary(
         rows=work_cut.rows,
         answered=work_cut.rows - failed,
         failed=failed,
@@ -192,7 +192,7 @@ def _failures(output: Place, work_cut: Cut) -> tuple[list[Failure], int]:
         name = path.rpartition("/")[2]
         if name not in work_cut.blocks:
             raise RunFailed(
-                f"'{output.url}' holds '{name}', which is no part of this run: choose a new folder"
+                f"'{output.url}' holds '{name}', which is not part of this run: choose a new folder"
             )
         with output.open(path) as file:
             part = parquet.ParquetFile(file)

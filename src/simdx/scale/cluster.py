@@ -18,7 +18,7 @@ from simdx.egress import check
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.scale.blocks import Block, Piece, read
 from simdx.scale.classify import Work
-from simdx.scale.stages import Answer, Embed, write
+from simdx.scale.stages import AnswerStage, EmbedStage, write
 
 MOST_INPUT_BLOCKS = 10_000  # beyond it several pieces share one task: the driver's memory stays bounded
 
@@ -124,7 +124,7 @@ class OnRay:
 
 class _EmbedActor:
     def __init__(self, embedder: str, allow_remote: bool) -> None:
-        self._stage = Embed(embedder, allow_remote)
+        self._stage = EmbedStage(embedder, allow_remote)
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return self._stage(Block.from_row(row)).to_row()
@@ -134,7 +134,7 @@ class _AnswerActor:
     def __init__(self, job: Any) -> None:
         import ray
 
-        self._stage = Answer(ray.get(job) if isinstance(job, ray.ObjectRef) else job)
+        self._stage = AnswerStage(ray.get(job) if isinstance(job, ray.ObjectRef) else job)
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return self._stage(Block.from_row(row)).to_row()

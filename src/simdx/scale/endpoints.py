@@ -137,4 +137,4 @@ def _model_of(name: str) -> str:
         return name.removeprefix("openai:").partition("@")[0]
     if name.startswith("scripted"):
         return "scripted"
-    raise BadInput(f"'{name[:200]}' is no endpoint: write openai:MODEL@http://host:port/v1")
+    raise BadInput(f"'{name[:200]}' is not an endpoint: write openai:MODEL@http://host:port/v1")

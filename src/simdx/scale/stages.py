@@ -1,6 +1,6 @@
 """The three steps a block goes through, the same in one process and in a cluster's actors.
 
-embed   texts → vectors; a row that is no text gets an error instead
+embed   texts → vectors; a row that is not text gets an error instead
 answer  vectors → posteriors and what goes with them
 write   a table → one Parquet file of its own
 
@@ -33,7 +33,7 @@ ERROR, VECTOR = "error", "vector"
 T = TypeVar("T")
 
 
-class Embed:
+class EmbedStage:
     """Texts to vectors. Made once per worker: loading an embedder is the slow part."""
 
     def __init__(self, embedder: str, allow_remote: bool) -> None:
@@ -61,7 +61,7 @@ class Embed:
         return _with_state(table, errors, whole)
 
 
-class Answer:
+class AnswerStage:
     """Vectors to answers. Made once per worker: fitting the method to the bank is the slow part."""
 
     def __init__(self, job: Job) -> None:

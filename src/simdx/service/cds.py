@@ -321,6 +321,9 @@ def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence
         )
     else:
         lines.append(f"Uncertainty: {answer['entropy_bits']:.2f} bits in the posterior.")
+    if answer["calibration"] is not None:
+        said = answer["calibration"]["sentence"]
+        lines += ["", f"{said[0].upper()}{said[1:]}."]
     if panel.notice:
         lines += ["", f"*{' '.join(panel.notice.split())}*"]
     return "\n".join(lines)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cachetools import LRUCache
+
 MOST_NAMES = 10_000  # a stranger with many addresses must not fill the memory
 
 
@@ -16,7 +18,9 @@ class Rate:
     ) -> None:
         self._rate, self._clock = a_second, clock
         self._size = max(1.0, a_second * burst_seconds)
-        self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was so
+        # What is left, and when that was so. The name that was not heard of for longest makes room: whoever
+        # asks too fast is heard of all the time, and stays known however many names come between.
+        self._buckets: LRUCache[str, tuple[float, float]] = LRUCache(MOST_NAMES)
 
     def wait(self, name: str) -> float:
         """Take one; 0, or the seconds after which there will be one to take."""
@@ -25,8 +29,6 @@ class Rate:
         left = self._left(name)
         if left < 1:
             return (1 - left) / self._rate
-        if len(self._buckets) >= MOST_NAMES and name not in self._buckets:
-            self._buckets.clear()
         self._buckets[name] = (left - 1, self._clock())
         return 0.0
 

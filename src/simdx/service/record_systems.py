@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
@@ -20,27 +20,18 @@ from simdx.service.cds_text import read_chart
 from simdx.service.house import House, MayClassify, check_panel, house_of, is_of, request_id
 from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem, documented
 from simdx.service.record_servers import base_of
-from simdx.service.routes import JSON
+from simdx.service.routes import ASKING, JSON, shaped
 from simdx.service.wire import dump
 
 router = APIRouter()
-_ASKING = documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503)
 ServiceId = Annotated[str, Field(max_length=300)]
-
-
-def _object(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {JSON: {"schema": {"type": "object"}}}}
-
-
-def _resource(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
 
 
 @router.get(
     "/cds-services",
     summary="CDS Hooks discovery",
     tags=["record systems"],
-    responses={200: _object("Services"), **documented(400, 421, 429, 500, 503)},
+    responses={200: shaped("Services"), **documented(400, 421, 429, 500, 503)},
 )
 async def discovery(request: Request) -> Response:
     registry = house_of(request).registry
@@ -51,7 +42,7 @@ async def discovery(request: Request) -> Response:
     "/cds-services/{service}",
     summary="CDS Hooks invocation (patient-view, order-select)",
     tags=["record systems"],
-    responses={200: _object("Cards"), **_ASKING, **documented(412)},
+    responses={200: shaped("Cards"), **ASKING, **documented(412)},
 )
 async def invoke(service: ServiceId, body: cds.Invocation, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
@@ -115,7 +106,7 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
     "/cds-services/{service}/feedback",
     summary="CDS Hooks feedback: what became of a card",
     tags=["record systems"],
-    responses={200: _object("Recorded"), **_ASKING, **documented(409)},
+    responses={200: shaped("Recorded"), **ASKING, **documented(409)},
 )
 async def cds_feedback(
     service: ServiceId, body: cds.Feedback, request: Request, caller: MayClassify
@@ -152,7 +143,10 @@ async def cds_feedback(
     f"{FHIR_BASE}/metadata",
     summary="FHIR CapabilityStatement",
     tags=["record systems"],
-    responses={200: _resource("The statement"), **documented(400, 421, 429, 500, 503, fhir=True)},
+    responses={
+        200: shaped("The statement", FHIR_MEDIA_TYPE),
+        **documented(400, 421, 429, 500, 503, fhir=True),
+    },
 )
 async def metadata(request: Request) -> Response:
     statement = fhir.capability_statement(house_of(request).base_url(request) + FHIR_BASE)
@@ -164,7 +158,7 @@ async def metadata(request: Request) -> Response:
     summary="One case as a FHIR R4 RiskAssessment",
     tags=["record systems"],
     responses={
-        200: _resource("The resource"),
+        200: shaped("The resource", FHIR_MEDIA_TYPE),
         **documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, fhir=True),
     },
 )
@@ -206,6 +200,3 @@ def _asked_for(body: cds.Invocation) -> tuple[dict[str, str], dict[str, str]]:
     if body.context.encounterId:
         people["encounter"] = body.context.encounterId
     return context, people
-
-
-__all__ = ["router"]

@@ -34,8 +34,8 @@ from simdx.service.wire import dump
 
 router = APIRouter()
 JSON = "application/json"
-_ASKING = documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503)
-_ASKING_AGAIN = {**_ASKING, **documented(410)}
+ASKING = documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503)
+_AGAIN = {**ASKING, **documented(410)}
 _READING = documented(400, 401, 403, 404, 421, 422, 429, 500, 503)
 _OPEN = documented(400, 421, 429, 500, 503)
 ObservationId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -48,8 +48,8 @@ ANSWER_HEADER = {
 }
 
 
-def _object(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {JSON: {"schema": {"type": "object"}}}}
+def shaped(description: str, media: str = JSON) -> dict[str, Any]:
+    return {"description": description, "content": {media: {"schema": {"type": "object"}}}}
 
 
 @router.post(
@@ -67,7 +67,7 @@ def _object(description: str) -> dict[str, Any]:
             "description": "The answer",
             "headers": ANSWER_HEADER,
         },
-        **_ASKING,
+        **ASKING,
     },
 )
 async def classify(body: schemas.ClassifyBody, request: Request, caller: MayClassify) -> Response:
@@ -84,7 +84,7 @@ async def classify(body: schemas.ClassifyBody, request: Request, caller: MayClas
     "/v1/explore",
     summary="Classify one case and keep it in memory for a while, to be asked again under other priors",
     tags=["classify"],
-    responses={200: {"model": schemas.ExploreOut, "description": "The answer"}, **_ASKING},
+    responses={200: {"model": schemas.ExploreOut, "description": "The answer"}, **ASKING},
 )
 async def explore(body: schemas.ExploreBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
@@ -101,7 +101,7 @@ async def explore(body: schemas.ExploreBody, request: Request, caller: MayClassi
     "/v1/explore/{observation}",
     summary="Another prior for a case kept by POST /v1/explore: nothing is embedded again",
     tags=["classify"],
-    responses={200: {"model": schemas.ExploreOut, "description": "The answer"}, **_ASKING_AGAIN},
+    responses={200: {"model": schemas.ExploreOut, "description": "The answer"}, **_AGAIN},
 )
 async def reinfer(
     observation: ObservationId, body: schemas.ReinferBody, request: Request, caller: MayClassify
@@ -123,7 +123,7 @@ async def reinfer(
     "/v1/explore/{observation}/preview",
     summary="The posterior alone while a slider moves: no answer, no decision, no record",
     tags=["classify"],
-    responses={200: {"model": schemas.PreviewOut, "description": "The posterior"}, **_ASKING_AGAIN},
+    responses={200: {"model": schemas.PreviewOut, "description": "The posterior"}, **_AGAIN},
 )
 async def preview(
     observation: ObservationId, body: schemas.PreviewBody, request: Request, caller: MayClassify
@@ -200,7 +200,7 @@ async def panel(
     summary="The final diagnosis of an answered case, once it is known",
     tags=["feedback"],
     status_code=201,
-    responses={201: {"model": schemas.FeedbackOut, "description": "Recorded"}, **_ASKING, **documented(409)},
+    responses={201: {"model": schemas.FeedbackOut, "description": "Recorded"}, **ASKING, **documented(409)},
 )
 async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
@@ -226,7 +226,7 @@ async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClas
     "/v1/answers/{answer}",
     summary="What the audit log has of one answer: for the caller it was given to",
     tags=["feedback"],
-    responses={200: _object("The record"), **_READING, **documented(409)},
+    responses={200: shaped("The record"), **_READING, **documented(409)},
 )
 async def answer(answer: AnswerId, request: Request, caller: MayClassify) -> Response:
     found = await asyncio.to_thread(house_of(request).log().find, answer)
@@ -239,7 +239,7 @@ async def answer(answer: AnswerId, request: Request, caller: MayClassify) -> Res
     "/v1/audit",
     summary="The audit log, latest first (scope admin)",
     tags=["audit"],
-    responses={200: _object("Records"), **_READING, **documented(409)},
+    responses={200: shaped("Records"), **_READING, **documented(409)},
 )
 async def audit(
     request: Request,
@@ -267,7 +267,7 @@ async def audit(
     "/v1/audit/verify",
     summary="Walk the whole hash chain, past this service's checkpoints (scope admin)",
     tags=["audit"],
-    responses={200: _object("The verdict"), **_READING, **documented(409)},
+    responses={200: shaped("The verdict"), **_READING, **documented(409)},
 )
 async def audit_verify(request: Request, caller: MayAdmin) -> Response:
     house = house_of(request)
@@ -309,6 +309,3 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request, caller: MayReadMetrics) -> Response:
     meters = house_of(request).meters
     return Response(meters.exposition(), headers={"content-type": meters.content_type})
-
-
-__all__ = ["router"]

@@ -49,12 +49,44 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class ClassifyBody(Body):
+class PreviewBody(Body):
+    """Another prior for a case observed before, while a slider moves."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}}]})
+
+    prior: PriorField = None
+    method: MethodField = "auto"
+
+
+class ReinferBody(PreviewBody):
+    """Another prior for a case observed before."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}, "draws": 100}]}
+    )
+
+    draws: Annotated[int, Field(ge=0, le=500)] = 0
+    explain: Annotated[
+        bool, Field(description="Also the sentences that matter and the flip, which cost a dozen answers.")
+    ] = False
+
+
+class ExploreBody(PreviewBody):
+    """A case to look at under several priors."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"panel": "oral-lesions", "text": EXAMPLE_TEXT}]}
+    )
+
+    panel: PanelField
+    text: Text
+    draws: Annotated[int, Field(ge=0, le=500, description="Simplex draws to return, for pictures.")] = 0
+
+
+class ClassifyBody(PreviewBody):
     """One text, or several at once."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "examples": [
                 EXAMPLE_CLASSIFY,
@@ -62,14 +94,12 @@ class ClassifyBody(Body):
             ],
             # The rule the validator below enforces, in the schema's own words.
             "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
-        },
+        }
     )
 
     panel: PanelField
     text: Text | None = None
     texts: Annotated[list[Text], Field(min_length=1)] | None = None
-    prior: PriorField = None
-    method: MethodField = "auto"
 
     @model_validator(mode="after")
     def _one_or_many(self) -> ClassifyBody:
@@ -81,61 +111,13 @@ class ClassifyBody(Body):
         return [self.text] if self.text is not None else list(self.texts or ())
 
 
-class ExploreBody(Body):
-    """A case to look at under several priors."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"panel": "oral-lesions", "text": EXAMPLE_TEXT}]},
-    )
-
-    panel: PanelField
-    text: Text
-    prior: PriorField = None
-    method: MethodField = "auto"
-    draws: Annotated[int, Field(ge=0, le=500, description="Simplex draws to return, for pictures.")] = 0
-
-
-class ReinferBody(Body):
-    """Another prior for a case observed before."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}, "draws": 100}]},
-    )
-
-    prior: PriorField = None
-    method: MethodField = "auto"
-    draws: Annotated[int, Field(ge=0, le=500)] = 0
-    explain: Annotated[
-        bool, Field(description="Also the sentences that matter and the flip, which cost a dozen answers.")
-    ] = False
-
-
-class PreviewBody(Body):
-    """Another prior for a case observed before, while a slider moves."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}}]},
-    )
-
-    prior: PriorField = None
-    method: MethodField = "auto"
-
-
 class FeedbackBody(Body):
     """The final diagnosis of a case, once it is known."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "examples": [{"answer": "3f2b8c1e9a7d4f60b5c2d1e0f9a8b7c6.0", "label": "oral mucocele"}]
-        },
+        }
     )
 
     answer: Annotated[
@@ -149,32 +131,6 @@ class FeedbackBody(Body):
         str | None,
         Field(max_length=500, description="A label of the panel, or null: it was none of them."),
     ]
-
-
-class FhirBody(Body):
-    """A case to be answered as a FHIR R4 RiskAssessment."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "panel": "oral-lesions",
-                    "text": EXAMPLE_TEXT,
-                    "subject": {"reference": "Patient/example"},
-                    "encounter": {"reference": "Encounter/example"},
-                }
-            ]
-        },
-    )
-
-    panel: PanelField
-    text: Text
-    prior: PriorField = None
-    method: MethodField = "auto"
-    subject: Subject | None = None
-    encounter: Encounter | None = None
 
 
 Display = Annotated[str | None, Field(max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")]
@@ -194,7 +150,22 @@ class Encounter(Body):
     display: Display = None
 
 
-FhirBody.model_rebuild()
+class FhirBody(PreviewBody):
+    """A case to be answered as a FHIR R4 RiskAssessment."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"panel": "oral-lesions", "text": EXAMPLE_TEXT, "subject": {"reference": "Patient/example"},
+                 "encounter": {"reference": "Encounter/example"}}
+            ]
+        }
+    )  # fmt: skip
+
+    panel: PanelField
+    text: Text
+    subject: Subject | None = None
+    encounter: Encounter | None = None
 
 
 # --------------------------------------------------------------------------- answers, for OpenAPI only

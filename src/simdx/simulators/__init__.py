@@ -53,7 +53,7 @@ def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options:
 
         wanted = name.removeprefix("hf:")
         if _known_generator(wanted):
-            from simdx.models import locate
+            from simdx.models.fetch import locate
 
             return TransformersSimulator(str(locate(wanted)), id=identity_of(name), **options)
         return TransformersSimulator(wanted, **options)
@@ -61,9 +61,9 @@ def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options:
 
     if name.endswith(".gguf"):
         return LlamaCppSimulator(name, **options)
-    from simdx.models import locate
+    from simdx.models.fetch import locate
 
-    identity = identity_of(name)  # refuses what is no simulator before anything is fetched
+    identity = identity_of(name)  # refuses what is not a simulator before anything is fetched
     return LlamaCppSimulator(locate(name), name=identity, **options)
 
 

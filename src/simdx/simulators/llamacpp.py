@@ -22,8 +22,8 @@ from simdx.simulators.base import Capabilities, Completion, Request, TokenLogpro
 from simdx.simulators.probe import probe
 from simdx.simulators.stream import stream
 
-SLOTS = 8
-CONTEXT_PER_SLOT = 2048
+SLOTS = 8  # texts generated side by side
+CONTEXT_PER_SLOT = 2048  # tokens: the longest prompt of a build and its text fit
 
 
 class LlamaCppSimulator:

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -25,7 +25,7 @@ from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy
 from simdx.simulators.stream import stream
 
 T = TypeVar("T")
-CONCURRENCY = 8
+CONCURRENCY = 8  # requests under way: enough for a server to batch
 TIMEOUT = 300.0  # seconds for one answer, unless SIMDX_TIMEOUT or the caller says otherwise
 PATIENCE = 4  # a request is given up after so many time limits, tries and waits together
 EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
@@ -64,17 +64,14 @@ class _Reply(BaseModel):
     usage: _Usage | None = None
 
 
-class OpenAISimulator:
-    """A chat model behind an OpenAI-compatible endpoint."""
-
-    lockstep = False
+class OpenAIServer:
+    """A model behind an OpenAI-compatible endpoint, named `openai:MODEL@URL`."""
 
     def __init__(
         self,
         model: str,
         base_url: str,
         *,
-        concurrency: int = CONCURRENCY,
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
         allow_remote: bool = False,
@@ -82,14 +79,24 @@ class OpenAISimulator:
         limit = time_limit(timeout)
         self.id = f"openai:{model}@{base_url}"
         self.model = model
-        self.concurrency = concurrency
         self.remote = not is_loopback(base_url)
         self._retry = retry or RetryPolicy(give_up_after=PATIENCE * limit)
         self._client = open_client(base_url, limit, allow_remote)
 
     @classmethod
-    def from_name(cls, name: str, **options: Any) -> OpenAISimulator:
+    def from_name(cls, name: str, **options: Any) -> Self:
         return cls(*split_name(name), **options)
+
+
+class OpenAISimulator(OpenAIServer):
+    """A chat model."""
+
+    remote: bool  # True away from loopback: the server's constructor says it
+    lockstep = False
+
+    def __init__(self, model: str, base_url: str, *, concurrency: int = CONCURRENCY, **server: Any) -> None:
+        super().__init__(model, base_url, **server)
+        self.concurrency = concurrency
 
     @cached_property
     def capabilities(self) -> Capabilities:

@@ -112,7 +112,7 @@ GENERAL = Phrases(
     things=("note", "corner", "list", "line", "box", "plan", "card", "mark", "step", "table"),
 )
 
-# Where the wordings of a bank build say which condition or subject they want, and that it is no illness.
+# Where the wordings of a bank build say which condition or subject they want, and that it is not an illness.
 _CONDITION = re.compile(r"(?:must not name, is|this problem:|patient has:|about this:) ([^.]+)")
 _ABOUT_ANYTHING = re.compile(r"Write a message (?:in|of) ")
 

@@ -14,12 +14,12 @@ from queue import SimpleQueue
 from simdx.errors import RunFailed
 from simdx.simulators.base import Completion, Request, failed
 
-Answer = Callable[[Request], Completion]
+AskOne = Callable[[Request], Completion]
 AHEAD = 1  # requests that wait ready, so that no worker idles while the caller deals with an answer
 
 
 def stream(
-    requests: Iterable[Request | None], answer: Answer, concurrency: int
+    requests: Iterable[Request | None], answer: AskOne, concurrency: int
 ) -> Iterator[tuple[int, Completion]]:
     """Answer `requests` with at most `concurrency` calls of `answer` at a time, each in a worker."""
     most = concurrency + AHEAD if concurrency > 1 else 1

@@ -1,51 +1,185 @@
-"""What a database must offer to hold the log, and how its failures are told."""
+"""The databases a log may lie in: what differs between SQLite and PostgreSQL, and how failures are told.
+
+The statements themselves are the same for both, with `?` for a value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+import os
+import sqlite3
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any
 
-from simdx.errors import RunFailed
+from simdx.errors import BadInput, MissingExtra, RunFailed
 
 
 class AuditUnavailable(RunFailed):
     """The log cannot be written or read now. No answer leaves the service without its record."""
 
 
-class Database(Protocol):
-    """What differs between SQLite and PostgreSQL."""
+class Database:
+    """One place for a log; each kind of database fills in what it does in its own way."""
 
     name: str
     place: str  # for messages
-    lock_head: str  # reads the head and keeps other writers out until the transaction ends
+    types: Mapping[str, str] = {}  # names of types that differ from those in the migrations
+    lock_head = "SELECT seq, hash, key_id FROM chain_head"  # and keep other writers out until the end
+    lock_version = ""  # a statement that keeps others from migrating until the transaction ends
+    failures: tuple[type[Exception], ...] = ()
 
-    def connect(self) -> Any: ...
+    def connect(self) -> Any:
+        raise NotImplementedError
+
     def writing(self, connection: Any) -> AbstractContextManager[Any]:
         """A transaction that commits at the end or leaves nothing behind."""
-        ...
+        raise NotImplementedError
 
     def snapshot(self, connection: Any) -> AbstractContextManager[Any]:
         """Reads within it see one state, whatever others write meanwhile."""
-        ...
+        raise NotImplementedError
 
-    def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any: ...
-    def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]: ...
-    def damage(self, connection: Any) -> str | None: ...
-    def is_failure(self, error: Exception) -> bool: ...
+    def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
+        return connection.execute(sql, values)
 
+    def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]:
+        yield from connection.execute(sql)
 
-class Guarded:
-    """Turns a database's own errors into AuditUnavailable; their text may quote values, so it is dropped."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
-
-    def __enter__(self) -> None:
+    def damage(self, connection: Any) -> str | None:
+        """What the database finds wrong with its own files; None too where a server looks after them."""
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and self._db.is_failure(error):
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Turns the database's own errors into AuditUnavailable; their text may quote values: dropped."""
+        try:
+            yield
+        except self.failures as error:
             raise AuditUnavailable(
-                f"the audit log {self._db.place} cannot be used now ({self._db.name}: {type(error).__name__})"
+                f"the audit log {self.place} cannot be used now ({self.name}: {type(error).__name__})"
             ) from None
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """A connection for a while, guarded."""
+        with self.guarded(), closing(self.connect()) as connection:
+            yield connection
+
+
+class SqliteDatabase(Database):
+    """A file: nothing to install, one writer at a time, durable at every commit."""
+
+    name = "sqlite"
+    types = {"BIGINT": "INTEGER", "BYTEA": "BLOB"}
+    # A damaged page may hold names and values that are no text at all.
+    failures = (sqlite3.Error, UnicodeDecodeError)
+
+    def __init__(self, path: str, must_exist: bool = False) -> None:
+        self._path = Path(path)
+        self.place = str(self._path)
+        if must_exist and not self._path.is_file():
+            raise BadInput(f"no audit log at {self._path}: give --url, the one the service was run with")
+        self._refuse_cut(must_exist)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._path.exists():  # the owner's eyes only, before the first byte is in it
+                os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
+        except OSError as error:
+            raise BadInput(f"the audit log {self._path} cannot be written: {error.strerror}") from None
+
+    def _refuse_cut(self, must_exist: bool) -> None:
+        """SQLite takes the first bytes of a database that was cut off for a new, empty one."""
+        try:
+            with self._path.open("rb") as file:
+                start = file.read(100)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise BadInput(f"the audit log {self._path} cannot be read: {error.strerror}") from None
+        if not start and must_exist:
+            raise BadInput(f"the audit log {self._path} is empty: restore it from a copy")
+        if start and (len(start) < 100 or not start.startswith(b"SQLite format 3\0")):
+            raise RunFailed(
+                f"the audit log {self._path} cannot be used now: it is damaged or cut off; restore it from "
+                "a copy"
+            )
+
+    def connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=32
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # a purged text leaves no bytes in free pages
+        return connection
+
+    @contextmanager
+    def writing(self, connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN IMMEDIATE")  # holds the write lock from here on: `lock_head` need not
+        try:
+            yield
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
+
+    @contextmanager
+    def snapshot(self, connection: sqlite3.Connection) -> Iterator[None]:
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.rollback()
+
+    def damage(self, connection: sqlite3.Connection) -> str | None:
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        return None if found and found[0] == "ok" else "the database file is damaged"
+
+
+class PostgresDatabase(Database):
+    """A server: for services on several machines that share one chain."""
+
+    name = "postgresql"
+    place = "in PostgreSQL"  # not the URL: it may hold a password
+    lock_head = Database.lock_head + " FOR UPDATE"
+    lock_version = "LOCK TABLE schema_version IN EXCLUSIVE MODE"
+
+    def __init__(self, url: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtra("an audit log in PostgreSQL", "service") from None
+        self._psycopg, self._url = psycopg, url
+        self.failures = (psycopg.Error,)
+
+    def connect(self) -> Any:
+        return self._psycopg.connect(
+            self._url, autocommit=True, connect_timeout=5, options="-c statement_timeout=30000"
+        )
+
+    def writing(self, connection: Any) -> AbstractContextManager[Any]:
+        return connection.transaction()
+
+    def snapshot(self, connection: Any) -> AbstractContextManager[Any]:
+        connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ
+        return connection.transaction()
+
+    def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
+        # No statement of ours has a literal question mark or percent sign.
+        return connection.execute(sql.replace("?", "%s"), values or None)
+
+    def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]:
+        with connection.transaction(), connection.cursor(name="records") as cursor:
+            cursor.execute(sql)
+            yield from cursor
+
+
+def database_at(url: str, must_exist: bool = False) -> Database:
+    """`sqlite:///FILE` or `postgresql://…`."""
+    if url.startswith("sqlite:///"):
+        return SqliteDatabase(url.removeprefix("sqlite:///"), must_exist=must_exist)
+    if url.startswith(("postgresql://", "postgres://")):
+        return PostgresDatabase(url)
+    raise BadInput("an audit log is sqlite:///FILE or postgresql://USER@HOST/NAME")

@@ -13,7 +13,7 @@ from typing import Any
 
 from simdx.errors import BadInput
 from simdx.service.audit.checkpoints import CheckpointFile, CheckpointProblem
-from simdx.service.audit.database import AuditUnavailable, Database, Guarded
+from simdx.service.audit.database import AuditUnavailable, Database
 from simdx.service.audit.key import AuditKey
 from simdx.service.audit.record import COLUMNS, GENESIS, Record
 from simdx.service.audit.ring import KeyRing
@@ -50,13 +50,9 @@ class AuditReader:
 
     def records(self) -> Generator[Record]:
         """Every record in order, streamed."""
-        with Guarded(self._db):
-            connection = self._db.connect()
-            try:
-                for row in self._db.stream(connection, f"{_SELECT} ORDER BY seq"):
-                    yield Record(*row)
-            finally:
-                connection.close()
+        with self._db.opened() as connection:
+            for row in self._db.stream(connection, f"{_SELECT} ORDER BY seq"):
+                yield Record(*row)
 
     def head(self) -> tuple[int, str]:
         return self._as_head(self._read(_HEAD))
@@ -72,7 +68,7 @@ class AuditReader:
 
     def damage(self) -> str | None:
         """What is wrong with the database as a file, beyond the chain; None where nothing is."""
-        with Guarded(self._db), closing(self._db.connect()) as connection:
+        with self._db.opened() as connection:
             return self._db.damage(connection)
 
     def known_checkpoints(self) -> dict[str, int]:
@@ -98,7 +94,7 @@ class AuditReader:
             opened = [CheckpointFile(path).read(self._ring) for path in dict.fromkeys([*own, *files])]
         except CheckpointProblem as error:
             return Verdict(False, *self.head(), str(error))
-        with Guarded(self._db), closing(self._db.connect()) as connection, self._db.snapshot(connection):
+        with self._db.opened() as connection, self._db.snapshot(connection):
             head = self._as_head(self._db.execute(connection, _HEAD).fetchall())
             with closing(self._db.stream(connection, f"{_SELECT} ORDER BY seq")) as rows:
                 records = (Record(*row) for row in rows)
@@ -117,12 +113,8 @@ class AuditReader:
         self.head()
 
     def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with Guarded(self._db):
-            connection = self._db.connect()
-            try:
-                return list(self._db.execute(connection, sql, values).fetchall())
-            finally:
-                connection.close()
+        with self._db.opened() as connection:
+            return list(self._db.execute(connection, sql, values).fetchall())
 
     def _key(self, key_id: str) -> AuditKey:
         if self._ring.get(key_id) is None:

@@ -17,8 +17,9 @@ from typing import Any
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit.checkpoints import Anchor, CheckpointFile, CheckpointProblem
-from simdx.service.audit.database import AuditUnavailable, Database, Guarded
+from simdx.service.audit.database import AuditUnavailable, Database, database_at
 from simdx.service.audit.key import AuditKey
+from simdx.service.audit.migrate import migrate
 from simdx.service.audit.reader import AuditReader
 from simdx.service.audit.record import COLUMNS, Entry, Record, canonical, now
 from simdx.service.audit.refusals import Refusals
@@ -47,15 +48,9 @@ class AuditStore(AuditReader):
         self._lock = threading.Lock()
         self._connection: Any = None
         self._purged = -PURGE_SECONDS
-        with Guarded(self._db):
-            from simdx.service.audit.migrate import migrate
-
-            connection = database.connect()
-            try:
-                migrate(database, connection)
-                self._check_key(connection)
-            finally:
-                connection.close()
+        with database.opened() as connection:
+            migrate(database, connection)
+            self._check_key(connection)
 
     # ----------------------------------------------------------------- writing
 
@@ -118,7 +113,7 @@ class AuditStore(AuditReader):
     @contextmanager
     def _writing(self) -> Iterator[Any]:
         """This store's own connection, for one writer at a time."""
-        with Guarded(self._db), self._lock:
+        with self._db.guarded(), self._lock:
             if self._connection is None:
                 self._connection = self._db.connect()
             try:
@@ -295,17 +290,10 @@ def open_store(
     must_exist: bool = False,
 ) -> AuditStore:
     """`sqlite:///FILE` or `postgresql://…`; the schema is brought up to date on opening."""
-    database: Database
-    if url.startswith("sqlite:///"):
-        from simdx.service.audit.sqlite import SqliteDatabase
-
-        database = SqliteDatabase(url.removeprefix("sqlite:///"), must_exist=must_exist)
-    elif url.startswith(("postgresql://", "postgres://")):
-        from simdx.service.audit.postgresql import PostgresDatabase
-
-        database = PostgresDatabase(url)
-    else:
-        raise BadInput("an audit log is sqlite:///FILE or postgresql://USER@HOST/NAME")
     return AuditStore(
-        database, ring, keep_text=keep_text, keep_text_days=keep_text_days, checkpoints=checkpoints
+        database_at(url, must_exist),
+        ring,
+        keep_text=keep_text,
+        keep_text_days=keep_text_days,
+        checkpoints=checkpoints,
     )

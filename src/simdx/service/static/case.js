@@ -191,7 +191,7 @@ function show(data, prior) {
   $("decision-reason").textContent = action === "review" ? `${said} Leading label: ${lead}.`.trim() : said;
   $("decision-reasons").replaceChildren(...several.map((r) => el("li", {}, r)));
   $("decision-reasons").hidden = several.length === 0;
-  showNotes($("decision-notes"), answer.provenance.notes);
+  showNotes($("decision-notes"), [answer.calibration?.sentence, ...answer.provenance.notes].filter(Boolean));
   showOutside(answer);
   showSecondOrder(answer, data.draws, data.words);
   showAlarm(answer, data.words);

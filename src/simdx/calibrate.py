@@ -1,0 +1,144 @@
+"""`simdx panel calibrate`: find a panel's calibration, keep it with the panel, say what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simdx.bank.files import packaged_bank, read_bank
+from simdx.datasets import read_cases
+from simdx.disk import CannotWrite
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput
+from simdx.methods import Material
+from simdx.methods.calibration import FILE, Calibration, keep, to_json
+from simdx.methods.handful import calibrate_on
+from simdx.methods.rehearsal import SecondWriter, address_for, answered_by, rehearse
+from simdx.panels import PACKAGED, load_source
+from simdx.types import NONE_OF_THESE, Bank, Panel
+
+LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    panel: str
+    embedder: str
+    texts: int
+    background: int
+    calibration: Calibration
+    kept: Path | None
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        few = (
+            (f"the bank has {self.texts} texts, and it takes {LEAST_TEXTS}",)
+            if self.texts < LEAST_TEXTS
+            else ()
+        )
+        return (*self.calibration.failures(), *few)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "panel": self.panel,
+            "embedder": self.embedder,
+            "texts": self.texts,
+            "background": self.background,
+            "calibration": to_json(self.calibration),
+            "sentence": self.calibration.sentence(),
+            "never_accepts_because": list(self.unchecked),
+            "kept": None if self.kept is None else str(self.kept),
+        }
+
+    def lines(self) -> Iterator[str]:
+        c = self.calibration
+        yield f"{self.panel}, {self.embedder}, {self.texts} texts and {self.background} of other conditions"
+        yield f"  {c.sentence()}"
+        if c.accuracy is not None:
+            whose = "of the cases" if c.basis == "measured" else "of the bank's own texts, left out,"
+            yield f"  {c.accuracy:.0%} {whose} were given to their label; sharpness {c.sharpness:.2f}"
+        if c.auroc is not None:
+            told = f"AUROC {c.auroc:.2f}, mean probability {c.found_outside:.2f}"
+            yield f"  other conditions, left out, are told from labels with {told}"
+        for pair in c.confused:
+            yield (
+                f"  overlap: {pair.share:.0%} of the texts of '{pair.first}' and '{pair.second}' are given "
+                "to each other; merge them, or describe what tells them apart and build their texts again"
+            )
+        for reason in self.unchecked:
+            yield f"  nothing will simply be accepted: {reason}"
+        if self.kept is not None:
+            yield f"  kept in {self.kept}"
+
+
+def calibrate_panel(
+    name: str,
+    *,
+    bank: Path | None = None,
+    data: Path | None = None,
+    inside: Path | None = None,
+    outside: Sequence[Path] = (),
+    writer: Bank | None = None,
+    embedder: str | None = None,
+    allow_remote: bool = False,
+) -> Found:
+    """Rehearse a bank, move what was found by labelled cases where there are some, and keep it.
+
+    `writer`: texts of the labels in another voice, as a bank.
+    """
+    if inside is None and outside:
+        raise BadInput("--outside is by the writer of --inside: give that as well")
+    source = load_source(name)
+    panel = source.panel
+    chosen = packaged_bank(source) if bank is None else read_bank(bank, panel)
+    second = None if writer is None else SecondWriter(writer.texts, writer.label_index)
+    if inside is not None:
+        second = _second_writer(panel, inside, outside, set(chosen.texts))
+    model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
+    material = Material.prepare(panel, chosen, model)
+    found = rehearse(material, writer=second)
+    if data is not None:
+        found = _measured(replace(material, calibration=found), data)
+    address = address_for(material)
+    kept: Path | None = None if name in PACKAGED or bank is not None else source.folder / FILE
+    try:
+        keep(address, found, kept)
+    except CannotWrite as problem:
+        if kept is not None:
+            raise BadInput(f"the calibration cannot be kept beside the panel: {problem}") from None
+    return Found(panel.name, model.id, len(chosen.texts), len(chosen.background), found, kept)
+
+
+def _measured(material: Material, data: Path) -> Calibration:
+    """What labelled cases make of a rehearsed calibration; those of none of the labels are named so."""
+    panel, base = material.panel, material.calibration
+    assert base is not None
+    cases = read_cases(data, labels=(*panel.names, NONE_OF_THESE))
+    held = {*material.bank.texts, *material.bank.background}
+    if known := sum(text in held for text in cases.texts):
+        raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real ones")
+    inside = [case for case in cases.cases if case.label != NONE_OF_THESE]
+    others = [case.text for case in cases.cases if case.label == NONE_OF_THESE]
+    labels = np.array([panel.names.index(str(case.label)) for case in inside], dtype=np.int64)
+    asked = answered_by(material, material.observe([case.text for case in inside]), labels)
+    beyond = (
+        answered_by(material, material.observe(others), np.zeros(len(others), dtype=int)) if others else None
+    )
+    return calibrate_on(asked, base, beyond)
+
+
+def _second_writer(panel: Panel, inside: Path, outside: Sequence[Path], held: set[str]) -> SecondWriter:
+    given = read_cases(inside, labels=panel.names)
+    others = [text for path in outside for text in read_cases(path, labelled=False).texts]
+    if both := set(given.texts) & set(others):
+        raise BadInput(f"{len(both)} of another writer's texts are inside and outside: take them from one")
+    if own := (set(given.texts) | set(others)) & held:
+        raise BadInput(
+            f"{len(own)} of another writer's texts are the panel's own: give texts it does not hold"
+        )
+    labels = np.array([panel.names.index(str(case.label)) for case in given.cases])
+    return SecondWriter(tuple(given.texts), labels, tuple(others))

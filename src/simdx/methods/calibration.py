@@ -1,0 +1,225 @@
+"""What makes probabilities of the recipe's scores, and what that rests on.
+
+sharpness   the exponent of the pooled likelihood
+shift       log odds added to each label; only labelled cases can tell them
+outside     a soft threshold on the signs of another condition, in units of the panel's own simulated texts
+
+Constants that were one number for all panels did not transfer to a panel nobody tuned to. So they are found
+for each bank: by a rehearsal on simulated text (`rehearsal`), or on labelled cases (`handful`). A calibration
+is kept by the content it was found for, so that a changed bank never meets an old one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import expit, logit
+
+from simdx.disk import CannotWrite, make_folder, seal_holds, sealed, write_atomically
+from simdx.models.verify import home
+from simdx.types import Float, content_hash
+
+# Of the pooled likelihood, to which that of a bank is drawn: chosen over the panels of results/transfer.
+SHARPNESS = 2.0
+# Without a background nothing stands for none of these, and confidence has to pay for that.
+UNOPPOSED_SHARPNESS = 1.0
+# Log odds of none of these for a standard deviation of the signs: nearly a step, at the threshold.
+OUTSIDE_SLOPE = 8.0
+# Mean probability of none of these that held-out simulated texts of the labels get. It is also the prior mass
+# of another condition that `--none-prior` is compared with.
+INSIDE_SHARE = 0.05
+# A rehearsal below these has not shown that the bank can carry an accepted answer.
+LEAST_ACCURACY = 0.6
+LEAST_AUROC = 0.6
+WIDEST_ECE = 0.15  # upper end of a measured calibration error above which nothing is accepted
+
+Basis = Literal["transferred", "rehearsed", "measured"]
+FILE = "calibration.json"  # beside a panel file
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideScale:
+    """How the signs of another condition become a probability."""
+
+    centre: tuple[float, ...]  # (signs,) the median of held-out simulated texts of the labels
+    spread: tuple[float, ...]  # (signs,) their standard deviation
+    threshold: float
+
+    def log_odds(self, signs: Float, prior: float | None = None) -> Float:
+        """(N,) from (N, signs); `prior` is the mass of another condition, where the user states one."""
+        moved = 0.0 if prior is None else float(logit(prior) - logit(INSIDE_SHARE))
+        return OUTSIDE_SLOPE * (self.score(signs) - self.threshold) + moved
+
+    def score(self, signs: Float) -> Float:
+        """(N,) the mean of the signs, each in units of the panel's own texts."""
+        return ((signs - np.array(self.centre)) / np.array(self.spread)).mean(axis=1)
+
+
+# Of a bank with too few texts to rehearse: about the mean of the packaged panels' and of results/transfer.
+TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Confused:
+    """Two labels whose held-out texts are often given to each other."""
+
+    first: str
+    second: str
+    share: float  # of the texts of both
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    basis: Basis = "transferred"
+    sharpness: float = SHARPNESS
+    rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
+    shift: tuple[float, ...] = ()  # (K,) or nothing
+    outside: OutsideScale | None = None
+    n: int = 0  # texts rehearsed, or cases measured
+    writers: int = 0  # of the rehearsed texts
+    accuracy: float | None = None  # on them, held out
+    ece: float | None = None  # on them, cross-fitted; of none of these included
+    ece_interval: tuple[float, float] | None = None
+    auroc: float | None = None  # background held out against labels held out
+    found_outside: float | None = None  # mean none of these of the held-out background
+    confused: tuple[Confused, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Identity of the numbers, for what was found under them."""
+        return content_hash(json.dumps(to_json(self), sort_keys=True))
+
+    def failures(self) -> tuple[str, ...]:
+        """Why no answer under this calibration may simply be accepted."""
+        said = []
+        if self.basis == "transferred":
+            said.append("the panel's calibration was never checked: it is that of other panels")
+        if self.outside is None:
+            said.append("the bank has no background, so that none of these was never weighed")
+        if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
+            said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
+        if self.auroc is not None and self.auroc < LEAST_AUROC:
+            said.append(f"the bank does not tell its background from its labels (AUROC {self.auroc:.2f})")
+        if self.ece_interval is not None and self.ece_interval[1] > WIDEST_ECE:
+            said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
+        return tuple(said)
+
+    def sentence(self) -> str:
+        """What the calibration rests on, in one sentence."""
+        if self.basis == "transferred":
+            return "calibration transferred from other panels; never checked on this one"
+        error = "" if self.ece is None else f", calibration error {self.ece:.3f}"
+        if self.ece_interval is not None:
+            error += f" [{self.ece_interval[0]:.3f}, {self.ece_interval[1]:.3f}]"
+        if self.basis == "measured":
+            return f"calibration measured on {self.n} labelled cases{error}"
+        kinds = f"{self.writers} kind{'s' * (self.writers != 1)} of writing"
+        return f"calibration rehearsed on {self.n} simulated texts in {kinds}{error}; no real case"
+
+
+def to_json(calibration: Calibration) -> dict[str, Any]:
+    return asdict(calibration)
+
+
+def from_json(data: Mapping[str, Any]) -> Calibration:
+    """Raises ValueError, TypeError or KeyError on anything that `to_json` did not write."""
+    scale = data["outside"]
+    outside = None
+    if scale is not None:
+        outside = OutsideScale(tuple(scale["centre"]), tuple(scale["spread"]), float(scale["threshold"]))
+    interval = data["ece_interval"]
+    made = Calibration(
+        **{
+            **data,
+            "outside": outside,
+            "shift": tuple(map(float, data["shift"])),
+            "ece_interval": None if interval is None else (float(interval[0]), float(interval[1])),
+            "confused": tuple(Confused(**c) for c in data["confused"]),
+        }
+    )
+    if made.basis not in ("transferred", "rehearsed", "measured") or not 0 < made.sharpness < 100:
+        raise ValueError("no calibration")
+    return made
+
+
+# --------------------------------------------------------------------------- kept by content
+
+
+def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None) -> str:
+    """Where the calibration of this bank under this embedder is kept."""
+    return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth))
+
+
+def look_up(address: str, folder: Path | None = None) -> Calibration | None:
+    """Beside the panel file, else among the user's, else packaged. Damaged ones are passed over."""
+    for path in (None if folder is None else folder / FILE, _kept(address)):
+        if path is not None and (found := read_file(path).get(address)) is not None:
+            return found
+    return _packaged().get(address)
+
+
+def keep(address: str, calibration: Calibration, path: Path | None = None) -> None:
+    """In a file beside the panel, which may hold those of several banks, or among the user's own."""
+    target = path or _kept(address)
+    held = read_file(target) if path is not None else {}
+    text = file_text({**held, address: calibration})
+    make_folder(target.parent)
+    write_atomically(target, text)
+
+
+def remember(address: str, calibration: Calibration) -> None:
+    """`keep` among the user's own, where that folder can be written: a rehearsal can be made again."""
+    with suppress(CannotWrite):
+        keep(address, calibration)
+
+
+def file_text(held: Mapping[str, Calibration]) -> str:
+    return json.dumps(sealed({"calibrations": {a: to_json(c) for a, c in held.items()}}), indent=1) + "\n"
+
+
+def read_file(path: Path) -> dict[str, Calibration]:
+    """What a file holds; nothing where it is absent or was changed by hand."""
+    try:
+        return _parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _parse(text: str) -> dict[str, Calibration]:
+    data = json.loads(text)
+    return {a: from_json(c) for a, c in data["calibrations"].items()} if seal_holds(data) else {}
+
+
+def _kept(address: str) -> Path:
+    return home() / "calibrations" / f"{address}.json"
+
+
+@cache
+def _packaged() -> dict[str, Calibration]:
+    return _parse(files("simdx.methods").joinpath("data", FILE).read_text(encoding="utf-8"))
+
+
+def drawn_to_prior(inside: Float, outside: Float | None, prior: Float) -> Float:
+    """(N, K) what is left of answers among the labels once none of these has its share."""
+    if outside is None:
+        return inside
+    return (1 - outside[:, None]) * inside + outside[:, None] * prior
+
+
+def threshold_at(score: Float, share: float) -> float:
+    """Where a soft threshold gives these scores this mean probability."""
+    low, high = float(score.min()) - 5, float(score.max()) + 5
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (
+            (middle, high) if expit(OUTSIDE_SLOPE * (score - middle)).mean() > share else (low, middle)
+        )
+    return (low + high) / 2

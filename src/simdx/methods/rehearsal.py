@@ -1,0 +1,354 @@
+"""A rehearsal: how well does a bank answer texts it does not hold?
+
+A fifth of every label's texts is left out at a time, and with it a fifth of the background's kinds, and both
+are asked of a fit to the rest: as written, and as somebody in a hurry would type them. A second writer's
+texts join where there are some. From the answers follow
+
+sharpness       the one with the least log loss, drawn most of the way to that of other panels
+none of these   the threshold at which texts of the labels lose a stated share of their probability
+confusions      pairs of labels that the bank itself cannot tell apart
+
+No real case is used. Real text differs from simulated text in more than haste, so the half that is left to
+other panels is the part that a bank cannot know of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, softmax
+from scipy.stats import rankdata
+
+from simdx.abc.prior import Prior
+from simdx.embedders.cache import embed_cached
+from simdx.methods.among import AmongLabels
+from simdx.methods.background import Opposition, kinds_of
+from simdx.methods.calibration import (
+    INSIDE_SHARE,
+    SHARPNESS,
+    TRANSFERRED_OUTSIDE,
+    UNOPPOSED_SHARPNESS,
+    Calibration,
+    Confused,
+    OutsideScale,
+    address_of,
+    drawn_to_prior,
+    look_up,
+    remember,
+    threshold_at,
+)
+from simdx.methods.fitted import RECIPE_VERSION
+from simdx.methods.material import Material, Observations
+from simdx.methods.novelty import Novelty
+from simdx.types import Float, Int, Mask, case_key, content_hash
+
+FOLDS = 5
+FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
+MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
+FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
+OWN_SHARE = 0.25  # of the rehearsed sharpness in the calibrated one, on the log scale
+CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
+MISTYPED = 0.15  # of the longer words of a text typed in haste
+DROPPED = 0.3  # of its words
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answered:
+    """Held-out texts of one kind of writing."""
+
+    likelihood: Float  # (n, K) pooled log-likelihoods, not sharpened
+    label_index: Int  # (n,)
+    signs: Float | None  # (n, signs) of another condition
+    novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
+
+    def at(self, rows: Int | Mask) -> Answered:
+        """Some of them."""
+        parts = (None if part is None else part[rows] for part in (self.signs, self.novelty))
+        return Answered(self.likelihood[rows], self.label_index[rows], *parts)
+
+    def outside(self, scale: OutsideScale | None) -> Float | None:
+        """(n,) probabilities of none of these."""
+        if scale is None or self.signs is None:
+            return None
+        another = scale.log_odds(self.signs)
+        return expit(another if self.novelty is None else np.logaddexp(another, self.novelty))
+
+
+@dataclass(frozen=True, slots=True)
+class SecondWriter:
+    """Texts that differ from the bank's as real ones will: another voice, another simulator."""
+
+    texts: tuple[str, ...]
+    label_index: Int
+    outside: tuple[str, ...] = ()
+
+
+def in_haste(text: str) -> str:
+    """The text as somebody in a hurry types it: words missing, letters exchanged, no capitals."""
+    rng = np.random.default_rng(case_key(text))
+    words = []
+    for word in text.lower().split():
+        if rng.random() < DROPPED:
+            continue
+        if len(word) > 4 and rng.random() < MISTYPED:
+            i = int(rng.integers(1, len(word) - 2))
+            word = word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+        words.append(word)
+    return " ".join(words) or text.lower()
+
+
+def calibrated(material: Material, bandwidth: float | None = None, folder: Path | None = None) -> Material:
+    """The material with its calibration: the one it has, one that was kept for it, or a rehearsal now.
+
+    `folder`: that of the panel file, which may hold what its maintainer found.
+    """
+    if material.calibration is not None:
+        return material
+    address = address_for(material, bandwidth)
+    found = look_up(address, folder)
+    if found is None:
+        found = rehearse(material, bandwidth)
+        if found.basis != "transferred":
+            remember(address, found)
+    return replace(material, calibration=found)
+
+
+def address_for(material: Material, bandwidth: float | None = None) -> str:
+    bank = replace(material.bank, none_prior=None)  # it moves the log odds, not what they are made of
+    return address_of(bank.identity, material.embedder.id, RECIPE_VERSION, bandwidth)
+
+
+def can_rehearse(material: Material) -> bool:
+    counts = np.bincount(material.bank.label_index, minlength=len(material.panel.names))
+    return bool(counts.min() >= 2) and len(material.bank.texts) >= FEWEST
+
+
+def rehearse(
+    material: Material,
+    bandwidth: float | None = None,
+    writer: SecondWriter | None = None,
+    progress: Progress | None = None,
+) -> Calibration:
+    """The calibration of a bank by itself; that of other panels where there is too little to leave out."""
+    material = thinned(replace(material, real=None))
+    if not can_rehearse(material):
+        if material.embedded.background is None:
+            return Calibration(sharpness=UNOPPOSED_SHARPNESS)
+        return Calibration(outside=TRANSFERRED_OUTSIDE)
+    kinds: dict[str, list[Answered]] = {"as written": [], "in haste": []}
+    beyond: list[Float] = []
+    for done, (part, held, unknown) in enumerate(parts(material)):
+        labels, opposition = AmongLabels(part, bandwidth), Opposition.fit(part)
+        texts = [material.bank.texts[i] for i in held]
+        hasty = [in_haste(text) for text in texts]
+        seen = {
+            "as written": as_cases(texts, material.embedded.vectors[held]),
+            "in haste": as_cases(hasty, embed_cached(material.embedder, hasty)),
+        }
+        for kind, cases in seen.items():
+            kinds[kind].append(_answered(labels, opposition, cases, material.bank.label_index[held]))
+        if opposition is not None and len(unknown):
+            assert material.embedded.background is not None
+            others = [material.bank.background[i] for i in unknown]
+            beyond.append(opposition.signs(as_cases(others, material.embedded.background[unknown])))
+        if progress is not None:
+            progress(done + 1, FOLDS)
+    answered = [_joined(found) for found in kinds.values()]
+    if writer is not None:
+        labels, opposition = AmongLabels(material, bandwidth), Opposition.fit(material)
+        asked = material.observe(writer.texts)
+        answered.append(_answered(labels, opposition, asked, writer.label_index))
+        if opposition is not None and writer.outside:
+            beyond.append(opposition.signs(material.observe(writer.outside)))
+    return calibrate(material, answered, np.concatenate(beyond) if beyond else None)
+
+
+def calibrate(material: Material, answered: Sequence[Answered], beyond: Float | None) -> Calibration:
+    """From held-out answers, the bank's own writing first, to the numbers that make probabilities of them."""
+    own, names = answered[0], material.panel.names
+    outside = auroc = found_outside = None
+    if own.signs is not None:
+        outside = scale_of(own.signs)
+        if beyond is not None:
+            inside_odds, beyond_odds = outside.log_odds(own.signs), outside.log_odds(beyond)
+            auroc, found_outside = _auroc(inside_odds, beyond_odds), float(expit(beyond_odds).mean())
+    found = [(a, a.outside(outside)) for a in answered]
+    rehearsed = least_loss(lambda s: float(np.mean([_log_loss(s, a, p) for a, p in found])))
+    sharpness = drawn_sharpness(rehearsed, opposed=outside is not None)
+    posterior = drawn_to_prior(
+        softmax(sharpness * own.likelihood, axis=1), found[0][1], np.full(len(names), 1 / len(names))
+    )
+    from simdx.metrics.calibration import ece
+
+    return Calibration(
+        basis="rehearsed",
+        sharpness=round(sharpness, 4),
+        rehearsed_sharpness=round(rehearsed, 4),
+        outside=outside,
+        n=len(own.label_index),
+        writers=len(answered),
+        accuracy=float((posterior.argmax(axis=1) == own.label_index).mean()),
+        ece=ece(posterior, own.label_index).value,
+        auroc=auroc,
+        found_outside=found_outside,
+        confused=confusions(posterior.argmax(axis=1), own.label_index, names),
+    )
+
+
+def least_loss(loss: Callable[[float], float]) -> float:
+    """The sharpness of least loss."""
+    low, high = np.log(FLATTEST), np.log(STEEPEST)
+    found = minimize_scalar(lambda log_s: loss(float(np.exp(log_s))), bounds=(low, high), method="bounded")
+    return float(np.exp(found.x))
+
+
+def drawn_sharpness(rehearsed: float, *, opposed: bool) -> float:
+    drawn = float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(SHARPNESS)))
+    return drawn if opposed else min(drawn, UNOPPOSED_SHARPNESS)
+
+
+def scale_of(signs: Float) -> OutsideScale:
+    """Signs in units of held-out texts of the labels, and the threshold they mostly stay below."""
+    centre, spread = np.median(signs, axis=0), np.maximum(signs.std(axis=0), 1e-6)
+    scale = OutsideScale(_rounded(centre), _rounded(spread), threshold=0.0)
+    return replace(scale, threshold=round(threshold_at(scale.score(signs), INSIDE_SHARE), 6))
+
+
+def _rounded(values: Float) -> tuple[float, ...]:
+    return tuple(round(float(v), 6) for v in values)
+
+
+def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, ...]:
+    """Pairs of labels whose texts are often given to each other, the worst first."""
+    table = np.zeros((len(names), len(names)))
+    np.add.at(table, (truth, given), 1)
+    each = np.maximum(table.sum(axis=1), 1)
+    found = []
+    for a in range(len(names)):
+        for b in range(a + 1, len(names)):
+            share = float((table[a, b] + table[b, a]) / (each[a] + each[b]))
+            if share >= CONFUSED:
+                found.append(Confused(names[a], names[b], round(share, 3)))
+    return tuple(sorted(found, key=lambda c: -c.share))
+
+
+def answered_by(material: Material, cases: Observations, label_index: Int) -> Answered:
+    """Labelled cases as the whole bank answers them."""
+    found = _answered(AmongLabels(material), Opposition.fit(material), cases, label_index)
+    novelty = None if found.signs is None else Novelty.fit(material)
+    return found if novelty is None else replace(found, novelty=novelty.log_odds(cases))
+
+
+# --------------------------------------------------------------------------- what is left out
+
+
+def parts(material: Material) -> Iterator[tuple[Material, Int, Int]]:
+    """The material without a fold, the texts left out, and those of the background."""
+    bank, embedded = material.bank, material.embedded
+    own = dealt(bank.texts, bank.label_index)
+    n_other = len(bank.background)
+    other: Int = np.zeros(0, dtype=np.int64)
+    if embedded.background is not None and n_other:
+        kind = kinds_of(np.asarray(embedded.background, dtype=float))
+        other = (
+            kind % FOLDS if kind.max() + 1 >= FOLDS else dealt(bank.background, np.zeros(n_other, dtype=int))
+        )
+    for f in range(FOLDS):
+        held, unknown = np.flatnonzero(own == f), np.flatnonzero(other == f)
+        kept, known = np.flatnonzero(own != f), np.flatnonzero(other != f)
+        seen = {bank.texts[i] for i in kept}
+        held = held[[bank.texts[i] not in seen for i in held]] if held.size else held
+        if held.size:
+            yield part_of(material, kept, known), held, unknown
+
+
+def part_of(material: Material, rows: Int, others: Int) -> Material:
+    """Some texts of the bank and of its background."""
+    bank, embedded = material.bank, material.embedded
+    background = None if embedded.background is None or not others.size else embedded.background[others]
+    return Material(
+        material.panel,
+        replace(bank.subset(rows), background=tuple(bank.background[i] for i in others)),
+        replace(
+            embedded,
+            vectors=embedded.vectors[rows],
+            label_index=embedded.label_index[rows],
+            background=background,
+        ),
+        material.embedder,
+    )
+
+
+def thinned(material: Material) -> Material:
+    """The material, or an even part of every label's texts where there are very many."""
+    n, names = len(material.bank.texts), material.panel.names
+    if n <= MOST:
+        return material
+    each = max(2, MOST // len(names))
+    order = sorted(range(n), key=lambda i: content_hash(material.bank.texts[i]))
+    kept, counts = [], np.zeros(len(names), dtype=int)
+    for i in order:
+        label = int(material.bank.label_index[i])
+        if counts[label] < each:
+            counts[label] += 1
+            kept.append(i)
+    return part_of(material, np.sort(kept), np.arange(len(material.bank.background)))
+
+
+def dealt(texts: Sequence[str], group: Int) -> Int:
+    """A fold for every text: groups apart, equal texts together, dealt by what they say.
+
+    The only text of a group is in no fold (-1), so that every fit holds something of every group.
+    """
+    fold = np.full(len(texts), -1)
+    for g in np.unique(group):
+        rows = np.flatnonzero(group == g).tolist()
+        place = {text: i for i, text in enumerate(sorted({texts[i] for i in rows}, key=content_hash))}
+        if len(place) > 1:
+            fold[rows] = [place[texts[i]] % FOLDS for i in rows]
+    return fold
+
+
+def as_cases(texts: Sequence[str], vectors: Float) -> Observations:
+    """Simulated texts as cases."""
+    return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
+
+
+# --------------------------------------------------------------------------- inside
+
+
+def _answered(
+    labels: AmongLabels, opposition: Opposition | None, cases: Observations, label_index: Int
+) -> Answered:
+    return Answered(
+        labels.log_likelihood(cases), label_index, None if opposition is None else opposition.signs(cases)
+    )
+
+
+def _joined(found: Sequence[Answered]) -> Answered:
+    signs = [a.signs for a in found if a.signs is not None]
+    return Answered(
+        np.concatenate([a.likelihood for a in found]),
+        np.concatenate([a.label_index for a in found]),
+        np.concatenate(signs) if len(signs) == len(found) else None,
+    )
+
+
+def _log_loss(sharpness: float, answered: Answered, outside: Float | None) -> float:
+    n_labels = answered.likelihood.shape[1]
+    inside = np.exp(log_softmax(sharpness * answered.likelihood, axis=1))
+    drawn = drawn_to_prior(inside, outside, Prior.uniform(n_labels).probabilities)
+    own = drawn[np.arange(len(drawn)), answered.label_index]
+    return float(-np.log(np.maximum(own, 1e-12)).mean())
+
+
+def _auroc(inside: Float, outside: Float) -> float:
+    n, m = len(inside), len(outside)
+    ranks = rankdata(np.concatenate([inside, outside]))
+    return float((ranks[n:].sum() - m * (m + 1) / 2) / (n * m))

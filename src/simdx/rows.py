@@ -1,0 +1,107 @@
+"""Rows of JSONL, CSV and Parquet files, each with the number it is known by in an error.
+
+Nothing here shows a row's contents in a message: a row is named by file and line, for it may hold a patient.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from simdx.errors import BadInput, MissingExtra
+from simdx.types import is_writable
+
+Row = tuple[int, dict[str, Any]]
+MAX_LINE_BYTES = 8_000_000  # a case of a million characters, every one of them escaped, and its fields
+FORMATS = (".jsonl", ".ndjson", ".csv", ".parquet")
+
+
+def read_rows(path: str | Path) -> Iterator[Row]:
+    """(line or row number, mapping) for each row; blank lines are passed over."""
+    path = Path(path)
+    if os.path.isdir(path):
+        raise BadInput(f"{str(path)[:200]} is a folder: give one of the files in it")
+    if not os.path.isfile(path):
+        raise BadInput(f"there is no file at {str(path)[:200]}")
+    suffix = path.suffix.lower()
+    if suffix in (".jsonl", ".ndjson"):
+        return jsonl_rows(path)
+    if suffix == ".csv":
+        return _csv(path)
+    if suffix == ".parquet":
+        return _parquet(path)
+    raise BadInput(f"{path.name} is not a kind of file that can be read; give one of {', '.join(FORMATS)}")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                if len(raw) > MAX_LINE_BYTES:
+                    raise BadInput(f"{path.name}, line {number}: over {MAX_LINE_BYTES:,} bytes")
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path.name}, line {number}: not valid UTF-8") from None
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
+
+
+def jsonl_rows(path: Path) -> Iterator[Row]:
+    """(line number, object) of every line that is not blank, whatever the file is called."""
+    for number, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):  # a number of thousands of digits is a plain ValueError
+            raise BadInput(f"{path.name}, line {number}: not valid JSON") from None
+        if not isinstance(row, dict):
+            raise BadInput(f"{path.name}, line {number}: not a JSON object")
+        if "\\u" in line and not is_writable(json.dumps(row, ensure_ascii=False)):
+            raise BadInput(f"{path.name}, line {number}: half a character (a lone surrogate)")
+        yield number, row
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # case reports exceed the default of 128 kB
+    reader = csv.reader((line for _, line in _lines(path)), strict=True)
+    start = 1
+    try:
+        header = next(reader, None)
+        if header is None:
+            return
+        if len(set(header)) != len(header):
+            raise BadInput(f"{path.name}, line 1: a column name occurs twice")
+        start = reader.line_num + 1
+        for values in reader:
+            if values and any(v.strip() for v in values):
+                if len(values) != len(header):
+                    raise BadInput(
+                        f"{path.name}, line {start}: {len(values)} values where the header has {len(header)}"
+                    )
+                yield start, {k: v for k, v in zip(header, values, strict=True) if v != ""}
+            start = reader.line_num + 1
+    except csv.Error:
+        raise BadInput(f"{path.name}, line {start}: not valid CSV") from None
+
+
+def _parquet(path: Path) -> Iterator[Row]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MissingExtra("reading Parquet", "eval") from None
+    try:
+        table = pq.ParquetFile(path)
+        number = 0
+        for batch in table.iter_batches(batch_size=1000):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, {k: v for k, v in row.items() if v is not None}
+    except (pa.ArrowException, OSError, ValueError):  # a ValueError: names or texts that are not UTF-8
+        raise BadInput(f"{path.name} is not a readable Parquet file") from None

@@ -1,0 +1,13 @@
+"""One runner, one record, one store: `evaluate`, experiments and the paper all go through them.
+
+    run(spec, data) ──► the standing record, or a new one ──► store
+
+Two results are the same when the content of their inputs, their settings and `RECIPE_VERSION` are. Nothing
+else counts: no version, no commit, no source text.
+"""
+
+from simdx.runs.record import Record, identity
+from simdx.runs.runner import NotRun, Result, Spec, fail, run
+from simdx.runs.store import Arrays, Progress, Store
+
+__all__ = ["Arrays", "NotRun", "Progress", "Record", "Result", "Spec", "Store", "fail", "identity", "run"]

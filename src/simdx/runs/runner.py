@@ -1,0 +1,87 @@
+"""`run(spec, data) -> record`: the one way in which a result comes to be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from simdx.errors import SimdxError
+from simdx.runs.record import Record, identity, versions
+from simdx.runs.store import Store
+
+
+class NotRun(Exception):
+    """Raised by a measure that cannot be had here, with the reason in one sentence; no failure."""
+
+
+class Data(Protocol):
+    """What a spec is measured on; `hashes` tells the content of everything that is read."""
+
+    @property
+    def hashes(self) -> Mapping[str, Any]: ...
+
+
+D_contra = TypeVar("D_contra", bound=Data, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Figures by name, what a row per case holds, and what it cost."""
+
+    figures: Mapping[str, Any]
+    rows: Mapping[str, Any] | None = None
+    cost: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec(Generic[D_contra]):
+    """What is to be measured: `settings` hold every choice, as JSON, and stand in the record."""
+
+    experiment: str
+    name: str
+    settings: Mapping[str, Any]
+    measure: Callable[[D_contra], Result]
+
+    def identity(self, data: Data) -> str:
+        return identity(self.settings, data.hashes)
+
+
+def run(spec: Spec[Any], data: Data, store: Store, *, fresh: bool = False) -> Record:
+    """The record that stands, else a new one, written. Whatever goes wrong is raised."""
+    if not fresh and (known := store.standing(spec.name, spec.identity(data))) is not None:
+        return known
+    # Durations by a clock that no one sets; the date of the start by the one people read.
+    started, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
+    error, status, result = None, "done", Result({})
+    try:
+        result = spec.measure(data)
+    except NotRun as reason:
+        status, error = "not run", str(reason)
+    cost = {"started": started, "seconds": round(time.perf_counter() - began, 3), **result.cost}
+    record = Record(
+        spec.name, status, {**spec.settings, **result.figures}, spec.experiment, error, spec.identity(data),
+        data.hashes, versions(), cost, result.rows,
+    )  # fmt: skip
+    store.write(record)
+    return record
+
+
+def fail(spec: Spec[Any], problem: Exception, store: Store) -> Record:
+    """A failure is a result of its own and must not end the others: the record that says so, written."""
+    # The message of an unforeseen error may quote what was being processed: only our own are repeated.
+    reason = str(problem) if isinstance(problem, SimdxError) else f"failed with {_place(problem)}"
+    record = Record(spec.name, "failed", spec.settings, spec.experiment, reason, versions=versions())
+    store.write(record)
+    return record
+
+
+def _place(problem: Exception) -> str:
+    """The kind of an unforeseen error and the line it came from."""
+    trace, where = problem.__traceback__, ""
+    while trace is not None:
+        where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return type(problem).__name__ + where

@@ -1,0 +1,247 @@
+"""Does the recipe transfer? Every panel with constants chosen on the others.
+
+A folder with `panel.yaml`, its bank, `cases.jsonl` and perhaps `ood.jsonl` is a panel of the suite; packaged
+ones join by name. The constants that all panels share (the sharpness that a bank's own is drawn to, and how
+far) are chosen for each panel by the least mean log loss on the *other* panels' labelled cases, and the panel
+is then answered with them: leave one panel out. The rest is found on the panel's own simulated text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simdx.bank.files import packaged_bank
+from simdx.baselines.supervised import supervised_ceiling
+from simdx.datasets import read_cases
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput
+from simdx.methods import Material
+from simdx.methods.calibration import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
+from simdx.methods.handful import fit_on, posterior_under
+from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated
+from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
+from simdx.metrics.ood import ood_auroc
+from simdx.metrics.significance import bootstrap_intervals
+from simdx.panels import load_source
+from simdx.types import Float
+
+SHARPNESSES = (1.4, 1.6, 1.8, 2.0, 2.2, 2.5)  # shared constants to choose from
+OWN_SHARES = (0.0, 0.25, 0.5, 0.75)
+TIE = 0.002  # nats of mean log loss that no choice is made of; the shipped constants win a tie
+LABELLED = (20, 50, 100)
+DRAWS = 5
+RESAMPLES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A panel of the suite and its files."""
+
+    panel: str
+    cases: Path
+    outside: Path | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A panel's answers before any shared constant has a part in them."""
+
+    name: str
+    cases: Answered
+    outside: Answered | None
+    calibration: Calibration  # under the shipped constants
+    supervised: float | None
+
+    def at(self, sharpness: float, own: float) -> Calibration:
+        """The calibration had the shared constants been these."""
+        found = self.calibration
+        limit = UNOPPOSED_SHARPNESS if found.outside is None else np.inf
+        rehearsed = found.rehearsed_sharpness or found.sharpness
+        drawn = float(np.exp(own * np.log(rehearsed) + (1 - own) * np.log(sharpness)))
+        return replace(found, sharpness=min(drawn, limit))
+
+
+def entries(folders: Sequence[Path], packaged: Mapping[str, tuple[Path, Path | None]]) -> list[Entry]:
+    """The panels below these folders that have a bank and cases, then the packaged ones."""
+    found = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise BadInput(f"'{folder}' is no folder: give one with panels in it")
+        for path in sorted({*folder.glob("panel.yaml"), *folder.glob("*/panel.yaml")}):
+            cases, outside = path.parent / "cases.jsonl", path.parent / "ood.jsonl"
+            if cases.is_file() and load_source(path).banks:
+                found.append(Entry(str(path), cases, outside if outside.is_file() else None))
+    found += [Entry(name, *files) for name, files in packaged.items()]
+    if len(found) < 2:
+        raise BadInput(
+            "leaving one panel out needs two at least: give folders with panel.yaml and cases.jsonl"
+        )
+    return found
+
+
+def ask(entry: Entry, embedder: str | None = None) -> Asked:
+    source = load_source(entry.panel)
+    panel = source.panel
+    model = get_embedder(embedder or panel.embedder)
+    material = calibrated(Material.prepare(panel, packaged_bank(source), model))
+    assert material.calibration is not None
+    cases = read_cases(entry.cases, labels=panel.names)
+    truth = np.array([panel.names.index(str(case.label)) for case in cases.cases])
+    seen = material.observe(cases.texts)
+    outside = None
+    if entry.outside is not None and material.calibration.outside is not None:
+        others = read_cases(entry.outside, labelled=False)
+        outside = answered_by(
+            material, material.observe(others.texts), np.zeros(len(others.cases), dtype=int)
+        )
+    try:
+        ceiling = supervised_ceiling(seen.vectors, truth, len(panel.names), list(cases.texts))
+        supervised = float((ceiling.argmax(axis=1) == truth).mean())
+    except BadInput:
+        supervised = None
+    return Asked(panel.name, answered_by(material, seen, truth), outside, material.calibration, supervised)
+
+
+def run(
+    suite: Sequence[Entry], embedder: str | None = None, seed: int = 0, told: Any = lambda _: None
+) -> dict[str, Any]:
+    """The table, panel by panel."""
+    asked = []
+    for entry in suite:
+        told(entry.panel)
+        asked.append(ask(entry, embedder))
+    panels = [_row(one, *_chosen([a for a in asked if a is not one]), seed) for one in asked]
+    mean = float(np.mean([p["ece"]["value"] for p in panels]))
+    worst = max(panels, key=lambda p: p["ece"]["value"])
+    return {
+        "panels": panels,
+        "mean_ece": mean,
+        "worst": {"panel": worst["panel"], "ece": worst["ece"]["value"]},
+        "shipped": {"sharpness": SHARPNESS, "own_share": OWN_SHARE},
+    }
+
+
+def _chosen(others: Sequence[Asked]) -> tuple[float, float]:
+    """The shared constants that suit the other panels; the shipped ones where nothing is clearly better."""
+
+    def loss(constants: tuple[float, float]) -> float:
+        return float(np.mean([_log_loss(posterior_under(a.at(*constants), a.cases), a) for a in others]))
+
+    losses = {constants: loss(constants) for constants in product(SHARPNESSES, OWN_SHARES)}
+    best = min(losses, key=lambda c: losses[c])
+    shipped = (SHARPNESS, OWN_SHARE)
+    return shipped if losses.get(shipped, np.inf) <= losses[best] + TIE else best
+
+
+def _log_loss(posterior: Float, asked: Asked) -> float:
+    own = posterior[np.arange(len(posterior)), asked.cases.label_index]
+    return float(-np.log(np.maximum(own, 1e-12)).mean())
+
+
+def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any]:
+    found, truth = asked.at(sharpness, own), asked.cases.label_index
+    posterior = posterior_under(found, asked.cases)
+    rng = np.random.default_rng(seed)
+    around = bootstrap_intervals(posterior, truth, metrics=("accuracy", "ece"), resamples=RESAMPLES, rng=rng)
+    row: dict[str, Any] = {
+        "panel": asked.name,
+        "n": len(truth),
+        "accuracy": _with(float((posterior.argmax(axis=1) == truth).mean()), around["accuracy"]),
+        "supervised": asked.supervised,
+        "ece": _with(ece(posterior, truth).value or 0.0, around["ece"]),
+        "confidence": float(posterior.max(axis=1).mean()),
+        "log_loss": _log_loss(posterior, asked),
+        "constants": {"sharpness": sharpness, "own_share": own},
+        "sharpness": found.sharpness,
+        "outside": None,
+        "labelled": list(_learning(asked, found, seed)),
+    }
+    inside = asked.cases.outside(found.outside)
+    outside = None if asked.outside is None else asked.outside.outside(found.outside)
+    if inside is not None and outside is not None:
+        draws = [
+            ood_auroc(rng.choice(inside, len(inside)), rng.choice(outside, len(outside))).value
+            for _ in range(RESAMPLES)
+        ]
+        low, high = np.quantile([d for d in draws if d is not None], (0.025, 0.975))
+        row["outside"] = {
+            "n": len(outside),
+            "auroc": {"value": ood_auroc(inside, outside).value, "low": float(low), "high": float(high)},
+            "mean_inside": float(inside.mean()),
+            "mean_outside": float(outside.mean()),
+        }
+    return row
+
+
+def _learning(asked: Asked, found: Calibration, seed: int) -> Iterator[dict[str, Any]]:
+    """Calibration error on the other cases once so many are labelled: means over draws."""
+    from sklearn.isotonic import IsotonicRegression
+
+    n, truth = len(asked.cases.label_index), asked.cases.label_index
+    for many in LABELLED:
+        if n - many < many:
+            continue
+        errors: dict[str, list[float]] = {"handful": [], "temperature": [], "isotonic": []}
+        accuracies = []
+        for draw in range(DRAWS):
+            order = np.random.default_rng([seed, draw]).permutation(n)
+            given, rest = asked.cases.at(order[:many]), asked.cases.at(order[many:])
+            by_handful = posterior_under(fit_on(given, found), rest)
+            before, after = posterior_under(found, given), posterior_under(found, rest)
+            fitted = fit_temperature(before, truth[order[:many]]).value
+            top = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0).fit(
+                before.max(axis=1), before.argmax(axis=1) == truth[order[:many]]
+            )
+            y = truth[order[many:]]
+            errors["handful"].append(ece(by_handful, y).value or 0.0)
+            errors["temperature"].append(ece(apply_temperature(after, fitted), y).value or 0.0)
+            errors["isotonic"].append(
+                top_label_ece(top.predict(after.max(axis=1)), (after.argmax(axis=1) == y).astype(float))
+            )
+            accuracies.append(float((by_handful.argmax(axis=1) == y).mean()))
+        yield {
+            "cases": many,
+            "accuracy": float(np.mean(accuracies)),
+            **{f"ece_{name}": float(np.mean(found)) for name, found in errors.items()},
+        }
+
+
+def _with(value: float, interval: Any) -> dict[str, float | None]:
+    return {"value": value, "low": interval.low, "high": interval.high}
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """The table, one line a panel."""
+    yield (
+        f"{'panel':24} {'n':>4} {'accuracy':>20} {'superv.':>7} {'ECE':>20} {'conf.':>6} {'AUROC':>20} "
+        f"{'none of these out / in':>22}"
+    )
+    for p in result["panels"]:
+        out = p["outside"]
+        auroc, masses = "–", "–"
+        if out is not None:
+            auroc, masses = _shown(out["auroc"]), f"{out['mean_outside']:.2f} / {out['mean_inside']:.3f}"
+        ceiling = "–" if p["supervised"] is None else f"{p['supervised']:.3f}"
+        yield (
+            f"{p['panel']:24} {p['n']:4} {_shown(p['accuracy']):>20} {ceiling:>7} {_shown(p['ece']):>20} "
+            f"{p['confidence']:6.3f} {auroc:>20} {masses:>22}"
+        )
+        for step in p["labelled"]:
+            yield (
+                f"{'':24} with {step['cases']} labelled cases: ECE {step['ece_handful']:.3f} (temperature "
+                f"{step['ece_temperature']:.3f}, isotonic {step['ece_isotonic']:.3f}), "
+                f"accuracy {step['accuracy']:.3f}"
+            )
+    worst = result["worst"]
+    yield f"mean ECE {result['mean_ece']:.3f}; largest {worst['ece']:.3f} ({worst['panel']})"
+
+
+def _shown(figure: Mapping[str, float | None]) -> str:
+    low, high = figure["low"], figure["high"]
+    return f"{figure['value']:.3f}" + ("" if low is None else f" [{low:.3f}, {high:.3f}]")

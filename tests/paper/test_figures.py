@@ -1,0 +1,48 @@
+"""Figures of the measures, fixed: whoever moves one raises `RECIPE_VERSION`, so that no record goes stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paper.context import Context
+from paper.runner import artefact_list
+from simdx.methods import RECIPE_VERSION
+
+FIXED = Path(__file__).with_name("figures.json")
+# Those without a network, whose training rounds differently from machine to machine, and without times.
+NAMES = (
+    "main-results", "entropy-strata", "error-structure", "cosine-ablation", "prior-sensitivity",
+    "prior-remedy", "pool-size", "post-hoc-calibration", "smc-dynamics", "ternary", "against-itself",
+)  # fmt: skip
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        for item in value.values():
+            yield from numbers(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from numbers(item)
+    elif isinstance(value, int | float):
+        yield float(value)
+
+
+def figures(context: Context, name: str) -> list[float]:
+    """How many numbers a record would hold, and their sum."""
+    found = list(numbers(artefact_list()[name].measure(context).to_json()["data"]))
+    return [len(found), sum(found)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_figure_moves_without_another_number(context: Context, name: str) -> None:
+    fixed = json.loads(FIXED.read_text("utf-8"))
+    assert fixed["recipe"] == RECIPE_VERSION
+    now = figures(context, name)
+    assert now == pytest.approx(fixed[name], rel=1e-6), (
+        "raise RECIPE_VERSION, and put these into figures.json"
+    )
