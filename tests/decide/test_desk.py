@@ -102,9 +102,21 @@ def test_a_policy_file_decides(tmp_path: Path, toy_panel: Panel, toy_bank: Bank)
         "review_rules: [{name: boats, phrases: [boat], reason: a boat is involved}]\n",
         encoding="utf-8",
     )
-    c = Classifier(toy_panel, toy_bank, policy=file)
-    assert c.infer("red sweet fruit").decision.action == "accept"
-    assert c.infer("the boat on the water").decision.reasons == ("a boat is involved",)
+    words = np.array([text.split() for text in toy_bank.texts])
+    texts = tuple(" ".join(np.roll(row, i)) for i in range(3) for row in words)
+    background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(20))
+    enough = replace(
+        toy_bank, texts=texts, label_index=np.tile(toy_bank.label_index, 3), background=background
+    )
+    c = Classifier(toy_panel, enough, policy=file)
+    assert c.infer("red sweet fruit tree orchard juice").decision.action == "accept"
+    assert c.infer("the boat on the water").decision.reasons[0] == "a boat is involved"
+    # a policy cannot have a bank accept that is too small or was never weighed against anything
+    (reason,) = Classifier(toy_panel, toy_bank, policy=file).infer("red sweet fruit").decision.reasons
+    assert reason == (
+        "nothing is simply accepted here: the bank has no background, so that none of these was never "
+        "weighed; the bank has 36 texts, and it takes 100"
+    )
     with pytest.raises(BadInput, match="cannot be read"):
         Classifier(toy_panel, toy_bank, policy=tmp_path / "none.yaml")
 

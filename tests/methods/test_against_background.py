@@ -21,6 +21,7 @@ from simdx.methods.background import KINDS, Opposition, standing_against
 from simdx.methods.outside import Outside
 from simdx.methods.real import with_real
 from simdx.methods.recipe import AmongLabels
+from simdx.methods.rehearsal import calibrated
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
 
@@ -53,7 +54,7 @@ def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: P
         fit_method(m, Settings()).answer(seen, uniform).posterior_in_class for m in (named, everything)
     ]
     assert np.array_equal(*probabilities)
-    share = [Outside.fit(m)(seen, uniform) for m in (named, everything)]
+    share = [Opposition.fit(m).signs(seen)[:, 0] for m in (named, everything)]
     assert np.all(share[0] > share[1])  # what reaches into the background no longer speaks for the labels
 
 
@@ -66,7 +67,8 @@ def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> 
     assert (
         len(AmongLabels(with_them).comparison.label_index) == len(widened.texts) + 1
     )  # the answer takes all
-    outside, with_case = Outside.fit(named), Outside.fit(with_them)
+    known = calibrated(named)
+    outside, with_case = Outside.fit(known), Outside.fit(replace(with_them, calibration=known.calibration))
     seen = named.observe(BORDER[:1])
     assert with_case(seen, Prior.uniform(3))[0] < outside(seen, Prior.uniform(3))[0]
 
@@ -117,7 +119,7 @@ def test_cross_fitting_keeps_what_was_named(
 def test_packaged_panels_name_one_bank(name: str) -> None:
     source = load_source(name)
     bank = packaged_bank(source)
-    assert bank.odds == source.odds is not None
+    assert bank.none_prior is source.none_prior is None  # the one prior of every panel
     parts = [len(path.read_text(encoding="utf-8").splitlines()) for path in source.banks]
     assert len(source.against) == 1
     assert bank.against.sum() == parts[source.banks.index(source.against[0])]

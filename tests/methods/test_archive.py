@@ -17,6 +17,7 @@ from simdx.embedders import get_embedder
 from simdx.methods import Material, Settings, archive
 from simdx.methods.archive import LEAST_SHARE, PULL, WEIGHT, shares, with_archive
 from simdx.methods.background import kinds_of
+from simdx.methods.calibration import TRANSFERRED_OUTSIDE, Calibration
 from simdx.methods.crossfit import FOLDS, CrossFitted, fold_of
 from simdx.methods.outside import Outside
 from simdx.methods.real import with_real
@@ -41,7 +42,8 @@ def material(toy_panel: Panel, toy_bank: Bank) -> Material:
         label_index=np.concatenate([toy_bank.label_index, [0, 1, 2]]),
         background=("a grey cloud above", "a stone wall", "a cloud and a wall", "the wall of grey stone"),
     )
-    return Material.prepare(toy_panel, bank, get_embedder("hashing"))
+    known = Calibration(outside=TRANSFERRED_OUTSIDE)
+    return replace(Material.prepare(toy_panel, bank, get_embedder("hashing")), calibration=known)
 
 
 def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(material: Material) -> None:
@@ -134,7 +136,7 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Materia
         assert np.allclose(found.posterior_in_class[rows], by.probabilities[rows])
         assert np.allclose(found.effective_simulations[rows], by.effective_simulations[rows])
         assert np.allclose(found.tolerance[rows], by.tolerance[rows])
-    assert found.posterior_in_class[1].max() < by_whole.probabilities[1].max() - 1e-5
+    assert found.posterior_in_class[1].min() > 1e3 * by_whole.probabilities[1].min()  # less sure
     # evidence follows the fit that answered, row by row
     carried = recipe.carried(asked, UNIFORM)
     assert np.allclose(carried.share[1], alone.shares(asked, UNIFORM)[1])
@@ -149,7 +151,7 @@ def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, mate
     real = other.material.real
     left = other.material.beside(real.without(fold_of(ARCHIVE[7])))
     alone = Outside.fit(left)
-    seen = other.observe([ARCHIVE[7], "a wall beside the red tree"])
+    seen = other.observe([ARCHIVE[7], "water boat stream bridge"])
     found = other.infer_batch_observed(seen).out_of_class
     assert np.isclose(found[0], alone(seen, UNIFORM)[0])
     assert found[1] != pytest.approx(alone(seen, UNIFORM)[1], abs=1e-4)

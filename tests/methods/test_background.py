@@ -128,4 +128,14 @@ def test_only_possible_labels_oppose(material: Material) -> None:
     opposition = Opposition.fit(material)
     seen = material.observe(("a red fruit",))
     without_apple = np.array([False, True, True])
-    assert opposition.ahead(seen, without_apple)[0] > opposition.ahead(seen, np.ones(3, dtype=bool))[0]
+    every = np.ones(3, dtype=bool)
+    assert (opposition.signs(seen, without_apple) > opposition.signs(seen, every)).all()
+    assert np.array_equal(opposition.signs(seen, every), opposition.signs(seen))
+
+
+def test_every_sign_is_larger_for_another_condition(material: Material) -> None:
+    signs = Opposition.fit(material).signs(material.observe(("a violin in the rain", "a red sweet fruit")))
+    assert signs.shape == (2, 3)
+    assert (signs[0] > signs[1]).all()
+    assert (signs[0, :2] > 0).all()  # log odds against the best label
+    assert (signs[1, :2] < 0).all()

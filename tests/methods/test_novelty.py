@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank, read_bank
@@ -16,6 +17,7 @@ from simdx.methods.material import Material
 from simdx.methods.novelty import Novelty, everyday_texts
 from simdx.methods.outside import Outside
 from simdx.methods.real import with_real
+from simdx.methods.rehearsal import calibrated
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Case
 
@@ -30,7 +32,7 @@ FOREIGN = (
 @pytest.fixture(scope="module", params=PACKAGED)
 def material(request: pytest.FixtureRequest) -> Material:
     source = load_source(request.param)
-    return Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
+    return calibrated(Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama")))
 
 
 def with_and_without(material: Material, monkeypatch: pytest.MonkeyPatch) -> tuple[Outside, Outside]:
@@ -52,12 +54,14 @@ def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Materia
     assert np.quantile(own, 0.95) < 0.6 < np.quantile(everyday, 0.05)
 
 
-def test_foreign_texts_are_none_of_these(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_texts_are_none_of_these(material: Material) -> None:
     uniform = Prior.uniform(len(material.panel.names))
-    both, background_alone = with_and_without(material, monkeypatch)
+    outside = Outside.fit(material)
     foreign = material.observe(FOREIGN)
-    assert both(foreign, uniform).min() > 0.8
-    assert background_alone(foreign, uniform).max() < 0.8, "the background alone would do"
+    assert outside(foreign, uniform).min() > 0.95
+    another_condition, another_kind = outside.log_odds(foreign, uniform)
+    assert expit(another_kind).min() > 0.95, "the background has to say it"
+    assert another_kind.mean() > another_condition.mean()
 
 
 def test_another_writer_of_the_register_is_not_strange(
@@ -66,9 +70,8 @@ def test_another_writer_of_the_register_is_not_strange(
     """Fitted to one bank of the panel, asked about the other."""
     source = load_source(material.panel.name)
     first, second = (read_bank(source.folder / f, source.panel) for f in ("bank.jsonl", "bank_b.jsonl"))
-    half = Material.prepare(
-        source.panel, replace(first, background=material.bank.background), material.embedder
-    )
+    bank = replace(first, background=material.bank.background)
+    half = calibrated(Material.prepare(source.panel, bank, material.embedder))
     uniform = Prior.uniform(len(material.panel.names))
     both, background_alone = with_and_without(half, monkeypatch)
     seen = half.observe(second.texts)
@@ -106,7 +109,7 @@ def test_an_everyday_panel_has_nothing_strange_in_this_sense(material: Material)
     )
     everyday = Material.prepare(material.panel, bank, material.embedder)
     assert Novelty.fit(everyday) is None
-    assert Outside.fit(everyday) is not None
+    assert Outside.fit(calibrated(everyday)) is not None
 
 
 def test_the_answer_says_so() -> None:

@@ -11,9 +11,14 @@ from simdx import Classifier, Prior
 from simdx.embedders import get_embedder
 from simdx.methods import Material
 from simdx.methods.outside import Outside
+from simdx.methods.rehearsal import calibrated
 from simdx.types import Bank, Panel
 
-CASES = ("red sweet fruit from the orchard", "the boat on the water", "motor oil and a broken piston", "??")
+CASES = (
+    "red sweet fruit from the orchard tree",
+    "a boat under a bridge in flood water",
+    "motor oil and a broken piston and valve",
+)
 
 
 @pytest.fixture
@@ -23,12 +28,14 @@ def material(toy_panel: Panel, toy_bank: Bank) -> Material:
 
 
 def test_none_of_these(material: Material) -> None:
-    outside = Outside.fit(material)
-    seen = material.observe((*CASES[:3], "a reader with a paper book in the library"))
+    outside = Outside.fit(calibrated(material))
+    seen = material.observe((*CASES, "a reader with a paper book in the library"))
     q = outside(seen, Prior.uniform(3))
-    assert np.all((q > 0) & (q < 1))
+    assert np.all((q > 0) & (q <= 1))
     assert q[3] > 0.5 > q[:3].max()
-    assert Outside.fit(replace(material, embedded=replace(material.embedded, background=None))) is None
+    assert Outside.fit(material) is None  # nothing is known about the bank yet
+    bare = Material.prepare(material.panel, replace(material.bank, background=()), material.embedder)
+    assert Outside.fit(calibrated(bare)) is None
 
 
 def test_a_bank_of_one_text_per_label(toy_panel: Panel) -> None:
