@@ -50,7 +50,8 @@ def test_an_incomplete_build_prints_its_report_and_ends_with_one(cli: Cli, tmp_p
 
 def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
     found = cli(*BUILD, "--out", tmp_path / "bank", "--dry-run", "--price-out", 3, "--json").json
-    assert found["requests_at_least"] == 9
+    assert found["requests_at_least"] == 9 + 20  # a background by default
+    assert found["rehearsal"]["requests_at_least"] == 12
     assert found["cost"] > 0
     assert not (tmp_path / "bank").exists()
 
@@ -124,7 +125,7 @@ def test_a_table_is_imported_by_its_columns(cli: Cli, tmp_path: Path, private_ho
 def test_a_finished_bank_is_not_replaced(cli: Cli, tmp_path: Path) -> None:
     """Which settings make another bank is tested in tests/bank/test_successor.py."""
     out = tmp_path / "bank"
-    cli(*BUILD, "--out", out)
+    cli(*BUILD, "--background", 0, "--rehearsal", 0, "--out", out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     assert "--temperature 0.8, not 0.2" in cli(*BUILD, "--out", out, "--temperature", 0.2).complaint
     # Before a model is looked for: these weights are nowhere, and whoever asked for them would say so.
@@ -165,7 +166,7 @@ def test_a_model_that_lists_nothing_is_one_line(cli: Cli) -> None:
 def test_a_bank_is_built_from_a_list(cli: Cli, tmp_path: Path, private_home: Path) -> None:
     near, out = tmp_path / "near.txt", tmp_path / "bank"
     near.write_text("leukoplakia\nranula\noral cancer\n", encoding="utf-8")
-    assert "--background" in cli(*BUILD, "--conditions", near, "--out", out).complaint
+    assert "that is 0" in cli(*BUILD, "--background", 0, "--conditions", near, "--out", out).complaint
     built = cli(*BUILD, "--background", 6, "--conditions", near, "--out", out, "--json")
     assert built.code == 0
     assert "name a label of the panel: oral cancer" in built.err

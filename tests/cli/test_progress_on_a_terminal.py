@@ -24,7 +24,7 @@ from simdx.simulators import DEFAULT
 
 BUILD = (
     "bank", "build", "--panel", "oral-lesions", "--simulator", "scripted", "--per-label", "20",
-    "--background", "5",
+    "--background", "5", "--rehearsal", "0",
 )  # fmt: skip
 LIVE = (
     "classify", "a sore smooth tongue", "--panel", "oral-lesions", "--method", "m-smc", "--engine", "live",
