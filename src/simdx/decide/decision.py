@@ -41,6 +41,7 @@ class Facts:
     conformal_set: tuple[str, ...] | None = None
     effective_simulations: float | None = None
     unchecked: tuple[str, ...] = ()  # why no answer of this bank may simply be accepted
+    accept_from: float | None = None  # least probability to accept, of a panel that nobody has measured
     text: str = ""
 
 
@@ -124,6 +125,12 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
 def _carried_by_too_little(facts: Facts) -> list[str]:
     """Whatever the policy says: an answer that nothing vouches for is not accepted."""
     said = [f"nothing is simply accepted here: {'; '.join(facts.unchecked)}"] if facts.unchecked else []
+    top, floor = float(facts.posterior.max()), facts.accept_from
+    if floor is not None and top < floor:
+        said.append(
+            f"no labelled case has shown how sure this panel may be, so it accepts from {floor:.3f} only: "
+            "'simdx panel calibrate --data' measures it"
+        )
     few = facts.effective_simulations
     if few is not None and few < LEAST_EFFECTIVE:
         said.append(f"only {few:.1f} effective simulations carry the answer")

@@ -306,6 +306,7 @@ class Desk:
                 conformal_set=None if sets is None else sets[i],
                 effective_simulations=float(table.effective_simulations[i]),
                 unchecked=self.unchecked,
+                accept_from=None if self._fitted.calibration is None else self._fitted.calibration.floor,
                 text=text,
             )
             out.append(

@@ -39,6 +39,7 @@ INSIDE_SHARE = 0.05
 # A rehearsal below these has not shown that the bank can carry an accepted answer.
 LEAST_ACCURACY = 0.6
 LEAST_AUROC = 0.6
+UNKNOWN_ACCEPTED = 0.05  # of held-out other conditions: what a panel that nobody has measured may let pass
 WIDEST_ECE = 0.15  # upper end of a measured calibration error above which nothing is accepted
 
 Basis = Literal["transferred", "rehearsed", "measured"]
@@ -90,6 +91,10 @@ class Calibration:
     ece_interval: tuple[float, float] | None = None
     auroc: float | None = None  # background held out against labels held out
     found_outside: float | None = None  # mean none of these of the held-out background
+    accept_from: float | None = None  # surer than all but UNKNOWN_ACCEPTED of the held-out background
+    checked: int = 0  # labelled cases that this calibration was tried on, and had no part in
+    checked_ece: float | None = None
+    checked_interval: tuple[float, float] | None = None
     confused: tuple[Confused, ...] = ()
 
     @property
@@ -112,6 +117,11 @@ class Calibration:
             said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
         return tuple(said)
 
+    @property
+    def floor(self) -> float | None:
+        """The probability below which nothing is accepted, as long as no labelled case has been looked at."""
+        return self.accept_from if self.basis == "rehearsed" and not self.checked else None
+
     def sentence(self) -> str:
         """What the calibration rests on, in one sentence."""
         if self.basis == "transferred":
@@ -122,7 +132,11 @@ class Calibration:
         if self.basis == "measured":
             return f"calibration measured on {self.n} labelled cases{error}"
         kinds = f"{self.writers} kind{'s' * (self.writers != 1)} of writing"
-        return f"calibration rehearsed on {self.n} simulated texts in {kinds}{error}; no real case"
+        said = f"calibration rehearsed on {self.n} simulated texts in {kinds}{error}"
+        if not self.checked:
+            return f"{said}; no real case"
+        low, high = self.checked_interval or (0.0, 1.0)
+        return f"{said}; on {self.checked} labelled cases {self.checked_ece:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def to_json(calibration: Calibration) -> dict[str, Any]:
@@ -135,19 +149,22 @@ def from_json(data: Mapping[str, Any]) -> Calibration:
     outside = None
     if scale is not None:
         outside = OutsideScale(tuple(scale["centre"]), tuple(scale["spread"]), float(scale["threshold"]))
-    interval = data["ece_interval"]
     made = Calibration(
         **{
             **data,
             "outside": outside,
             "shift": tuple(map(float, data["shift"])),
-            "ece_interval": None if interval is None else (float(interval[0]), float(interval[1])),
+            **{name: _pair(data[name]) for name in ("ece_interval", "checked_interval")},
             "confused": tuple(Confused(**c) for c in data["confused"]),
         }
     )
     if made.basis not in ("transferred", "rehearsed", "measured") or not 0 < made.sharpness < 100:
         raise ValueError("no calibration")
     return made
+
+
+def _pair(value: Any) -> tuple[float, float] | None:
+    return None if value is None else (float(value[0]), float(value[1]))
 
 
 # --------------------------------------------------------------------------- kept by content

@@ -30,6 +30,7 @@ from simdx.methods.calibration import (
     INSIDE_SHARE,
     SHARPNESS,
     TRANSFERRED_OUTSIDE,
+    UNKNOWN_ACCEPTED,
     UNOPPOSED_SHARPNESS,
     Calibration,
     Confused,
@@ -141,7 +142,7 @@ def rehearse(
             return Calibration(sharpness=UNOPPOSED_SHARPNESS)
         return Calibration(outside=TRANSFERRED_OUTSIDE)
     kinds: dict[str, list[Answered]] = {"as written": [], "in haste": []}
-    beyond: list[Float] = []
+    beyond: list[Answered] = []
     for done, (part, held, unknown) in enumerate(parts(material)):
         labels, opposition = AmongLabels(part, bandwidth), Opposition.fit(part)
         texts = [material.bank.texts[i] for i in held]
@@ -155,7 +156,8 @@ def rehearse(
         if opposition is not None and len(unknown):
             assert material.embedded.background is not None
             others = [material.bank.background[i] for i in unknown]
-            beyond.append(opposition.signs(as_cases(others, material.embedded.background[unknown])))
+            seen_others = as_cases(others, material.embedded.background[unknown])
+            beyond.append(_answered(labels, opposition, seen_others, np.zeros(len(others), dtype=np.int64)))
         if progress is not None:
             progress(done + 1, FOLDS)
     answered = [_joined(found) for found in kinds.values()]
@@ -164,25 +166,27 @@ def rehearse(
         asked = material.observe(writer.texts)
         answered.append(_answered(labels, opposition, asked, writer.label_index))
         if opposition is not None and writer.outside:
-            beyond.append(opposition.signs(material.observe(writer.outside)))
-    return calibrate(material, answered, np.concatenate(beyond) if beyond else None)
+            n_others = len(writer.outside)
+            asked = material.observe(writer.outside)
+            beyond.append(_answered(labels, opposition, asked, np.zeros(n_others, dtype=np.int64)))
+    return calibrate(material, answered, _joined(beyond) if beyond else None)
 
 
-def calibrate(material: Material, answered: Sequence[Answered], beyond: Float | None) -> Calibration:
+def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered | None) -> Calibration:
     """From held-out answers, the bank's own writing first, to the numbers that make probabilities of them."""
     own, names = answered[0], material.panel.names
-    outside = auroc = found_outside = None
-    if own.signs is not None:
-        outside = scale_of(own.signs)
-        if beyond is not None:
-            inside_odds, beyond_odds = outside.log_odds(own.signs), outside.log_odds(beyond)
-            auroc, found_outside = _auroc(inside_odds, beyond_odds), float(expit(beyond_odds).mean())
+    outside = None if own.signs is None else scale_of(own.signs)
     found = [(a, a.outside(outside)) for a in answered]
     rehearsed = least_loss(lambda s: float(np.mean([_log_loss(s, a, p) for a, p in found])))
     sharpness = drawn_sharpness(rehearsed, opposed=outside is not None)
-    posterior = drawn_to_prior(
-        softmax(sharpness * own.likelihood, axis=1), found[0][1], np.full(len(names), 1 / len(names))
-    )
+    uniform = np.full(len(names), 1 / len(names))
+    posterior = drawn_to_prior(softmax(sharpness * own.likelihood, axis=1), found[0][1], uniform)
+    auroc = found_outside = accept_from = None
+    told = None if beyond is None else beyond.outside(outside)
+    if beyond is not None and told is not None and found[0][1] is not None:
+        auroc, found_outside = _auroc(found[0][1], told), float(told.mean())
+        wrong = drawn_to_prior(softmax(sharpness * beyond.likelihood, axis=1), told, uniform)
+        accept_from = float(np.quantile(wrong.max(axis=1), 1 - UNKNOWN_ACCEPTED))
     from simdx.metrics.calibration import ece
 
     return Calibration(
@@ -196,6 +200,7 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Float | 
         ece=ece(posterior, own.label_index).value,
         auroc=auroc,
         found_outside=found_outside,
+        accept_from=accept_from,
         confused=confusions(posterior.argmax(axis=1), own.label_index, names),
     )
 

@@ -1,0 +1,190 @@
+"""A bank's calibration by itself: what it finds, what it refuses, and where it is kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from simdx import Classifier
+from simdx.embedders import get_embedder
+from simdx.methods import Material
+from simdx.methods.calibration import (
+    FILE,
+    INSIDE_SHARE,
+    OUTSIDE_SLOPE,
+    UNOPPOSED_SHARPNESS,
+    Calibration,
+    keep,
+    look_up,
+    read_file,
+    threshold_at,
+)
+from simdx.methods.rehearsal import (
+    SecondWriter,
+    address_for,
+    calibrated,
+    can_rehearse,
+    confusions,
+    in_haste,
+    parts,
+    rehearse,
+)
+from simdx.types import Bank, Label, Panel
+
+WORDS = {
+    "apples": (
+        "apple orchard sweet red fruit tree",
+        "cider apple basket harvest juice fruit",
+        "green apple core pie",
+    ),
+    "boats": (
+        "boat sail harbour wind mast rope",
+        "the ship left the harbour with a motor",
+        "rowing boat oar river",
+    ),
+}
+OTHERS = (
+    "cloud rain sky storm grey weather",
+    "the window of the house broke glass",
+    "a train station ticket delay",
+)
+
+
+def texts_of(stems: tuple[str, ...], n: int, seed: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    pool = " ".join(stems).split()
+    return [" ".join(rng.choice(pool, 7)) + f" number {i}" for i in range(n)]
+
+
+def material(n: int = 30, background: int = 20, alike: bool = False) -> Material:
+    panel = Panel("toy", (Label("apples"), Label("boats")), register="general")
+    first = texts_of(WORDS["apples"], n, 1)
+    second = texts_of(WORDS["apples" if alike else "boats"], n, 2)
+    bank = Bank(
+        "toy", panel.names, (*first, *second), np.repeat([0, 1], n), tuple(texts_of(OTHERS, background, 3))
+    )
+    return Material.prepare(panel, bank, get_embedder("wordllama"))
+
+
+@pytest.fixture(scope="module")
+def told_apart() -> Calibration:
+    return rehearse(material())
+
+
+def test_labels_that_are_told_apart_pass(told_apart: Calibration) -> None:
+    assert told_apart.basis == "rehearsed"
+    assert told_apart.n == 60
+    assert told_apart.writers == 2
+    assert told_apart.accuracy is not None
+    assert told_apart.accuracy > 0.9
+    assert told_apart.confused == ()
+    assert told_apart.failures() == ()
+
+
+def test_labels_that_overlap_are_named_and_cost_confidence(told_apart: Calibration) -> None:
+    overlap = rehearse(material(alike=True))
+    assert [(c.first, c.second) for c in overlap.confused] == [("apples", "boats")]
+    assert overlap.sharpness < told_apart.sharpness
+    assert any("were given to their label" in reason for reason in overlap.failures())
+
+
+def test_a_bank_without_background_is_flat_and_never_accepts() -> None:
+    found = rehearse(material(background=0))
+    assert found.outside is None
+    assert found.sharpness <= UNOPPOSED_SHARPNESS
+    assert any("no background" in reason for reason in found.failures())
+
+
+def test_a_bank_too_small_to_leave_anything_out_is_transferred() -> None:
+    small = material(n=2, background=4)
+    assert not can_rehearse(small)
+    found = rehearse(small)
+    assert found.basis == "transferred"
+    assert found.outside is not None  # none of these is weighed all the same
+    assert "other panels" in found.sentence()
+
+
+def test_no_fit_holds_what_it_is_asked_about() -> None:
+    whole = material()
+    twice = replace(whole.bank, texts=(*whole.bank.texts[:-1], whole.bank.texts[-2]))
+    again = Material.prepare(whole.panel, twice, whole.embedder)
+    asked = 0
+    for part, held, unknown in parts(again):
+        assert not {again.bank.texts[i] for i in held} & set(part.bank.texts)
+        assert not {again.bank.background[i] for i in unknown} & set(part.bank.background)
+        assert set(part.bank.label_index.tolist()) == {0, 1}
+        asked += len(held)
+    assert asked == len(again.bank.texts)
+
+
+def test_texts_of_the_labels_lose_the_stated_share() -> None:
+    score = np.random.default_rng(0).normal(size=500)
+    threshold = threshold_at(score, INSIDE_SHARE)
+    assert expit(OUTSIDE_SLOPE * (score - threshold)).mean() == pytest.approx(INSIDE_SHARE, abs=1e-6)
+
+
+def test_haste_is_the_same_each_time_and_loses_words() -> None:
+    text = "A soft bluish swelling of the lower lip that comes and goes after a bite"
+    hasty = in_haste(text)
+    assert hasty == in_haste(text)
+    assert 0 < len(hasty.split()) < len(text.split())
+    assert hasty == hasty.lower()
+    assert in_haste("Ab") == "ab"
+
+
+def test_confusions_count_both_ways() -> None:
+    truth, given = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 1, 1, 2, 2])
+    assert [(c.first, c.second, c.share) for c in confusions(given, truth, ("a", "b", "c"))] == [
+        ("a", "b", 0.25)
+    ]
+
+
+def test_a_second_writer_joins() -> None:
+    whole = material()
+    writer = SecondWriter(
+        tuple(texts_of(WORDS["apples"], 5, 9) + texts_of(WORDS["boats"], 5, 8)), np.repeat([0, 1], 5)
+    )
+    assert rehearse(whole, writer=writer).writers == 3
+
+
+# --------------------------------------------------------------------------- kept by content
+
+
+def test_it_is_kept_and_found_by_content(private_home: Path) -> None:
+    whole = material()
+    first = calibrated(whole)
+    kept = list((private_home / "calibrations").iterdir())
+    assert len(kept) == 1
+    assert calibrated(whole).calibration == first.calibration
+    smaller = replace(whole, bank=whole.bank.subset(np.arange(59)))
+    assert address_for(smaller) != address_for(whole)
+    at_prior = replace(whole, bank=replace(whole.bank, none_prior=0.2))
+    assert address_for(at_prior) == address_for(whole)
+
+
+def test_a_changed_file_is_passed_over(tmp_path: Path, told_apart: Calibration) -> None:
+    path = tmp_path / FILE
+    keep("one", told_apart, path)
+    keep("two", replace(told_apart, sharpness=1.0), path)
+    assert read_file(path)["one"] == told_apart
+    assert look_up("two", tmp_path) == replace(told_apart, sharpness=1.0)
+    path.write_text(path.read_text().replace(f'"sharpness": {told_apart.sharpness}', '"sharpness": 9.0'))
+    assert read_file(path) == {}
+    path.write_text("{")
+    assert read_file(path) == {}
+    path.write_text(json.dumps({"calibrations": {"one": {"basis": "guessed"}}}))
+    assert read_file(path) == {}
+
+
+@pytest.mark.parametrize("panel", ["oral-lesions", "symptom-to-diagnosis", "case-reports"])
+def test_packaged_panels_are_rehearsed_beforehand(panel: str, private_home: Path) -> None:
+    answer = Classifier(panel).fitted.calibration
+    assert answer is not None
+    assert answer.basis == "rehearsed"
+    assert answer.failures() == ()
+    assert not (private_home / "calibrations").exists()  # nothing was rehearsed here
