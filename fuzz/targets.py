@@ -84,14 +84,14 @@ def cases(folder: Path) -> Target:
 
 def prior(folder: Path) -> Target:
     """Arguments of --prior, --prior-counts and --odds, one a line, as the system hands them over."""
-    from simdx.cli.main import _spread_repeated
+    from simdx.cli.main import spread_repeated
     from simdx.cli.options import PriorOptions
 
     labels = ("apple", "river=bank", "ألم", "engine")
 
     def one(data: bytes) -> None:
         arguments = data.decode("utf-8", "surrogateescape").split("\n")
-        _spread_repeated(arguments)
+        spread_repeated(arguments)
         middle = len(arguments) // 2
         for options in (
             (arguments, None, None),

@@ -6,7 +6,6 @@ import os
 import stat
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from simdx.disk import (
@@ -14,10 +13,8 @@ from simdx.disk import (
     CannotWrite,
     create_once,
     filling,
-    load_arrays,
     refuse_occupied,
     replacing,
-    save_arrays,
     seal_holds,
     sealed,
     write_atomically,
@@ -80,17 +77,3 @@ def test_seals_are_over_all_but_themselves() -> None:
     assert sealed(record) == record
     assert not seal_holds({**record, "a": 2})
     assert not seal_holds({**record, "c": 0})
-
-
-def test_arrays_come_back_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "arrays.safetensors"
-    arrays = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "y": np.zeros(0)}
-    save_arrays(path, arrays)
-    back = load_arrays(path)
-    assert back is not None
-    assert all(np.array_equal(back[name], arrays[name]) for name in arrays)
-    assert load_arrays(tmp_path / "absent") is None
-    from safetensors.numpy import save_file
-
-    save_file(arrays, path)  # whole, but nobody vouches for it
-    assert load_arrays(path) is None

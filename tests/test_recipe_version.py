@@ -88,7 +88,6 @@ def test_a_policy_outlives_the_words_of_the_code_and_not_its_recipe(
     """The packaged policy is used, whatever a docstring says; under another recipe it is not."""
     packaged = Classifier("oral-lesions")
     kept = packaged.beside.policy
-    assert kept is not None
     source = inspect.getsource
     monkeypatch.setattr(inspect, "getsource", lambda module: source(module) + "# another word")
     monkeypatch.setattr(recipe, "__doc__", "another word")
@@ -109,7 +108,6 @@ def test_a_policy_outlives_the_words_of_the_code_and_not_its_recipe(
 
 
 def test_a_guarantee_is_withheld_under_another_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("mapie")
     panel, bank = toy()
     policy = Classifier(panel, bank).tune_policy(bank.texts, bank.label_index, risk=0.2)
     assert Classifier(panel, bank, policy=policy).infer(TOY[0], explain=False).conformal_set is not None
@@ -119,7 +117,6 @@ def test_a_guarantee_is_withheld_under_another_recipe(monkeypatch: pytest.Monkey
 
 
 def test_chunks_of_another_recipe_are_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow")
     panel, bank = toy()
     classifier = Classifier(panel, bank)
     cases = tuple(Case(f"{text} {i}", str(i), panel.names[i % 3]) for i, text in enumerate(TOY * 4))

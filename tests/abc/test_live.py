@@ -41,18 +41,8 @@ class Fresh:
 
 
 def test_live_m_agrees_with_a_large_bank():
-    answer, trace = multinomial_live(
-        Fresh(),
-        3,
-        LARGE.cases,
-        PRIOR,
-        KEYS,
-        seed=0,
-        budget=100_000,
-        particles=800,
-        batch=400,
-        stop_acceptance=None,
-    )
+    options = {"budget": 100_000, "particles": 800, "batch": 400, "stop_acceptance": None}
+    answer, trace = multinomial_live(Fresh(), 3, LARGE.cases, PRIOR, KEYS, seed=0, **options)
     limit = multinomial(LARGE.bank, LARGE.labels, 3, LARGE.cases, PRIOR, kernel="hard", boundary="whole")
     assert set(trace.outcome) == {"complete"}
     # sampling error, plus the tolerance's own (1/sqrt(S) relative per population)

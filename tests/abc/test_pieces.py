@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.atoms import similarity
-from simdx.abc.dirichlet import _nearest_weight
+from simdx.abc.dirichlet import nearest_weight
 from simdx.abc.multinomial import jump_density
 from simdx.abc.particles import SimplexPoints
 from simdx.abc.prior import Prior
@@ -43,7 +43,7 @@ def test_d_smc_weights_undo_its_proposals(alpha):
 
 def test_draws_tied_at_the_edge_share_the_places_left():
     cosine = np.array([[0.9, 0.5, 0.5, 0.5, 0.1], [0.9, 0.8, 0.5, 0.4, 0.1]], dtype=np.float32)
-    weight, total, effective, reached = _nearest_weight(cosine, 2)
+    weight, total, effective, reached = nearest_weight(cosine, 2)
     np.testing.assert_allclose(weight, [[1, 1 / 3, 1 / 3, 1 / 3, 0], [1, 1, 0, 0, 0]], rtol=1e-6)
     np.testing.assert_allclose(total, 2)
     np.testing.assert_allclose(effective, [3, 2])

@@ -14,33 +14,28 @@ LABELS = ("a", "b", "c", "d")
 
 
 def test_uniform_makes_a_flat_dirichlet():
-    prior = Prior.uniform(4)
-    assert prior.alpha.tolist() == [1, 1, 1, 1]
+    assert Prior.uniform(4).alpha.tolist() == [1, 1, 1, 1]
     assert Prior.uniform(4, alpha0=2).alpha.tolist() == [0.5] * 4
+    for alpha0 in (0, -1, math.nan, math.inf):
+        with pytest.raises(BadInput, match="alpha0"):
+            Prior.uniform(3, alpha0=alpha0)
 
 
-def test_the_rest_is_shared_by_labels_not_named():
-    prior = Prior.from_probabilities(LABELS, {"a": 0.7})
-    np.testing.assert_allclose(prior.probabilities, [0.7, 0.1, 0.1, 0.1])
+@pytest.mark.parametrize(
+    ("mapping", "probabilities"),
+    [
+        ({"a": 0.7}, [0.7, 0.1, 0.1, 0.1]),  # labels not named share the rest
+        ({}, [0.25] * 4),
+        ({"d": 0}, [1 / 3] * 3 + [0]),
+        ({"a": 0.4, "b": 0.6}, [0.4, 0.6, 0, 0]),
+        ({"a": 0.3, "b": 0.3, "c": 0.3, "d": 0.1009}, np.array([0.3, 0.3, 0.3, 0.1009]) / 1.0009),
+        ({"a": 0.3, "b": 0.3, "c": 0.3, "d": 0.0991}, np.array([0.3, 0.3, 0.3, 0.0991]) / 0.9991),
+    ],
+)
+def test_probabilities_by_name(mapping, probabilities):
+    prior = Prior.from_probabilities(LABELS, mapping)
+    np.testing.assert_allclose(prior.probabilities, probabilities)
     assert prior.alpha0 == 4
-
-
-def test_no_names_is_uniform():
-    np.testing.assert_allclose(Prior.from_probabilities(LABELS, {}).probabilities, 0.25)
-
-
-def test_zero_drops_a_label_and_the_others_share():
-    np.testing.assert_allclose(Prior.from_probabilities(LABELS, {"d": 0}).probabilities, [1 / 3] * 3 + [0])
-
-
-def test_named_labels_that_sum_to_one_leave_nothing():
-    prior = Prior.from_probabilities(LABELS, {"a": 0.4, "b": 0.6})
-    np.testing.assert_allclose(prior.probabilities, [0.4, 0.6, 0, 0])
-
-
-@pytest.mark.parametrize("last", [0.0991, 0.1, 0.1009])
-def test_all_named_may_be_off_by_a_thousandth(last):
-    prior = Prior.from_probabilities(LABELS, {"a": 0.3, "b": 0.3, "c": 0.3, "d": last})
     assert prior.probabilities.sum() == pytest.approx(1, abs=1e-12)
 
 
@@ -88,12 +83,6 @@ def test_an_odds_multiplier_multiplies_the_odds():
     assert Prior.from_prevalence(LABELS, {}, {"b": 0}).probabilities[1] == 0
     with pytest.raises(BadInput, match="no label possible"):
         Prior.from_prevalence(LABELS, {}, dict.fromkeys(LABELS, 0))
-
-
-@pytest.mark.parametrize("alpha0", [0, -1, math.nan, math.inf])
-def test_alpha0_must_be_positive(alpha0):
-    with pytest.raises(BadInput, match="alpha0"):
-        Prior.uniform(3, alpha0=alpha0)
 
 
 def test_rows_are_checked_against_the_bank_and_the_cases():

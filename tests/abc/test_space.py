@@ -56,12 +56,6 @@ def test_class_means_and_background():
     np.testing.assert_allclose(space.background, space.transform(bank.background), atol=1e-7)
 
 
-def test_a_text_without_content_is_far_from_all_and_not_nan():
-    space = Space.fit(two_blocks(), False)
-    z = space.transform(np.zeros((1, 10)))
-    assert np.all(z == 0)
-
-
 def test_bad_banks_are_refused():
     good = two_blocks()
     with pytest.raises(BadInput, match="no simulations"):
@@ -72,5 +66,6 @@ def test_bad_banks_are_refused():
     broken[0, 0] = np.nan
     with pytest.raises(BadInput, match="NaN"):
         Space.fit(EmbeddedBank(broken, good.label_index, 3, good.blocks), False)
+    assert np.all(Space.fit(good, False).transform(np.zeros((1, 10))) == 0)  # no content, no direction
     with pytest.raises(BadInput, match="embedder"):
         Space.fit(good, False).transform(np.ones((1, 3)))

@@ -34,7 +34,8 @@ def problem():
     z = unit(centres[rng.integers(K, size=N)] + rng.normal(size=(N, D)))
     own = rng.dirichlet(np.ones(K), size=N)
     own[:, :20] = 0  # labels a case's prior rules out
-    return bank, label, z, [Prior.uniform(K), own / own.sum(1, keepdims=True)]
+    priors = [Prior.uniform(K), own / own.sum(1, keepdims=True)]
+    return bank, label, z, priors, LargeBank.prepare(bank, label, K)
 
 
 def distance(a: Float, b: Float) -> Float:
@@ -44,8 +45,7 @@ def distance(a: Float, b: Float) -> Float:
 @pytest.mark.parametrize("kernel", ["soft", "hard"])
 @pytest.mark.parametrize("populations", [3, 8])
 def test_exact_when_every_label_is_shortlisted(problem, kernel, populations: int) -> None:
-    bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K)
+    bank, label, z, priors, large = problem
     for prior in priors:
         ours = two_stage(
             large, ByClassMeans(large), z, prior, kernel=kernel, populations=populations, shortlisted=K
@@ -57,17 +57,15 @@ def test_exact_when_every_label_is_shortlisted(problem, kernel, populations: int
 
 
 def test_bank_rows_may_come_in_any_order(problem) -> None:
-    bank, label, z, priors = problem
+    bank, label, z, priors, one = problem
     shuffled = np.random.default_rng(1).permutation(len(label))
-    one = LargeBank.prepare(bank, label, K)
     other = LargeBank.prepare(bank[shuffled], label[shuffled], K)
     ours = [two_stage(b, ByClassMeans(b), z, priors[1], shortlisted=10).probabilities for b in (one, other)]
     assert np.allclose(ours[0], ours[1], atol=1e-5)
 
 
 def test_shortlisted_labels_keep_their_exact_odds(problem) -> None:
-    bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K)
+    bank, label, z, priors, large = problem
     chosen = [30, 41, 52, 25]
     ours = two_stage(large, Fixed(chosen), z, priors[1], shortlisted=4).probabilities[:, chosen]
     reference = exact.multinomial(bank, label, K, z, priors[1]).probabilities[:, chosen]
@@ -77,8 +75,7 @@ def test_shortlisted_labels_keep_their_exact_odds(problem) -> None:
 
 
 def test_more_shortlisted_labels_mean_less_error_and_the_far_field_pays(problem) -> None:
-    bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K)
+    bank, label, z, priors, large = problem
     reference = exact.multinomial(bank, label, K, z, priors[0], bandwidth=0.1).probabilities
 
     def error(shortlisted: int, far_field: bool = True) -> float:
@@ -94,8 +91,7 @@ def test_more_shortlisted_labels_mean_less_error_and_the_far_field_pays(problem)
 
 
 def test_impossible_labels_get_nothing_and_are_not_shortlisted(problem) -> None:
-    bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K)
+    _, _, z, priors, large = problem
     with np.errstate(divide="ignore"):
         bonus = (0.05 * np.log(priors[1])).astype(np.float32)
     assert ByClassMeans(large).labels(z, 10, bonus).min() >= 20
@@ -106,16 +102,14 @@ def test_impossible_labels_get_nothing_and_are_not_shortlisted(problem) -> None:
 
 
 def test_where_nothing_possible_is_shortlisted_the_answer_is_the_prior(problem) -> None:
-    bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K)
+    _, _, z, priors, large = problem
     ours = two_stage(large, Fixed([0, 1]), z, priors[1], shortlisted=2, far_field=False)
     assert np.allclose(ours.probabilities, priors[1])
     assert np.all(ours.effective_simulations == 0)
 
 
 def test_cases_do_not_depend_on_their_neighbours(problem) -> None:
-    bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K)
+    _, _, z, priors, large = problem
     together = two_stage(large, ByClassMeans(large), z, priors[0], shortlisted=10).probabilities
     for i in (0, 17):
         alone = two_stage(large, ByClassMeans(large), z[i : i + 1], priors[0], shortlisted=10).probabilities
@@ -123,10 +117,9 @@ def test_cases_do_not_depend_on_their_neighbours(problem) -> None:
 
 
 def test_what_cannot_be_asked(problem) -> None:
-    bank, label, z, priors = problem
-    large = LargeBank.prepare(bank, label, K)
+    bank, label, z, priors, large = problem
     with pytest.raises(BadInput, match="no kernel"):
-        two_stage(large, ByClassMeans(large), z, priors[0], kernel="round")  # type: ignore[arg-type]
+        two_stage(large, ByClassMeans(large), z, priors[0], kernel="round")
     with pytest.raises(BadInput, match="at least one label"):
         two_stage(large, ByClassMeans(large), z, priors[0], shortlisted=0)
     with pytest.raises(BadInput, match="no simulations"):

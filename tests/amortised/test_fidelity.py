@@ -12,8 +12,6 @@ from simdx.abc.space import Space
 from simdx.amortised import fidelity
 from simdx.amortised.network import Network
 from simdx.errors import BadInput
-from simdx.methods import Material
-from tests.amortised.conftest import toy_texts
 
 
 def test_the_divergence_of_two_dirichlets() -> None:
@@ -61,27 +59,6 @@ def test_the_disagreement_set_is_described() -> None:
     assert found["disagreement"]["accuracy"] == {"n": 1, "d-smc": 0.0, "abi": 1.0}
     assert found["accuracy"]["n"] == 3
     assert found["agreement"] == 0.75
-
-
-def test_out_of_class_figures(plain: Network, material: Material, space: Space) -> None:
-    uniform = Prior.uniform(3)
-    inside = fidelity.compare(plain, space, material.observe(toy_texts(5, 3)[0]).vectors, uniform, draws=200)
-    outside = fidelity.compare(
-        plain, space, material.observe(["violin sonata", "tax law", "snow"]).vectors, uniform, draws=200
-    )
-    found = fidelity.out_of_class(inside, outside)
-    assert found["n"] == 3
-    assert set(found["auroc"]) == {"d-smc", "abi"}
-    assert all(0 <= v <= 1 for part in found["auroc"].values() for v in part.values())
-
-
-def test_rows_carry_ids_and_numbers_and_no_text(plain: Network, material: Material, space: Space) -> None:
-    texts = toy_texts(2, 3)[0]
-    compared = fidelity.compare(plain, space, material.observe(texts).vectors, Prior.uniform(3), draws=200)
-    rows = fidelity.rows(compared, [f"c{i}" for i in range(6)], material.panel.names)
-    assert [r["id"] for r in rows] == [f"c{i}" for i in range(6)]
-    assert sum(rows[0]["abi"]["mean"].values()) == pytest.approx(1)
-    assert not any(text in str(rows) for text in texts)
 
 
 def test_no_cases_is_refused(plain: Network, space: Space) -> None:

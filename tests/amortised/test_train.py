@@ -115,29 +115,6 @@ def test_a_training_prior_is_kept_and_asked_for(material: Material, space: Space
 # --------------------------------------------------------------------------- bad input
 
 
-def test_a_diverging_loss_is_a_failure_in_one_line(material: Material) -> None:
-    with pytest.raises(RunFailed, match="diverged"):
-        train(material, TrainSettings(learning_rate=1e30, **SMALL))
-
-
-def test_one_label_is_refused() -> None:
-    with pytest.raises(BadInput, match="two labels"):
-        train(toy_material({"apple": WORDS["apple"]}), TrainSettings(**SMALL))
-
-
-def test_observations_of_one_class_are_refused(material: Material) -> None:
-    same = material.observe([WORDS["apple"]] * 20).vectors
-    with pytest.raises(BadInput, match="one class"):
-        train(material, TrainSettings(**SMALL), vectors=same)
-
-
-def test_nan_observations_are_refused(material: Material) -> None:
-    vectors = unseen(material)
-    vectors[3] = np.nan
-    with pytest.raises(BadInput, match="NaN"):
-        train(material, TrainSettings(**SMALL), vectors=vectors)
-
-
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -152,3 +129,16 @@ def test_nan_observations_are_refused(material: Material) -> None:
 def test_settings_that_make_no_sense_are_refused(material: Material, change: dict, word: str) -> None:
     with pytest.raises(BadInput, match=word):
         train(material, TrainSettings(**{**SMALL, **change}))
+
+
+def test_what_cannot_be_trained_on_is_refused(material: Material) -> None:
+    broken = unseen(material)
+    broken[3] = np.nan
+    same = material.observe([WORDS["apple"]] * 20).vectors
+    for vectors, said in ((broken, "NaN"), (same, "one class"), (broken[:1], "at least 2")):
+        with pytest.raises(BadInput, match=said):
+            train(material, TrainSettings(**SMALL), vectors=vectors)
+    with pytest.raises(BadInput, match="two labels"):
+        train(toy_material({"apple": WORDS["apple"]}), TrainSettings(**SMALL))
+    with pytest.raises(RunFailed, match="diverged"):
+        train(material, TrainSettings(learning_rate=1e30, **SMALL))

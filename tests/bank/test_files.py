@@ -1,29 +1,23 @@
-"""Bank folders: what is written is read back, and anything that changed afterwards is noticed."""
+"""Banks as files, banks joined, banks described, and simulations made on the spot."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from simdx.bank import problems_of, read_bank, write_bank
-from simdx.errors import BadInput
+from simdx.bank import read_bank, write_bank
+from simdx.bank.exchange import export_bank, merge_banks
+from simdx.bank.files import problems_of
+from simdx.bank.live import ATTEMPTS, LiveSimulations
+from simdx.bank.plan import BuildSettings
+from simdx.bank.stats import describe_bank
+from simdx.embedders import embed_texts, get_embedder
+from simdx.errors import BadInput, RunFailed
+from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Bank, Label, Panel
-
-
-def test_round_trip(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
-    bank = replace(toy_bank, background=("something else", "another thing"), rejected={"too short": 3})
-    write_bank(tmp_path / "b", bank, toy_panel)
-    back = read_bank(tmp_path / "b", toy_panel)
-    assert back.texts == bank.texts
-    assert np.array_equal(back.label_index, bank.label_index)
-    assert back.background == bank.background
-    assert back.rejected == {"too short": 3}
-    assert back.hash == bank.hash
-    assert list(problems_of(tmp_path / "b")) == []
 
 
 def test_the_hash_ignores_row_order_and_sees_every_text(toy_bank: Bank) -> None:
@@ -37,38 +31,6 @@ def test_the_hash_ignores_row_order_and_sees_every_text(toy_bank: Bank) -> None:
     assert changed.hash != toy_bank.hash
     relabelled = replace(toy_bank, label_index=np.roll(toy_bank.label_index, 1))
     assert relabelled.hash != toy_bank.hash
-
-
-def test_every_flipped_byte_of_a_small_bank_is_noticed(tmp_path: Path, toy_panel: Panel) -> None:
-    bank = Bank("toy", toy_panel.names, ("red fruit", "wet water", "hot oil"), np.arange(3), name="b")
-    folder = tmp_path / "b"
-    write_bank(folder, bank, toy_panel)
-    original = (folder / "bank.jsonl").read_bytes()
-    for position in range(len(original)):
-        damaged = bytearray(original)
-        damaged[position] ^= 0x01
-        (folder / "bank.jsonl").write_bytes(bytes(damaged))
-        with pytest.raises(BadInput):
-            read_bank(folder, toy_panel)
-    for cut in range(len(original)):
-        (folder / "bank.jsonl").write_bytes(original[:cut])
-        with pytest.raises(BadInput):
-            read_bank(folder, toy_panel)
-
-
-def test_a_damaged_manifest_is_one_clear_line(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
-    folder = tmp_path / "b"
-    write_bank(folder, toy_bank, toy_panel)
-    good = json.loads((folder / "manifest.json").read_text())
-    for bad in ("", "[]", "{}", "null", json.dumps({**good, "files": 3}), json.dumps({**good, "format": 99})):
-        (folder / "manifest.json").write_text(bad)
-        with pytest.raises(BadInput) as caught:
-            read_bank(folder, toy_panel)
-        assert "\n" not in str(caught.value)
-    for key, value in (("hash", "0" * 64), ("labels", {**good["labels"], "apple": 1})):
-        (folder / "manifest.json").write_text(json.dumps({**good, key: value}))
-        with pytest.raises(BadInput, match="does not hold"):
-            read_bank(folder, toy_panel)
 
 
 def test_a_bank_of_another_panel_is_refused(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
@@ -87,6 +49,7 @@ def test_a_bank_of_another_panel_is_refused(tmp_path: Path, toy_panel: Panel, to
         ("not json", "line 2: not valid JSON"),
         ("[1]", "line 2: not a JSON object"),
         ('{"label": 3, "text": "x"}', "line 2"),
+        ('{"label": "river", "text": "wet"}', "no description of 'engine'"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, toy_panel: Panel, line: str, problem: str) -> None:
@@ -96,8 +59,77 @@ def test_a_bad_row_is_named(tmp_path: Path, toy_panel: Panel, line: str, problem
         read_bank(path, toy_panel)
 
 
-def test_a_label_without_descriptions_is_named(tmp_path: Path, toy_panel: Panel) -> None:
-    path = tmp_path / "b.jsonl"
-    path.write_text('{"label": "apple", "text": "red"}\n{"label": "river", "text": "wet"}\n')
-    with pytest.raises(BadInput, match="no description of 'engine'"):
-        read_bank(path, toy_panel)
+@pytest.fixture
+def folder(tmp_path: Path, toy_bank: Bank, toy_panel: Panel) -> Path:
+    write_bank(tmp_path / "bank", replace(toy_bank, background=("a cloud", "a stone")), toy_panel)
+    return tmp_path / "bank"
+
+
+def test_a_damaged_bank_is_not_exported(folder: Path, tmp_path: Path) -> None:
+    path = folder / "bank.jsonl"
+    path.write_text(path.read_text().replace("fruit", "fruits", 1))
+    with pytest.raises(BadInput, match="changed"):
+        export_bank(folder, tmp_path / "one.jsonl")
+    assert not (tmp_path / "one.jsonl").exists()
+
+
+def test_merging_takes_every_text_once(
+    folder: Path, toy_panel: Panel, toy_bank: Bank, tmp_path: Path
+) -> None:
+    more = replace(toy_bank, texts=(*toy_bank.texts[:-1], "a wholly new engine"))
+    write_bank(tmp_path / "more", more, toy_panel)
+    distinct = len(set(zip(toy_bank.label_index.tolist(), toy_bank.texts, strict=True)))
+    manifest = merge_banks([folder, tmp_path / "more"], toy_panel, tmp_path / "merged")
+    assert sum(manifest["labels"].values()) == distinct + 1
+    assert manifest["rejected"]["same text in two banks"] == 72 - distinct - 1
+    assert [m["name"] for m in manifest["merged"]] == ["bank", "more"]
+    assert list(problems_of(tmp_path / "merged")) == []
+    with pytest.raises(BadInput, match="not empty"):
+        merge_banks([folder, tmp_path / "more"], toy_panel, tmp_path / "merged")
+    with pytest.raises(BadInput, match="at least two"):
+        merge_banks([folder], toy_panel, tmp_path / "other")
+    (tmp_path / "taken.jsonl").touch()
+    with pytest.raises(BadInput, match="exists"):
+        export_bank(folder, tmp_path / "taken.jsonl")
+    (tmp_path / "x.jsonl").write_text('{"label": "cat", "text": "purrs"}\n')
+    with pytest.raises(BadInput, match="row 1"):
+        merge_banks([folder, tmp_path / "x.jsonl"], toy_panel, tmp_path / "other")
+
+
+def test_statistics_tell_separate_labels_from_mixed_ones(toy_bank: Bank) -> None:
+    vectors = embed_texts(get_embedder("hashing"), toy_bank.texts)
+    found = describe_bank(toy_bank, vectors)
+    assert found["labels"]["apple"]["n"] == 12
+    assert found["labels"]["apple"]["words"] == {"mean": 6.0, "min": 6, "median": 6.0, "max": 6}
+    assert all(found["confusion"][name][name] > 0.9 for name in toy_bank.labels)
+    assert all(sum(row.values()) == pytest.approx(1, abs=1e-3) for row in found["confusion"].values())
+    mixed = replace(toy_bank, label_index=np.arange(36) % 3)
+    confused = describe_bank(mixed, vectors)["confusion"]
+    assert all(confused[name][name] < 0.7 for name in toy_bank.labels)
+
+
+def live(panel: Panel, simulator: ScriptedSimulator) -> LiveSimulations:
+    return LiveSimulations(panel, simulator, get_embedder("hashing"), BuildSettings(per_label=1))
+
+
+def test_live_simulations_are_counted_seeded_and_scrubbed(toy_panel: Panel) -> None:
+    labels = np.array([0, 2, 1, 0, 0, 2] * 10)
+    first = live(toy_panel, ScriptedSimulator(refusal=0.3))
+    vectors = first(labels, np.random.default_rng(5))
+    assert vectors.shape == (60, sum(get_embedder("hashing").blocks))
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert first.usage.calls == 60 + first.usage.rejected["refusal"] > 60
+    assert first.usage.completion_tokens > 0
+    assert first.usage.as_dict()["llm_calls"] == first.usage.calls
+    again = live(toy_panel, ScriptedSimulator(refusal=0.3, concurrency=1))
+    assert np.array_equal(vectors, again(labels, np.random.default_rng(5)))
+    assert not np.array_equal(vectors, again(labels, np.random.default_rng(6)))
+
+
+def test_live_takes_a_poor_text_rather_than_ask_for_ever_but_needs_one(toy_panel: Panel) -> None:
+    poor = live(toy_panel, ScriptedSimulator(refusal=1.0))
+    assert len(poor(np.array([0, 1]), np.random.default_rng(1))) == 2
+    assert poor.usage.calls == 2 * ATTEMPTS
+    assert poor.usage.taken_unscrubbed == 2
+    with pytest.raises(RunFailed, match="no text"):
+        live(toy_panel, ScriptedSimulator(empty=1.0))(np.array([0]), np.random.default_rng(1))

@@ -1,19 +1,25 @@
-"""What may enter a bank, and what is asked for."""
+"""What may enter a bank, what is asked for, and what the scripted simulator answers."""
 
 from __future__ import annotations
 
+import random
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from simdx.bank.builder import build_bank
 from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
-from simdx.bank.facets import choose, facets_of, generic_facets
+from simdx.bank.files import read_bank
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
-from simdx.bank.prompts import MAX_TOKENS, features_of
+from simdx.bank.prompts import MAX_TOKENS
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput
 from simdx.panels import load_panel
 from simdx.panels.load import PACKAGED
+from simdx.simulators import scripted
+from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Label, Panel
 
 TB = Label("tuberculosis", aliases=("TB", "Mycobacterium tuberculosis", "Pott's disease"))
@@ -74,25 +80,6 @@ def test_near_duplicates() -> None:
     assert not seen.seen("A woman of thirty came with a painful, swollen knee after a fall from her horse.")
 
 
-def test_facets_are_stratified_and_fixed() -> None:
-    values = {"who": ("a", "b", "c", "d"), "course": ("typical", "typical", "rare")}
-    drawn = [choose(values, "label", i) for i in range(24)]
-    assert Counter(d["who"] for d in drawn) == dict.fromkeys("abcd", 6)
-    assert Counter(d["course"] for d in drawn) == {"typical": 16, "rare": 8}
-    assert drawn[7] == choose(values, "label", 7)
-    assert [choose(values, "other", i) for i in range(24)] != drawn
-
-
-def test_a_panels_facets_replace_and_join_the_generic_ones(toy_panel: Panel) -> None:
-    panel = Panel(
-        "p", toy_panel.labels, register="patient", facets={"who": ("a twin",), "season": ("spring",)}
-    )
-    facets = facets_of(panel)
-    assert facets["who"] == ("a twin",)
-    assert facets["season"] == ("spring",)
-    assert facets["duration"] == generic_facets("patient")["duration"]
-
-
 @pytest.mark.parametrize("voice", ["full", "short"])
 @pytest.mark.parametrize("name", PACKAGED)
 def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
@@ -131,13 +118,6 @@ def test_the_full_voice_names_the_condition_and_the_short_one_does_not() -> None
     assert "mucocele" not in short
 
 
-def test_features_can_follow_has_had() -> None:
-    label = Label(
-        "x", description="Yellow skin and eyes with dark urine, often at night, worse after meals, fever."
-    )
-    assert features_of(label) == ("yellow skin", "eyes with dark urine")
-
-
 def test_the_background_leaves_the_panel_out() -> None:
     kept = outside(load_panel("case-reports"))
     assert not {"malaria", "tuberculosis", "lymphoma", "breast cancer", "diabetes"} & set(kept)
@@ -159,10 +139,7 @@ def test_the_background_leaves_the_panel_out() -> None:
 def test_settings_are_checked(wrong: dict) -> None:
     with pytest.raises(BadInput):
         BuildSettings(**wrong)
-
-
-def test_a_bank_may_be_as_large_as_the_limit() -> None:
-    assert BuildSettings(per_label=100_000, background=100_000).per_label == 100_000
+    assert BuildSettings(per_label=100_000, background=100_000)  # the most there may be
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])
@@ -178,3 +155,43 @@ def test_a_panel_that_is_not_about_illness_is_asked_for_in_words_that_are_not_ei
             assert not [word for word in clinical if word in asked]
             if stratum == BACKGROUND:
                 assert planned.topic in SUBJECTS
+
+
+LABELS = (
+    Label("loans", description="A book is to be borrowed or brought back."),
+    Label("card", description="The library card is lost, or somebody wants one."),
+    Label("opening hours"),
+)
+
+
+@pytest.mark.parametrize("voice", ["full", "short"])
+@pytest.mark.parametrize("facets", [True, False])
+def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_path: Path) -> None:
+    panel = Panel("library", LABELS, register="general", embedder="hashing")
+    settings = BuildSettings(per_label=30, background=20, voice=voice, facets=facets)
+    assert build_bank(panel, ScriptedSimulator(), settings, tmp_path / "bank").complete
+    bank = read_bank(tmp_path / "bank", panel)
+    clinical, general = scripted.CLINICAL, scripted.GENERAL
+    ill = {*clinical.whos, *clinical.things, *clinical.qualities, "feels", "fever", "appetite", "patient"}
+    words = re.compile(rf"\b(?:{'|'.join(ill - {*general.whos, *general.things})})\b", re.I)
+    assert not [text for text in (*bank.texts, *bank.background) if words.search(text)]
+
+    # Each label keeps to findings of its own, as the clinical texts do.
+    for name in bank.labels:
+        own = [t for t, i in zip(bank.texts, bank.label_index, strict=True) if bank.labels[i] == name]
+        found = Counter(
+            f"{quality} {thing}"
+            for text in own
+            for quality in general.qualities
+            for thing in general.things
+            if f" {quality} {thing}" in text
+        )
+        assert found.most_common(1)[0][1] > 0.6 * len(own), name
+
+
+@pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
+def test_the_other_registers_keep_their_phrases(register: str) -> None:
+    panel = Panel("p", (Label("gout"), Label("mumps")), register=register)
+    prompt = BankPlan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
+    text = scripted.describe(prompt, random.Random(1))
+    assert any(thing in text for thing in scripted.CLINICAL.things)

@@ -71,10 +71,12 @@ def test_another_simulator_is_refused(finished: Path, toy_panel: Panel) -> None:
 )
 def test_growing_keeps_every_text(change: dict[str, Any], finished: Path, toy_panel: Panel) -> None:
     old = read_bank(finished, toy_panel)
-    assert build_bank(toy_panel, ScriptedSimulator(), replace(SETTINGS, **change), finished).complete
+    simulator = ScriptedSimulator()
+    assert build_bank(toy_panel, simulator, replace(SETTINGS, **change), finished).complete
     new = read_bank(finished, toy_panel)
     assert set(old.texts) <= set(new.texts)
     assert set(old.background) <= set(new.background)
+    assert simulator.calls == len(new.texts) + len(new.background) - len(old.texts) - len(old.background)
     assert list(problems_of(finished)) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,14 +10,11 @@ import pytest
 
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
-from simdx.baselines.asking import rotations
 from simdx.baselines.interview import Asking, CallPlan, Speed, measure
-from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.simulators.base import Request, Simulator
-from simdx.types import Bank, Panel
 from tests.baselines.conftest import Oracle
 
 METHODS = ("logits", "elicited", "ensemble", "fidelity")
@@ -39,14 +35,13 @@ def guesses(request: Request) -> str:
 def fitted(
     toy: Material, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
 ) -> Asking:
-    monkeypatch.setattr(machine, "_opened", lambda name: simulator)
-    found = fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))  # type: ignore[arg-type]
-    assert isinstance(found, Asking)
+    monkeypatch.setattr(machine, "simulator_for", lambda _: simulator)
+    found = fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))
     return found
 
 
 def oracle_for(method: str, **options: object) -> Oracle:
-    return Oracle(answer=guesses if method == "elicited" else None, **options)  # type: ignore[arg-type]
+    return Oracle(answer=guesses if method == "elicited" else None, **options)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -59,15 +54,7 @@ class TestContract:
         np.testing.assert_allclose(table.posterior_in_class.sum(axis=1), 1)
         calls = {"logits": 3, "elicited": 1, "ensemble": 8, "fidelity": 10}[method]
         assert table.effective_simulations.tolist() == [calls] * 4
-        assert table.usage is not None
         assert (table.usage["simulator"], table.usage["readable"]) == ("oracle", 4 * calls)
-
-    def test_prior(self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        infer = fitted(toy, method, oracle_for(method), monkeypatch)
-        seen = toy.observe(CASES)
-        zero = infer.answer(seen, Prior(np.array([0.0, 0.5, 0.5]), 3.0)).posterior_in_class
-        assert (zero[:, 0] == 0).all()
-        np.testing.assert_allclose(zero.sum(axis=1), 1)
 
     def test_nothing_is_asked_twice_and_no_text_is_kept(
         self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -102,22 +89,6 @@ class TestContract:
         asked = {"logits": 12, "elicited": 4, "ensemble": 32, "fidelity": 40}[method]
         assert len(well.asked) == asked - 2
         assert p.argmax(axis=1).tolist() == TRUTH
-        assert all(
-            json.loads(line)["key"] for line in path.read_text().splitlines() if line != '{"key": "half'
-        )
-
-    def test_a_remote_simulator_needs_permission(
-        self, toy: Material, method: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        far = oracle_for(method)
-        far.remote = True
-        with pytest.raises(BadInput, match="--allow-remote"):
-            fitted(toy, method, far, monkeypatch)
-        assert not far.asked
-        allowed = fitted(toy, method, far, monkeypatch, allow_remote=True)
-        assert allowed.simulator is far
-        assert allowed.remote
-        assert not fitted(toy, method, oracle_for(method), monkeypatch).remote
 
 
 def test_questions_of_a_case_are_asked_in_turn(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,20 +104,12 @@ def test_rotations_cancel_a_preference_for_places(toy: Material, monkeypatch: py
     table = infer.answer(toy.observe(CASES), Prior.uniform(3))
     assert table.posterior_in_class.argmax(axis=1).tolist() == TRUTH
     extras = table.usage
-    assert extras is not None
     assert extras["position_mass"][0] > 0.6
     assert sum(extras["position_mass"]) == pytest.approx(1, abs=1e-3)
     assert extras["order_changes_answer"] == 1.0
     fair = fitted(toy, "logits", Oracle(), monkeypatch)
     usage = fair.infer(toy.observe(CASES), Prior.uniform(3)).usage
-    assert usage is not None
     assert usage["order_changes_answer"] == 0.0
-
-
-def test_rotations_are_spread_and_begin_with_the_list_itself() -> None:
-    assert rotations(6, 8) == (0, 1, 2, 3, 4, 5)
-    assert rotations(6, 3) == (0, 2, 4)
-    assert rotations(7, 1) == (0,)
 
 
 def test_logits_are_probed_for_first(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +128,6 @@ def test_unreadable_replies_are_counted_and_never_replaced(
     prior = Prior(np.array([0.2, 0.3, 0.5]), 3.0)
     table = infer.answer(toy.observe(CASES), prior)
     report = table.usage
-    assert report is not None
     assert report["replies"] == 32
     assert report["readable"] == 24
     assert report["failures"] == {"no letter": 8}
@@ -205,19 +167,6 @@ def test_a_plan_counts_the_shared_beginning_once(toy: Material, monkeypatch: pyt
 
 def test_speed_is_measured_or_unknown() -> None:
     found = measure(Oracle())
-    assert found is not None
     assert found.reading > 0
     assert found.writing > 0
     assert measure(Oracle(fail=lambda _: True)) is None
-
-
-def test_the_front_door_asks_the_scripted_simulator(
-    toy_panel: Panel, toy_bank: Bank, private_home: object
-) -> None:
-    # Phrases about pain are no letter: the answer must be the prior, carried by no reply.
-    door = Classifier(toy_panel, toy_bank, method="ensemble", simulator="scripted", embedder="hashing")
-    answer = door.infer("an apple", prior={"apple": 0.5})
-    assert answer.posterior_in_class["apple"] == pytest.approx(0.5)
-    assert answer.effective_simulations == 0
-    assert answer.provenance.kernel is None
-    assert answer.provenance.live is None

@@ -1,4 +1,4 @@
-"""The baselines over a bank: one contract for all, then what is particular to each."""
+"""The baselines over a bank: what is particular to each; what holds of every method is in tests/contracts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import similarity_scores
 from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
-from simdx.classifier import Classifier
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
-from simdx.types import Bank, Case, Label, Panel
+from simdx.types import Bank, Case, Panel
 
 NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")
 CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "piston and torque of the motor")
@@ -38,40 +38,12 @@ def material(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kernel", [None, "soft"])
-class TestContract:
-    def test_finds_the_label_and_sums_to_one(self, material: Material, name: str, kernel: str | None) -> None:
-        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        table = infer.answer(material.observe(CASES), Prior.uniform(3))
-        assert table.trace is None
-        assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
-        np.testing.assert_allclose(table.posterior_in_class.sum(axis=1), 1)
-
-    def test_the_prior_multiplies_the_odds(self, material: Material, name: str, kernel: str | None) -> None:
-        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        seen = material.observe(CASES)
-        flat = infer.answer(seen, Prior.uniform(3)).posterior_in_class
-        skewed = infer.answer(seen, Prior(np.array([0.5, 0.3, 0.2]), 3.0)).posterior_in_class
-        expected = flat * [0.5, 0.3, 0.2]
-        np.testing.assert_allclose(skewed, expected / expected.sum(axis=1, keepdims=True))
-
-    def test_prior_zero_gives_zero(self, material: Material, name: str, kernel: str | None) -> None:
-        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        p = infer.answer(material.observe(CASES), Prior(np.array([0.0, 0.5, 0.5]), 3.0)).posterior_in_class
-        assert (p[:, 0] == 0).all()
-        np.testing.assert_allclose(p.sum(axis=1), 1)
-
-    def test_batches_do_not_matter(self, material: Material, name: str, kernel: str | None) -> None:
-        infer = fit_method(material, Settings(method=name, kernel=kernel))  # type: ignore[arg-type]
-        together = infer.answer(material.observe(CASES), Prior.uniform(3)).posterior_in_class
-        alone = [infer.answer(material.observe([c]), Prior.uniform(3)).posterior_in_class[0] for c in CASES]
-        np.testing.assert_allclose(together, alone, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_front_door_knows_it(name: str, toy_panel: Panel, toy_bank: Bank, private_home: object) -> None:
-    answer = Classifier(toy_panel, toy_bank, method=name, embedder="hashing").infer(CASES[0])
-    assert answer.method == name
-    assert answer.to_json()["effective_simulations"] == (0 if name == "zero-shot" else len(toy_bank.texts))
+def test_the_prior_multiplies_the_odds(material: Material, name: str, kernel: str | None) -> None:
+    infer, seen = fit_method(material, Settings(method=name, kernel=kernel)), material.observe(CASES)
+    prior = np.array([0.5, 0.3, 0.2])
+    flat, skewed = (infer.answer(seen, Prior(p, 3.0)).posterior_in_class for p in (np.full(3, 1 / 3), prior))
+    expected = flat * prior
+    np.testing.assert_allclose(skewed, expected / expected.sum(axis=1, keepdims=True))
 
 
 def test_similarities_become_scores_as_stated() -> None:
@@ -84,7 +56,7 @@ def test_similarities_become_scores_as_stated() -> None:
 def test_a_case_without_a_known_word_is_answered_by_the_prior(material: Material) -> None:
     prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
     for kernel in ("hard", "soft"):
-        infer = fit_method(material, Settings(method="tfidf", kernel=kernel))  # type: ignore[arg-type]
+        infer = fit_method(material, Settings(method="tfidf", kernel=kernel))
         table = infer.answer(material.observe(["zzzz yyyy"]), prior)
         np.testing.assert_allclose(table.posterior_in_class[0], prior.probabilities)
         assert table.effective_simulations[0] == 0
@@ -111,12 +83,11 @@ def test_a_bank_without_a_word_is_refused_by_tfidf(toy_panel: Panel, private_hom
 
 
 def test_logistic_agrees_with_scikit_learn_on_balanced_rows() -> None:
-    linear = pytest.importorskip("sklearn.linear_model")
     rng = np.random.default_rng(3)
     y = np.repeat(np.arange(3), 20)
     x = rng.normal(size=(60, 5)) + np.eye(5)[y]
     ours = fit_logistic(x, y, 3, penalty=0.5).probabilities(x)
-    theirs = linear.LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(x, y).predict_proba(x)
+    theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(x, y).predict_proba(x)
     np.testing.assert_allclose(ours, theirs, atol=2e-3)
 
 
@@ -173,10 +144,3 @@ def test_temperature_is_fitted_on_one_part_and_applied_to_the_other() -> None:
     assert scaled.temperature.value > 2
     # binomial error of a share of .7 on 80 cases is .05: three of them
     assert abs(scaled.probabilities.max(axis=1).mean() - 0.7) < 0.15
-
-
-def test_names_alone_are_enough_for_zero_shot(toy_bank: Bank, private_home: object) -> None:
-    panel = Panel("toy", (Label("apple"), Label("river"), Label("engine")), embedder="hashing")
-    material = Material.prepare(panel, toy_bank, get_embedder("hashing"))
-    infer = fit_method(material, Settings(method="zero-shot"))
-    assert infer.answer(material.observe(["apple"]), Prior.uniform(3)).posterior_in_class[0].argmax() == 0

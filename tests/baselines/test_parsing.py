@@ -32,34 +32,23 @@ def test_letters_that_are_read(text: str, position: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "D",
-        "a",
-        "The answer is A",
-        "A or B",
-        "B. oral mucocele",
-        "A\nB",
-        "Both",
-        "1",
-        "A cancer of the mouth",
-    ],
+    ["", "D", "a", "The answer is A", "A or B", "B. oral mucocele", "A\nB", "Both", "1", "A cancer too"],
 )
 def test_letters_that_are_not(text: str) -> None:
     with pytest.raises(UnreadableReply):
         read_letter(text, OPTIONS)
 
 
-def test_guesses_share_what_they_leave() -> None:
-    assert read_guesses("B: 0.60\nA: 0.20\n", 4, 2) == pytest.approx([0.2, 0.6, 0.1, 0.1])
-
-
-def test_guesses_above_one_are_divided_by_their_sum() -> None:
-    assert read_guesses("A: 1.00\nB: 0.60\nC: 0.40", 4, 3) == pytest.approx([0.5, 0.3, 0.2, 0.0])
-
-
-def test_guesses_for_every_option_sum_to_one() -> None:
-    assert read_guesses("A: .2\nB: 0.2\nC: 0", 3, 3) == pytest.approx([0.5, 0.5, 0.0])
+@pytest.mark.parametrize(
+    ("text", "options", "shares"),
+    [
+        ("B: 0.60\nA: 0.20\n", 4, [0.2, 0.6, 0.1, 0.1]),  # what is left is shared by the others
+        ("A: 1.00\nB: 0.60\nC: 0.40", 4, [0.5, 0.3, 0.2, 0.0]),  # above one: divided by the sum
+        ("A: .2\nB: 0.2\nC: 0", 3, [0.5, 0.5, 0.0]),
+    ],
+)
+def test_guesses_that_are_read(text: str, options: int, shares: list[float]) -> None:
+    assert read_guesses(text, options, len(text.splitlines())) == pytest.approx(shares)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +65,10 @@ def _tokens(*top: tuple[str, float]) -> Completion:
     return Completion("A", logprobs=(TokenLogprobs("A", 0.0, tuple((t, math.log(p)) for t, p in top)),))
 
 
-def test_option_tokens_with_and_without_a_space_are_one() -> None:
-    assert read_option_tokens(_tokens(("A", 0.2), (" A", 0.1), ("B", 0.1), ("The", 0.5)), 2) == pytest.approx(
-        [0.75, 0.25]
-    )
-
-
-def test_an_unlisted_option_gets_the_bound_and_no_option_is_a_failure() -> None:
+def test_option_tokens() -> None:
+    """With and without a space they are one; an unlisted option gets the bound; none at all is a failure."""
+    twice = _tokens(("A", 0.2), (" A", 0.1), ("B", 0.1), ("The", 0.5))
+    assert read_option_tokens(twice, 2) == pytest.approx([0.75, 0.25])
     assert read_option_tokens(_tokens(("A", 0.8), ("The", 0.1)), 2) == pytest.approx([8 / 9, 1 / 9])
     with pytest.raises(UnreadableReply, match="no option"):
         read_option_tokens(_tokens(("The", 0.8), ("I", 0.1)), 2)

@@ -1,13 +1,14 @@
-"""The engines bench: its JSON shape, and that what it measures is what it says."""
+"""The benches: their JSON, and that what they measure is what they say."""
 
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 
-from simdx.bench import engines
+from simdx.bench import abi, engines, service
 
 
 def test_the_problem_overlaps_as_promised():
@@ -35,19 +36,8 @@ def test_own_measurements_are_positive_and_ordered():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_small_run_has_the_promised_shape():
-    pytest.importorskip("pyabc")
-    record = engines.run(
-        labels=3,
-        per_label=30,
-        width=16,
-        particles=30,
-        populations=2,
-        batch=32,
-        repeats=2,
-        pyabc_cases=1,
-        agreement_particles=100,
-        agreement_cases=1,
-    )
+    sizes = {"labels": 3, "per_label": 30, "width": 16, "particles": 30, "populations": 2, "batch": 32}
+    record = engines.run(**sizes, repeats=2, pyabc_cases=1, agreement_particles=100, agreement_cases=1)
     json.dumps(record)
     for group in ("pyabc", "exact", "particles", "floor"):
         assert set(record[group]) == {"m", "d"}
@@ -58,3 +48,30 @@ def test_a_small_run_has_the_promised_shape():
     assert set(record["agreement"]) == {"m_tv", "d_mean_abs"}
     assert record["agreement"]["m_tv"] < 0.3
     assert record["conditions"]["pyabc"]["version"].startswith("0.")
+
+
+def test_the_bench_reports_the_contract_keys() -> None:
+    found = abi.run(width=512, batch=512, repeats=3)
+    assert {"us_per_case", "gemm_us_per_case", "ratio", "d", "K", "batch", "single_case_us"} <= set(found)
+    assert found["d"] == 512
+    assert found["K"] == 7
+    assert found["ratio"] > 0
+    assert found["us_per_case"] > 0
+
+
+@pytest.mark.slow
+def test_a_short_run_has_the_documented_keys_and_no_errors() -> None:
+    result = service.run(seconds=3, clients=16)
+    for key in ("rps", "p50_ms", "p99_ms", "errors", "rss_start_mb", "rss_end_mb", "direct_cases_per_s"):
+        assert math.isfinite(result[key])
+    assert result["errors"] == 0
+    assert result["requests"] == pytest.approx(result["rps"] * result["seconds"], rel=0.02)
+    assert result["p50_ms"] <= result["p99_ms"]
+
+
+@pytest.mark.slow
+def test_memory_stays_flat() -> None:
+    """A leak of one answer (3 kB) a request would show as 9 MB; allocator slack stays below half of that."""
+    result = service.run(requests=3_000, clients=32)
+    assert result["errors"] == 0
+    assert result["rss_end_mb"] - result["rss_start_mb"] < 4.5

@@ -13,10 +13,7 @@ from benchmarks import validate, validate_figures, validate_renew
 from benchmarks.validate import Interval, compare, complaints, read_intervals
 from tests.conftest import ROOT
 
-INTERVALS = {
-    "a": Interval(0.0, 1.0, "theory"),
-    "p/auto/ece": Interval(0.02, 0.08, "record", needs="sd"),
-}
+INTERVALS = {"a": Interval(0.0, 1.0, "theory"), "p/auto/ece": Interval(0.02, 0.08, "record", needs="sd")}
 SOUND = {"a": 0.5, "p/auto/ece": 0.05}
 
 

@@ -97,14 +97,6 @@ def test_a_network_is_refused_where_it_does_not_belong(
     assert word in cli("classify", CASE, "--method", "abi", "--network", network, *extra).complaint
 
 
-def test_another_bank_is_refused(cli: Cli, network: Path, tmp_path: Path) -> None:
-    labels = ("oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis")
-    bank = tmp_path / "bank.jsonl"
-    bank.write_text("".join(json.dumps({"label": x, "text": f"text about {x}"}) + "\n" for x in labels))
-    asked = ("classify", CASE, "--method", "abi", "--network", network, "--bank", bank)
-    assert "another bank" in cli(*asked).complaint
-
-
 def test_the_report_compares_case_by_case(cli: Cli, network: Path, cases: Path) -> None:
     asked = ("abi", "report", "--network", network, "--data", cases, "--ood", cases, "--draws", 200)
     ran = cli(*asked, "--json")
@@ -117,38 +109,3 @@ def test_the_report_compares_case_by_case(cli: Cli, network: Path, cases: Path) 
     assert record["out_of_class"]["auroc"]["abi"]["epistemic"] == 0.5  # the same cases on both sides
     assert CASE not in ran.out
     assert "same top class" in cli(*asked).out
-
-
-def test_the_report_takes_a_prior(cli: Cli, conditioned: Path, cases: Path) -> None:
-    record = cli(
-        "abi", "report", "--network", conditioned, "--data", cases, "--draws", 200,
-        "--prior", "oral mucocele=0.8", "--json",
-    ).json  # fmt: skip
-    assert record["prior"]["oral mucocele"] == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize(
-    ("extra", "word"),
-    [
-        (("--objective", "best"), "objective"),
-        (("--observations", "nowhere.jsonl"), "nowhere.jsonl"),
-        (("--panel", "nonsense"), "unknown panel"),
-    ],
-)
-def test_bad_training_options(cli: Cli, tmp_path: Path, extra: tuple[object, ...], word: str) -> None:
-    assert word in cli("abi", "train", "--out", tmp_path / "n", *QUICK, *extra).complaint
-    assert not (tmp_path / "n").exists()
-
-
-def test_a_diverging_run_exits_one_and_saves_nothing(cli: Cli, tmp_path: Path) -> None:
-    ran = cli("abi", "train", "--out", tmp_path / "n", *QUICK, "--learning-rate", "1e30")
-    assert ran.code == 1
-    assert "diverged" in ran.err.strip().splitlines()[-1]
-    assert not (tmp_path / "n").exists()
-
-
-def test_training_on_unlabelled_cases(cli: Cli, tmp_path: Path, cases: Path) -> None:
-    card = cli(
-        "abi", "train", "--out", tmp_path / "n", *QUICK, "--observations", cases, "--json"
-    ).json  # fmt: skip
-    assert card["observations"] == "cases.jsonl"

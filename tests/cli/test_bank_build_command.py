@@ -1,4 +1,4 @@
-"""`simdx bank build|show|export|merge`: the JSON they print and how they end."""
+"""`simdx bank build|show|export|merge|conditions`: the JSON they print and how they end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from simdx.bank.conditions import CONDITIONS, outside, read_conditions
+from simdx.panels import load_panel
 from tests.cli.conftest import Cli
 
 BUILD = ("bank", "build", "--panel", "oral-lesions", "--simulator", "scripted", "--per-label", "3")
@@ -48,26 +50,32 @@ def test_an_incomplete_build_prints_its_report_and_ends_with_one(cli: Cli, tmp_p
 
 def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
     found = cli(*BUILD, "--out", tmp_path / "bank", "--dry-run", "--price-out", 3, "--json").json
-    assert found["requests_at_least"] == 9
+    assert found["requests_at_least"] == 9 + 20  # a background by default
+    assert found["rehearsal"]["requests_at_least"] == 12
     assert found["cost"] > 0
     assert not (tmp_path / "bank").exists()
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "said"),
     [
-        ("--simulator", "nobody"),
-        ("--simulator", "openai:x"),
-        ("--temperature", "7"),
-        ("--voice", "loud"),
-        ("--per-label", "0"),
-        ("--per-label", "99999999999"),
-        ("--background", "100001"),
-        ("--seed", "-1"),
+        (("--simulator", "nobody"), "unknown model 'nobody'"),
+        (("--simulator", "openai:x"), "openai:"),
+        (("--temperature", "7"), "temperature"),
+        (("--voice", "loud"), "voice"),
+        (("--per-label", "0"), "per"),
+        (
+            ("--per-label", "99999999999"),
+            "99999999999 descriptions per label are too many: ask for at most 100,000",
+        ),
+        (("--background", "100001"), "of the background are too many"),
+        (("--seed", "-1"), "--seed"),
     ],
 )
-def test_bad_input_is_one_line_and_writes_nothing(cli: Cli, wrong: tuple[str, str], tmp_path: Path) -> None:
-    assert cli(*BUILD, "--out", tmp_path / "bank", *wrong).complaint
+def test_bad_input_is_one_line_and_writes_nothing(
+    cli: Cli, wrong: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    assert said in cli(*BUILD, "--out", tmp_path / "bank", *wrong).complaint
     assert not (tmp_path / "bank").exists()
 
 
@@ -115,21 +123,16 @@ def test_a_table_is_imported_by_its_columns(cli: Cli, tmp_path: Path, private_ho
 
 
 def test_a_finished_bank_is_not_replaced(cli: Cli, tmp_path: Path) -> None:
+    """Which settings make another bank is tested in tests/bank/test_successor.py."""
     out = tmp_path / "bank"
-    first = cli(*BUILD, "--background", 2, "--out", out, "--json").json
+    cli(*BUILD, "--background", 0, "--rehearsal", 0, "--out", out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    same = (*BUILD[:-2], "--out", out)
-    smaller = cli(*same, "--per-label", 2, "--background", 2).complaint
-    assert "give at least --per-label 3, or another --out" in smaller
-    assert "--background 2" in cli(*same, "--per-label", 3).complaint
     assert "--temperature 0.8, not 0.2" in cli(*BUILD, "--out", out, "--temperature", 0.2).complaint
     # Before a model is looked for: these weights are nowhere, and whoever asked for them would say so.
-    other = ("--simulator", "hf:nowhere/at-all", "--background", 2)
+    other = ("--simulator", "hf:nowhere/at-all")
     assert "simulator scripted, not the one given" in cli(*BUILD, "--out", out, *other).complaint
-    assert "larger finished bank" in cli(*same, "--per-label", 2, "--dry-run").complaint
+    assert "larger finished bank" in cli(*BUILD, "--out", out, "--per-label", 2, "--dry-run").complaint
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-    assert cli(*BUILD, "--background", 2, "--out", out, "--json").json["hash"] == first["hash"]
-    assert cli(*same, "--per-label", 4, "--background", 2, "--json").json["complete"] is True
 
 
 def test_an_import_from_nowhere_says_what_is_taken(cli: Cli, tmp_path: Path) -> None:
@@ -141,27 +144,36 @@ def test_an_import_from_nowhere_says_what_is_taken(cli: Cli, tmp_path: Path) -> 
     assert not (tmp_path / "bank").exists()
 
 
-def test_score_reads_the_column_it_is_told(cli: Cli, tmp_path: Path, private_home: Path) -> None:
-    panel, rows = tmp_path / "p.yaml", tmp_path / "rows.jsonl"
-    panel.write_text("labels: [apple, river]\nembedder: hashing\n")
-    rows.write_text(
-        "".join(
-            json.dumps({"label": label, "text": f"{words} {i}"}) + "\n"
-            for label, words in (("apple", "red sweet fruit"), ("river", "wet cold stream"))
-            for i in range(4)
-        )
-    )
-    plain, named = tmp_path / "plain.csv", tmp_path / "named.csv"
-    cases = "".join(f"a red fruit {i}\na cold stream {i}\n" for i in range(6))
-    plain.write_text("text\n" + cases)
-    named.write_text("words\n" + cases)
-    given = ("bank", "score", "--panel", panel, "--bank", rows, "--permutations", 20, "--json", "--cases")
-    assert "no column 'text'" in cli(*given, named).complaint
-    assert cli(*given, named, "--text-column", "words").json == cli(*given, plain).json
+def test_the_broad_list_is_printed_and_written(cli: Cli, tmp_path: Path) -> None:
+    panel = load_panel("symptom-to-diagnosis")
+    shown = cli("bank", "conditions", "--panel", panel.name, "--json").json
+    assert tuple(shown["conditions"]) == outside(panel)
+    assert len(outside(panel)) < len(CONDITIONS)
+    file = tmp_path / "broad.txt"
+    assert "conditions" in cli("bank", "conditions", "--panel", panel.name, "--out", file).out
+    assert read_conditions(file) == outside(panel)
+    for out in (file, tmp_path, tmp_path / "absent" / "x.txt"):
+        assert str(out)[:20] in cli("bank", "conditions", "--panel", panel.name, "--out", out).complaint
+    assert "--simulator" in cli("bank", "conditions", "--panel", panel.name, "--per-label", 3).complaint
 
 
-def test_too_many_texts_are_refused_with_the_most_there_may_be(cli: Cli, tmp_path: Path) -> None:
-    asked = (*BUILD, "--out", tmp_path / "bank")
-    many = cli(*asked, "--per-label", 99999999999).complaint
-    assert "99999999999 descriptions per label are too many: ask for at most 100,000" in many
-    assert "of the background are too many" in cli(*asked, "--background", 100_001, "--dry-run").complaint
+def test_a_model_that_lists_nothing_is_one_line(cli: Cli) -> None:
+    said = cli("bank", "conditions", "--panel", "oral-lesions", "--simulator", "scripted")
+    assert said.code == 1
+    assert "without naming" in said.err
+
+
+def test_a_bank_is_built_from_a_list(cli: Cli, tmp_path: Path, private_home: Path) -> None:
+    near, out = tmp_path / "near.txt", tmp_path / "bank"
+    near.write_text("leukoplakia\nranula\noral cancer\n", encoding="utf-8")
+    assert "that is 0" in cli(*BUILD, "--background", 0, "--conditions", near, "--out", out).complaint
+    built = cli(*BUILD, "--background", 6, "--conditions", near, "--out", out, "--json")
+    assert built.code == 0
+    assert "name a label of the panel: oral cancer" in built.err
+    rows = (out / "background.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(row)["condition"] for row in rows} <= {"leukoplakia", "ranula"}
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["settings"]["conditions"] == ["leukoplakia", "ranula"]
+    # The same list extends the bank, another one does not replace it.
+    assert cli(*BUILD, "--background", 7, "--conditions", near, "--out", out).code == 0
+    assert "--conditions" in cli(*BUILD, "--background", 8, "--out", out).complaint

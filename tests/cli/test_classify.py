@@ -57,18 +57,12 @@ def test_the_contract_on_every_packaged_panel(cli: Cli, panel: str) -> None:
     assert a["evidence"]
 
 
-@pytest.mark.parametrize("method", ["auto", "m-smc", "d-smc"])
-@pytest.mark.parametrize("extra", [[], ["--kernel", "hard"], ["--kernel", "soft"], ["--engine", "particles"]])
+@pytest.mark.parametrize("method", ["m-smc", "d-smc"])
+@pytest.mark.parametrize("extra", [["--kernel", "hard"], ["--kernel", "soft"], ["--engine", "particles"]])
 def test_methods_engines_kernels(cli: Cli, method: str, extra: list[str]) -> None:
-    ran = cli("classify", CASE, "--method", method, *extra, "--json")
-    if method == "auto" and "particles" in extra:
-        assert "m-smc or d-smc" in ran.complaint
-        return
-    if method == "auto" and "hard" in extra:
-        assert "m-smc" in ran.complaint
-        return
-    check_answer(ran.json)
-    assert ran.json["label"] == "oral mucocele"
+    answer = cli("classify", CASE, "--method", method, *extra, "--json").json
+    check_answer(answer)
+    assert answer["label"] == "oral mucocele"
 
 
 def test_same_seed_same_answer(cli: Cli) -> None:
@@ -118,13 +112,10 @@ def test_bad_options(cli: Cli, args: list[str], problem: str) -> None:
     assert problem in cli("classify", CASE, *args).complaint
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
-def test_empty_text(cli: Cli, text: str) -> None:
-    assert "empty" in cli("classify", text).complaint
-
-
-def test_no_text_at_all(cli: Cli) -> None:
+def test_no_text(cli: Cli) -> None:
     assert "give a text" in cli("classify").complaint
+    for text in ("", "   ", "\n\t"):
+        assert "empty" in cli("classify", text).complaint
 
 
 def test_files(cli: Cli, tmp_path: Path) -> None:
@@ -169,15 +160,6 @@ def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:
     assert not re.search(r"""(?:src|href)\s*=\s*['"]?(?:https?:)?//""", html)
     assert "not a medical device" in html.lower()
     assert html.count("class='draw'") + html.count('class="draw"') > 50
-
-
-def test_weights_with_a_wrong_hash_are_refused(cli: Cli, private_home: Path) -> None:
-    folder = private_home / "models" / "minilm"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"not the weights")
-    complaint = cli("classify", CASE, "--embedder", "minilm").complaint
-    assert "SHA-256" in complaint
-    assert "simdx models pull minilm" in complaint
 
 
 def test_the_words_on_the_terminal(cli: Cli) -> None:

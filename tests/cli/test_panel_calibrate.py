@@ -1,16 +1,17 @@
-"""`simdx panel calibrate`: a line for the panel file, from simulated text alone."""
+"""`simdx panel calibrate`: what a panel's answers rest on, found and kept; and the prior of none of these."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from simdx import Classifier
 from simdx.decide.policy import read_policy
-from simdx.panels import load_source, problems_of
+from simdx.methods.calibration import FILE, keep, read_file
+from simdx.panels import problems_of
 from tests.cli.conftest import Cli
 
 FRUIT = ["red", "sweet", "fruit", "tree", "orchard", "juice", "core", "peel"]
@@ -35,110 +36,102 @@ def panel(tmp_path: Path) -> Path:
     return tmp_path / "panel.yaml"
 
 
-def test_the_line_it_prints_goes_into_the_file(cli: Cli, panel: Path) -> None:
+def test_what_it_finds_is_kept_beside_the_panel_and_used(cli: Cli, panel: Path) -> None:
     ran = cli("panel", "calibrate", panel)
     assert ran.code == 0, ran.err
-    line = ran.out.strip().splitlines()[-1]
-    assert line.startswith("background_odds: {slope: ")
-    panel.write_text(panel.read_text() + line + "\n")
-    assert problems_of(panel) == []
-    odds = load_source(panel).odds
-    assert odds is not None
-    assert yaml.safe_load(line)["background_odds"] == {
-        "slope": odds.slope, "offset": odds.offset, "prior": odds.prior,
-    }  # fmt: skip
-    assert cli("panel", "show", panel, "--json").json["background_odds"]["prior"] == odds.prior
+    kept = panel.with_name(FILE)
+    assert ran.out.splitlines()[-1] == f"  kept in {kept}"
+    assert "nothing will simply be accepted: the bank has 32 texts, and it takes 100" in ran.out
+    ((address, found),) = read_file(kept).items()
+    assert (found.basis, found.n, found.writers) == ("rehearsed", 32, 2)
+    ask = ("classify", "red sweet fruit", "--panel", panel, "--json")
+    assert cli(*ask).json["calibration"]["sentence"] == found.sentence()
+    keep(address, replace(found, n=333), kept)
+    assert cli(*ask).json["calibration"]["n"] == 333  # what the file says, and no rehearsal anew
+    # A changed bank does not meet the old one.
+    panel.with_name("bank.jsonl").write_text(
+        rows(FRUIT, 12, label="apple") + rows(BOATS, 12, label="boat"),
+    )
+    assert cli(*ask).json["calibration"]["n"] == 24
 
 
-def test_conditions_in_the_file_are_left_out_together(cli: Cli, panel: Path) -> None:
-    lines = panel.with_name("background.jsonl").read_text().splitlines()
-    named = [json.dumps({**json.loads(line), "condition": f"book {i % 7}"}) for i, line in enumerate(lines)]
-    assert cli("panel", "calibrate", panel, "--json").json["conditions"] == 30
-    panel.with_name("background.jsonl").write_text("\n".join(named) + "\n")
-    assert cli("panel", "calibrate", panel, "--json").json["conditions"] == 7
+def test_labelled_cases_measure(cli: Cli, panel: Path) -> None:
+    cases, few = panel.with_name("cases.jsonl"), panel.with_name("few.jsonl")
+    few.write_text(rows(["ripe", *FRUIT], 8, label="apple") + rows(["deep", *BOATS], 8, label="boat"))
+    cases.write_text(few.read_text() + rows(["old", *FRUIT], 8, label="apple") + rows(BOOKS[:4], 5))
+    labelled = "".join(
+        json.dumps({"label": "none of these", **json.loads(line)}) + "\n"
+        for line in cases.read_text().splitlines()
+    )
+    cases.write_text(labelled)
+    assert "16 labelled cases are too few" in cli("panel", "calibrate", panel, "--data", few).complaint
+    measured = cli("panel", "calibrate", panel, "--data", cases, "--json").json
+    assert measured["calibration"]["basis"] == "measured"
+    assert measured["sentence"].startswith("calibration measured on 24 labelled cases, calibration error ")
+    low, high = measured["calibration"]["ece_interval"]
+    assert low <= measured["calibration"]["ece"] <= high
+    own = panel.with_name("bank.jsonl")
+    assert "are texts of the bank" in cli("panel", "calibrate", panel, "--data", own).complaint
 
 
 def test_another_writer_weighs_in(cli: Cli, panel: Path) -> None:
     inside, outside = panel.with_name("in.jsonl"), panel.with_name("out.jsonl")
     inside.write_text(rows(["ripe", *FRUIT[:4], *BOATS[:3]], 12, label="apple"))
     outside.write_text(rows(["shelf", "ripe", "letter", "sail", "page"], 12))
-    own = cli("panel", "calibrate", panel, "--json").json
+    own = cli("panel", "calibrate", panel, "--json").json["calibration"]
     given = ("--inside", inside, "--outside", outside, "--outside", outside)
-    both = cli("panel", "calibrate", panel, *given, "--json").json
-    assert [r["writer"] for r in own["rehearsals"]] == ["own"]
-    assert [(r["writer"], r["inside"], r["outside"]) for r in both["rehearsals"]] == [
-        ("own", 32, 30),
-        ("another", 12, 12),
-    ]
-    assert both["background_odds"] != own["background_odds"]
-    assert set(both["rise_bits"]) == {"0.1", "0.05", "0.02", "0.01"}
+    both = cli("panel", "calibrate", panel, *given, "--json").json["calibration"]
+    assert (own["writers"], both["writers"]) == (2, 3)
+    assert both["rehearsed_sharpness"] < own["rehearsed_sharpness"]  # whom the bank understands less
+    assert both["found_outside"] != own["found_outside"]
 
 
 def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:
-    inside = panel.with_name("in.jsonl")
-    inside.write_text(rows(FRUIT, 3))
     books, fruit, labelled = (panel.with_name(f"{n}.jsonl") for n in ("books", "fruit", "labelled"))
     books.write_text(rows(["dusty", *BOOKS], 12))
-    fruit.write_text(rows(["ripe", *FRUIT], 12))
+    fruit.write_text(rows(["ripe", *FRUIT], 12, label="apple"))
     labelled.write_text(rows(["ripe", *FRUIT], 12, label="pear"))
     for arguments, said in (
-        (["--inside", str(inside)], "on both sides"),
-        (["--outside", str(inside)], "on both sides"),
-        (["--inside", str(inside), "--outside", str(books)], "at least, not 3 and 12"),
-        (["--inside", "nowhere.jsonl", "--outside", str(inside)], "nowhere.jsonl"),
-        (
-            ["--inside", str(panel.with_name("bank.jsonl")), "--outside", str(books)],
-            "are the panel's own",
-        ),
-        (["--inside", str(books), "--outside", str(fruit)], "on the right side?"),
-        (["--inside", str(labelled), "--outside", str(books)], "its label is not one"),
+        (["--outside", str(books)], "by the writer of --inside"),
+        (["--inside", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--inside", str(panel.with_name("bank.jsonl"))], "are the panel's own"),
+        (["--inside", str(labelled)], "is not a label of the panel"),
+        (["--inside", str(books)], "label"),
         (["--inside", str(fruit), "--outside", str(fruit)], "are inside and outside"),
+        (["--data", str(labelled)], "is not a label of the panel"),
         (["--embedder", "openai:some-model@http://192.0.2.1:1/v1"], "would send text to another machine"),
     ):
         assert said in cli("panel", "calibrate", panel, *arguments).complaint
     panel.write_text("labels: [apple, boat]\nembedder: hashing\nbackground: background.jsonl\n")
-    assert "lists no bank" in cli("panel", "calibrate", panel).complaint
-    panel.write_text("labels: [apple, boat]\nembedder: hashing\nbanks: [bank.jsonl]\n")
-    assert "lists no background" in cli("panel", "calibrate", panel).complaint
+    assert "bank" in cli("panel", "calibrate", panel).complaint
+    assert not panel.with_name(FILE).exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("background_odds: {slope: 0, offset: 1, prior: 0.1}", "background_odds.slope"),
-        ("background_odds: {slope: 1, offset: 1, prior: 1}", "background_odds.prior"),
-        ("background_odds: {slope: 1, offset: .nan, prior: 0.1}", "background_odds.offset"),
-        ("background_odds: {slope: 1, offset: 1}", "background_odds.prior: is missing"),
-        ("background_odds: {slop: 1, offset: 1, prior: 0.1}", "did you mean 'slope'?"),
-        ("background_odds: [1, 2, 3]", "background_odds: must be a mapping"),
-        ("background_odds: {slope: true, offset: 1, prior: 0.1}", "background_odds.slope"),
-    ],
-)
-def test_odds_a_file_may_not_hold(panel: Path, line: str, said: str) -> None:
-    panel.write_text(panel.read_text() + line + "\n")
-    problems = problems_of(panel)
-    assert any(said in problem for problem in problems), problems
+@pytest.mark.parametrize("prior", ["0", "1", "-0.1", ".nan", "often", "[0.1]"])
+def test_a_prior_a_file_may_not_hold(panel: Path, prior: str) -> None:
+    panel.write_text(panel.read_text() + f"none_of_these_prior: {prior}\n")
+    (problem,) = problems_of(panel)
+    assert "none_of_these_prior" in problem
 
 
-def test_odds_need_a_background(panel: Path) -> None:
-    odds = "background_odds: {slope: 1, offset: 1, prior: 0.1}\n"
-    panel.write_text("labels: [apple, boat]\nbanks: [bank.jsonl]\n" + odds)
+def test_a_prior_needs_a_background(panel: Path) -> None:
+    panel.write_text("labels: [apple, boat]\nbanks: [bank.jsonl]\nnone_of_these_prior: 0.1\n")
     assert "no background" in problems_of(panel)[0]
 
 
 def test_the_prior_of_none_of_these_is_asked_for(cli: Cli, panel: Path) -> None:
-    ask = ("classify", "a quiet sweet fruit on a shelf", "--panel", panel, "--json")
-    shares = [cli(*ask, *more).json["out_of_class"] for more in ((), ("--none-prior", "0.5"))]
-    assert shares[0] < shares[1]
-    assert "between 0 and 1" in cli(*ask, "--none-prior", "2").complaint
-    assert "for --method auto" in cli(*ask, "--none-prior", "0.2", "--method", "m-smc").complaint
-    cases = panel.with_name("cases.jsonl")
+    cases, policy = panel.with_name("cases.jsonl"), panel.with_name("policy-here.yaml")
     cases.write_text(rows(FRUIT, 4, label="apple") + rows(BOATS, 4, label="boat"))
+    ask = ("classify", "sweet fruit peel core page number", "--panel", panel, "--json")
     evaluate = ("evaluate", "--panel", panel, "--data", cases, "--resamples", "100", "--json")
-    entropies = [cli(*evaluate, *more).json["entropy_bits"] for more in ((), ("--none-prior", "0.5"))]
-    assert entropies[0] < entropies[1]
-    policy = panel.with_name("policy-here.yaml")
-    made = ("policy", "tune", "--panel", panel, "--out", policy, "--none-prior", "0.5")
-    assert cli(*made).code == 0
+    for command, figure in ((ask, "out_of_class"), (evaluate, "entropy_bits")):
+        plain, asked = cli(*command).json[figure], cli(*command, "--none-prior", "0.5").json[figure]
+        assert plain < asked
+    assert "between 0 and 1" in cli(*ask, "--none-prior", "2").complaint
+    assert cli("policy", "tune", "--panel", panel, "--out", policy, "--none-prior", "0.5").code == 0
     assert read_policy(policy).fits(Classifier(panel, none_prior=0.5).desk.fingerprint)
     assert not read_policy(policy).fits(Classifier(panel).desk.fingerprint)
+    by_option = cli(*ask, "--none-prior", "0.5").json["out_of_class"]
+    panel.write_text(panel.read_text() + "none_of_these_prior: 0.5\n")
+    assert cli(*ask).json["out_of_class"] == by_option
+    assert cli("panel", "show", panel, "--json").json["none_of_these_prior"] == 0.5

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 CASE = "A soft bluish swelling of the lower lip."
 
 
@@ -24,7 +22,6 @@ def test_tune_on_simulated_text_show_and_use(cli, tmp_path: Path) -> None:
 
 
 def test_tune_on_labelled_cases(cli, tmp_path: Path) -> None:
-    pytest.importorskip("mapie")
     bank = Path(__file__).parents[2] / "src/simdx/panels/data/oral-lesions/bank.jsonl"
     data = tmp_path / "cases.csv"
     rows = [json.loads(line) for line in bank.read_text(encoding="utf-8").splitlines()]
@@ -53,18 +50,17 @@ def test_show_takes_the_bank_of_a_panel_without_one(cli, tmp_path: Path, private
 
 
 def test_bad_requests_are_one_line(cli, tmp_path: Path) -> None:
-    out = tmp_path / "p.yaml"
-    assert "--risk" in cli("policy", "tune", "--panel", "oral-lesions", "--risk", "2", "--out", out).complaint
-    assert "unknown panel" in cli("policy", "tune", "--panel", "nonesuch", "--out", out).complaint
-    assert (
-        "folder"
-        in cli("policy", "tune", "--panel", "oral-lesions", "--out", tmp_path / "no" / "p.yaml").complaint
-    )
-    assert "names a folder" in cli("policy", "tune", "--panel", "oral-lesions", "--out", tmp_path).complaint
-    assert "--bank goes with --panel" in cli("policy", "show", out, "--bank", tmp_path).complaint
-    assert "cannot be read" in cli("policy", "show", tmp_path / "none.yaml").complaint
-    assert "give a policy file or --panel" in cli("policy", "show").complaint
+    out, tune = tmp_path / "p.yaml", ("policy", "tune", "--panel", "oral-lesions", "--out")
     out.write_text("thresholds: {confident: high}", encoding="utf-8")
-    assert "confident" in cli("classify", CASE, "--policy", out).complaint
-    wrong = cli("policy", "tune", "--panel", "oral-lesions", "--data", out, "--sets", "odd", "--out", out)
-    assert "--sets" in wrong.complaint
+    for arguments, said in (
+        ((*tune, out, "--risk", "2"), "--risk"),
+        ((*tune, out, "--panel", "nonesuch"), "unknown panel"),
+        ((*tune, tmp_path / "no" / "p.yaml"), "folder"),
+        ((*tune, tmp_path), "names a folder"),
+        ((*tune, out, "--data", out, "--sets", "odd"), "--sets"),
+        (("policy", "show", out, "--bank", tmp_path), "--bank goes with --panel"),
+        (("policy", "show", tmp_path / "none.yaml"), "cannot be read"),
+        (("policy", "show"), "give a policy file or --panel"),
+        (("classify", CASE, "--policy", out), "confident"),
+    ):
+        assert said in cli(*arguments).complaint

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.cli.conftest import Cli
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.fixture
@@ -31,55 +30,36 @@ def test_classify_in_this_process(cli: Cli, source: Path, tmp_path: Path) -> Non
     assert "another settings" in cli(*arguments, "--in-process", "--seed", 3).complaint
 
 
-def test_classify_complaints(cli: Cli, source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (("--text-column", "note"), "no column"),
+        (("--method", "m-smc", "--engine", "live"), "works from a bank"),
+    ],
+)
+def test_classify_complaints(
+    cli: Cli, source: Path, tmp_path: Path, extra: tuple[str, ...], said: str
+) -> None:
     out = tmp_path / "out"
     assert "no Parquet" in cli("scale", "classify", tmp_path / "no", out, "--in-process").complaint
-    assert (
-        "no column"
-        in cli("scale", "classify", source, out, "--in-process", "--text-column", "note").complaint
-    )
-    assert (
-        "works from a bank"
-        in cli(
-            "scale", "classify", source, out, "--in-process", "--method", "m-smc", "--engine", "live"
-        ).complaint
-    )
+    assert said in cli("scale", "classify", source, out, "--in-process", *extra).complaint
     assert not out.exists()
 
 
 def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
-    ran = cli(
-        "scale", "bank", "--panel", "oral-lesions", "--per-label", 3, "--out", tmp_path / "bank", "--json",
-        "--endpoint", "scripted", "--endpoint", "scripted:delay=.001",
-    )  # fmt: skip
-    assert ran.json["complete"]
-    assert sum(e["answered"] for e in ran.json["endpoints"]) == ran.json["asked"]
-    assert json.loads((tmp_path / "bank" / "manifest.json").read_text())["hash"] == ran.json["hash"]
-    assert (
-        "not an endpoint"
-        in cli(
-            "scale",
-            "bank",
-            "--panel",
-            "oral-lesions",
-            "--per-label",
-            3,
-            "--out",
-            tmp_path / "b",
-            "--endpoint",
-            "x",
-        ).complaint
+    build = (
+        "scale",
+        "bank",
+        "--panel",
+        "oral-lesions",
+        "--per-label",
+        3,
+        "--out",
+        tmp_path / "bank",
+        "--json",
     )
-
-
-def test_a_list_of_conditions_for_several_endpoints(cli: Cli, tmp_path: Path) -> None:
-    near = tmp_path / "near.txt"
-    near.write_text("leukoplakia\nranula\n")
-    build = ("scale", "bank", "--panel", "oral-lesions", "--per-label", 3, "--endpoint", "scripted")
-    assert "--background N" in cli(*build, "--conditions", near, "--out", tmp_path / "b").complaint
-    ran = cli(*build, "--background", 4, "--conditions", near, "--out", tmp_path / "bank", "--json")
-    assert ran.json["complete"]
-    manifest = json.loads((tmp_path / "bank" / "manifest.json").read_text())
-    assert manifest["settings"]["conditions"] == ["leukoplakia", "ranula"]
-    rows = (tmp_path / "bank" / "background.jsonl").read_text().splitlines()
-    assert {json.loads(row)["condition"] for row in rows} <= {"leukoplakia", "ranula"}
+    assert "not an endpoint" in cli(*build, "--endpoint", "x").complaint
+    made = cli(*build, "--endpoint", "scripted", "--endpoint", "scripted:delay=.001").json
+    assert made["complete"]
+    assert sum(e["answered"] for e in made["endpoints"]) == made["asked"]
+    assert json.loads((tmp_path / "bank" / "manifest.json").read_text())["hash"] == made["hash"]

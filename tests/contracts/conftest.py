@@ -31,6 +31,19 @@ def canary(alone: None, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
+def elsewhere_is_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only this machine's own addresses can be reached; anything else fails the test."""
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: object) -> None:
+        host = address[0] if isinstance(address, tuple) else address
+        assert host in ("127.0.0.1", "::1"), f"a connection to {host} was tried"
+        real(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a connection was tried")

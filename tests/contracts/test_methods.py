@@ -6,31 +6,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simdx.abc.prior import Prior
 from simdx.amortised.network import save
 from simdx.amortised.train import TrainSettings, train
 from simdx.decide.tune import cross_fitted
-from simdx.fitting import METHODS
+from simdx.fitting import ENGINES, METHODS
 from simdx.methods import Fitted, Material
 from simdx.methods.fitted import joined
 from simdx.simulators.base import Request
+from simdx.types import Float, case_key
 from tests.amortised.conftest import toy_material
-from tests.contracts.variants import VARIANTS, fit_variant, settings_of
+from tests.contracts.variants import VARIANTS, House
+from tests.properties.strategies import SAMPLES, bounded, filled_texts
 
 CASES = ("sweet red apple from the orchard", "the boat on the river under the bridge", "piston of the engine")
 UNIFORM = Prior.uniform(3)
 SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  # answers carry sampling error
 # Methods whose answer is no share or weight of simulations by distance.
-WITHOUT_KERNEL = {
-    "abi", "centroid", "tfidf", "zero-shot", "bank-logistic", "logits", "elicited", "ensemble", "fidelity",
-}  # fmt: skip
+WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
 
 # What they declare, said once more: a method that stops declaring it must say so here.
 PROPORTIONAL = ("auto", "m-smc soft", "m-smc two-stage", "bank-logistic")
 REFITS = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
-    "tfidf", "zero-shot", "bank-logistic",
+    "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic", "m-smc torch", "d-smc torch",
 )  # fmt: skip
 CHEAP = (*REFITS, "abi")
 # A fresh simulation is another one each time.
@@ -38,26 +40,18 @@ REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name
 
 
 @pytest.fixture(scope="module")
-def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))
-        return toy_material(embedder="wordllama")
-
-
-@pytest.fixture(scope="module")
-def network(material: Material, tmp_path_factory: pytest.TempPathFactory) -> str:
+        material = toy_material(embedder="wordllama")
     folder = tmp_path_factory.mktemp("network")
-    settings = TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)
-    save(train(material, settings), folder)
-    return str(folder)
+    save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
+    return House(material, str(folder))
 
 
-def said(request: Request) -> str:
-    """The label named in the case, as a letter or as three guesses, whichever was asked for."""
-    case = request.prompt.split("Possible")[0]
-    right = next(k for k, name in zip("ABC", ("apple", "river", "engine"), strict=True) if name in case)
-    others = [letter for letter in "ABC" if letter != right]
-    return f"{right}: 0.70\n{others[0]}: 0.20\n{others[1]}: 0.10" if "guesses" in request.prompt else right
+@pytest.fixture
+def material(house: House) -> Material:
+    return house.material
 
 
 @pytest.fixture(params=VARIANTS)
@@ -65,50 +59,68 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def made() -> dict[str, Fitted]:
-    """Each variant is fitted once."""
-    return {}
-
-
 @pytest.fixture
-def fitted(name: str, material: Material, network: str, made: dict[str, Fitted]) -> Fitted:
-    if name not in made:
-        made[name] = fit_variant(name, material, network, said)
-    return made[name]
+def fitted(name: str, house: House) -> Fitted:
+    return house[name]
 
 
-def test_every_name_of_the_contract_is_a_method() -> None:
-    assert {"auto", "m-smc", "d-smc"} | WITHOUT_KERNEL == set(METHODS)
+def distributions(p: Float, prior: Float, atol: float = 1e-6) -> None:
+    """A row for each case: finite, of sum one, and nothing for a label of prior zero."""
+    assert p.shape[1:] == prior.shape
+    assert np.isfinite(p).all()
+    assert (p >= 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=atol)
+    np.testing.assert_allclose(p[:, prior == 0], 0, atol=1e-12)
 
 
-def test_rows_are_distributions_of_finite_weight(name: str, fitted: Fitted, material: Material) -> None:
-    table = fitted.answer(material.observe(CASES), UNIFORM)
+def test_the_contract_knows_every_method_and_engine() -> None:
+    assert {variant["method"] for variant in VARIANTS.values()} == set(METHODS)
+    assert {variant.get("engine", "exact") for variant in VARIANTS.values()} == set(ENGINES)
+
+
+@pytest.mark.parametrize("prior", [[1 / 3] * 3, [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]], ids=["even", "two", "one"])
+def test_rows_are_distributions_of_finite_weight(
+    name: str, fitted: Fitted, material: Material, prior: list[float]
+) -> None:
+    table = fitted.answer(material.observe(CASES), Prior(np.array(prior), 3.0))
     for p in (table.posterior_in_class, table.posterior):
-        assert p.shape == (3, 3)
-        assert (p >= 0).all()
-        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
-    assert table.effective_simulations.shape == (3,)
+        assert len(p) == 3
+        distributions(p, np.array(prior))
     assert np.isfinite(table.effective_simulations).all()
-    assert table.tolerance.shape == (3,)
-    if name not in SAMPLED:
-        assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
-
-
-def test_columns_made_on_demand(fitted: Fitted, material: Material) -> None:
-    table = fitted.answer(material.observe(CASES), UNIFORM)
-    assert table.entropy_bits.shape == (3,)
+    assert table.effective_simulations.shape == table.tolerance.shape == table.entropy_bits.shape == (3,)
     assert ((table.typicality > 0) & (table.typicality <= 1)).all()
     if table.second_order is not None:
         np.testing.assert_allclose(table.second_order.mean.sum(axis=1), 1, atol=1e-6)
         assert (table.second_order.epistemic_bits >= -1e-9).all()
+    if name not in SAMPLED and min(prior) > 0:
+        assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
 
 
-def test_a_label_of_prior_zero_gets_nothing(fitted: Fitted, material: Material) -> None:
-    table = fitted.answer(material.observe(CASES), Prior(np.array([0.5, 0.0, 0.5]), 3.0))
-    for p in (table.posterior_in_class, table.posterior):
-        np.testing.assert_allclose(p[:, 1], 0, atol=1e-12)
-        np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+def test_texts_of_every_script(house: House, name: str) -> None:
+    """A model that is asked replies now right, now hostile, as the request has it."""
+    replies = ("A", "B: 0.7\nA: 0.2\nC: 0.1", "", *SAMPLES)
+
+    def reply(request: Request) -> str:
+        return replies[case_key(str(request)) % len(replies)]
+
+    seen = house.material.observe([text for text in SAMPLES if text.strip()])
+    p = house.fit(name, answer=reply).answer(seen, UNIFORM).posterior_in_class
+    assert len(p) == len(seen.texts)
+    distributions(p, UNIFORM.probabilities, atol=1e-5)
+
+
+weights = st.lists(st.sampled_from([0.0, 1e-9, 0.3, 1.0]), min_size=3, max_size=3).filter(any)
+
+
+@settings(bounded, max_examples=8)
+@given(st.data(), st.lists(filled_texts, min_size=1, max_size=3), weights)
+def test_any_texts_under_any_prior(
+    house: House, data: st.DataObject, cases: list[str], weights: list[float]
+) -> None:
+    prior = np.array(weights) / sum(weights)
+    for name in data.draw(st.lists(st.sampled_from(sorted(VARIANTS)), min_size=4, max_size=4, unique=True)):
+        table = house[name].answer(house.material.observe(cases), Prior(prior, 3.0))
+        distributions(table.posterior_in_class, prior, atol=1e-5)
 
 
 def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, material: Material) -> None:
@@ -121,8 +133,7 @@ def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, material
 
 @pytest.mark.parametrize("name", REPEATABLE)
 def test_neither_order_nor_batch_nor_repetition_matters(fitted: Fitted, material: Material) -> None:
-    together = fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class
-    again = fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class
+    together, again = (fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class for _ in range(2))
     np.testing.assert_allclose(again, together, atol=1e-6)
     backwards = fitted.answer(material.observe(CASES[::-1]), UNIFORM).posterior_in_class[::-1]
     np.testing.assert_allclose(backwards, together, atol=1e-6)
@@ -149,17 +160,16 @@ def test_it_is_what_it_declares(name: str, fitted: Fitted, material: Material) -
         assert table.usage is None  # no model is asked, so that an explanation may ask hundreds of times
 
 
-def test_a_remote_embedder_makes_any_method_remote(name: str, material: Material, network: str) -> None:
+def test_a_remote_embedder_makes_any_method_remote(name: str, house: House) -> None:
     class Remote:
         """The material's own embedder, said to be elsewhere."""
 
         remote = True
 
         def __getattr__(self, attribute: str) -> object:
-            return getattr(material.embedder, attribute)
+            return getattr(house.material.embedder, attribute)
 
-    far = replace(material, embedder=Remote())  # type: ignore[arg-type]
-    assert fit_variant(name, far, network, said).remote
+    assert house.fit(name, replace(house.material, embedder=Remote())).remote
 
 
 @pytest.mark.parametrize("name", PROPORTIONAL)
@@ -172,11 +182,11 @@ def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, material: Materia
 
 
 @pytest.mark.parametrize("name", REFITS)
-def test_what_refits_answers_its_own_bank_held_out(name: str, material: Material, network: str) -> None:
-    rows, answers = cross_fitted(material, settings_of(name, network))
-    assert answers is not None
-    assert sorted(rows.tolist()) == list(range(len(material.bank.texts)))
-    right = answers.posterior.argmax(axis=1) == material.bank.label_index[rows]
+def test_what_refits_answers_its_own_bank_held_out(name: str, house: House) -> None:
+    bank = house.material.bank
+    rows, answers = cross_fitted(house.material, house.settings(name))
+    assert sorted(rows.tolist()) == list(range(len(bank.texts)))
+    right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() > 0.6  # chance is a third; zero-shot knows three names alone
 
 

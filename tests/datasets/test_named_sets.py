@@ -86,19 +86,8 @@ def release(tmp_path):
         "PMC5": "Sarcoidosis mimicking tuberculosis",
         "PMC6": "Tuberculosis of the spine",
     }
-    articles = [
-        {
-            "article_id": k,
-            "article_metadata": {
-                "title": t,
-                "keywords": ["case"],
-                "mesh_terms": None,
-                "license": "CC BY",
-                "year": "2020",
-            },
-        }
-        for k, t in titles.items()
-    ]
+    about = {"keywords": ["case"], "mesh_terms": None, "license": "CC BY", "year": "2020"}
+    articles = [{"article_id": k, "article_metadata": {"title": t, **about}} for k, t in titles.items()]
     texts = dict.fromkeys(titles, f"Case presentation:\n{LONG} Tuberculosis was found.")
     texts["PMC6"] = "Too short."
     cases = [
@@ -123,11 +112,7 @@ def test_multicare_labels_cleans_and_counts_what_it_drops(release):
         ("PMC1_01", "tuberculosis"),
     ]
     assert [c.id for c in made.benchmark.ood.cases] == ["PMC4_01"]
-    assert made.dropped == {
-        "further case of an article": 1,
-        "ambiguous or excluded title": 2,
-        "too short": 1,
-    }
+    assert made.dropped == {"further case of an article": 1, "ambiguous or excluded title": 2, "too short": 1}
     case = made.benchmark.cases.cases[0]
     assert "uberculosis" not in case.text
     assert "Case presentation" not in case.text

@@ -36,12 +36,6 @@ def test_jsonl_csv_and_parquet_give_the_same_cases(tmp_path):
     assert first.label_index(["y", "x"]).tolist() == [1, 0]
 
 
-def test_a_quoted_csv_field_may_span_lines(tmp_path):
-    (tmp_path / "d.csv").write_text('text,label\n"one\ntwo",x\nthree,\n', "utf-8")
-    with pytest.raises(BadInput, match=r"d\.csv, line 4: no column 'label'"):
-        read_cases(tmp_path / "d.csv")
-
-
 def test_column_mapping_and_missing_ids(tmp_path):
     path = jsonl(tmp_path / "d.jsonl", [{"note": "one", "dx": "x"}, {"note": "two", "dx": 3}])
     data = read_cases(path, columns=Columns(text="note", label="dx"))
@@ -85,34 +79,6 @@ def test_a_text_mistaken_for_a_label_is_not_repeated(tmp_path):
     assert "Shut" not in str(caught.value)
 
 
-def test_bytes_that_are_not_utf8_and_ragged_csv(tmp_path):
-    (tmp_path / "d.jsonl").write_bytes(b'{"text": "one", "label": "x"}\n{"text": "\xff\xfe"}\n')
-    with pytest.raises(BadInput, match="line 2: not valid UTF-8"):
-        read_cases(tmp_path / "d.jsonl")
-    (tmp_path / "d.csv").write_text("text,label\none,x\ntwo,y,z\n", "utf-8")
-    with pytest.raises(BadInput, match="line 3: 3 values where the header has 2"):
-        read_cases(tmp_path / "d.csv")
-    (tmp_path / "e.csv").write_text('text,label\none,x\n"two,y\n', "utf-8")
-    with pytest.raises(BadInput, match="line 3: not valid CSV"):
-        read_cases(tmp_path / "e.csv")
-    (tmp_path / "d.parquet").write_bytes(b"not parquet")
-    with pytest.raises(BadInput, match="not a readable Parquet file"):
-        read_cases(tmp_path / "d.parquet")
-
-
-def test_absent_empty_and_unknown_files(tmp_path):
-    with pytest.raises(BadInput, match="no file"):
-        read_cases(tmp_path / "none.jsonl")
-    (tmp_path / "empty.jsonl").write_text("\n\n")
-    with pytest.raises(BadInput, match="no rows"):
-        read_cases(tmp_path / "empty.jsonl")
-    (tmp_path / "d.xlsx").write_text("x")
-    with pytest.raises(BadInput, match="not a kind of file"):
-        read_cases(tmp_path / "d.xlsx")
-    with pytest.raises(BadInput, match="nor a data set of that name"):
-        open_data("nonesuch")
-
-
 def test_a_field_that_is_not_there_is_refused_with_those_that_are(tmp_path):
     data = read_cases(jsonl(tmp_path / "d.jsonl", GOOD))
     with pytest.raises(BadInput, match="has no field 'age'; it has sex"):
@@ -122,16 +88,28 @@ def test_a_field_that_is_not_there_is_refused_with_those_that_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "content", "message"),
     [
-        ("body,class\nhello,a\n", "only 'body', 'class': call one of them 'text'"),
-        ("text;label\nhello;a\n", "save the file with commas"),
-        ("the first case of a file that has no header,a\nhello,a\n", "the first line of a table must name"),
+        ("none.jsonl", None, "no file"),
+        ("d.jsonl", b"\n\n", "no rows"),
+        ("d.xlsx", b"x", "not a kind of file"),
+        ("d.jsonl", b'{"text": "one", "label": "x"}\n{"text": "\xff\xfe"}\n', "line 2: not valid UTF-8"),
+        ("d.parquet", b"not parquet", "not a readable Parquet file"),
+        ("d.csv", b"text,label\none,x\ntwo,y,z\n", "line 3: 3 values where the header has 2"),
+        ("d.csv", b'text,label\none,x\n"two,y\n', "line 3: not valid CSV"),
+        ("d.csv", b'text,label\n"one\ntwo",x\nthree,\n', "d.csv, line 4: no column 'label'"),
+        ("d.csv", b"body,class\nhello,a\n", "only 'body', 'class': call one of them 'text'"),
+        ("d.csv", b"text;label\nhello;a\n", "save the file with commas"),
+        ("d.csv", b"the first case of a file that has no header,a\nhello,a\n", "must name"),
     ],
 )
-def test_a_missing_column_is_named_with_those_there(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "cases.csv"
-    path.write_text(content, encoding="utf-8")
+def test_a_file_that_is_none_of_cases_is_refused(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(BadInput, match=message) as refused:
-        read_cases(path)
+        read_cases(tmp_path / name)
     assert "first case" not in str(refused.value)  # what may be a patient's text is never repeated
+    with pytest.raises(BadInput, match="nor a data set of that name"):
+        open_data("nonesuch")

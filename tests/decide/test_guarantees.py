@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from mapie.classification import SplitConformalClassifier
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from simdx.decide.guarantees import ConformalThresholds, calibrate, control_risk, coverage_of
 from simdx.errors import BadInput, MissingExtra
-from simdx.types import Float, Int
-
-pytest.importorskip("mapie")
+from simdx.types import Float, Int, entropy_bits
 
 
 def population(n: int, rng: np.random.Generator, sharp: float = 3.0) -> tuple[Float, Int]:
@@ -57,9 +58,6 @@ def test_class_conditional_sets_cover_every_class() -> None:
 
 
 def test_thresholds_agree_with_mapie() -> None:
-    from mapie.classification import SplitConformalClassifier
-    from sklearn.base import BaseEstimator, ClassifierMixin
-
     class Identity(ClassifierMixin, BaseEstimator):
         """The features are the posteriors already."""
 
@@ -111,8 +109,6 @@ def test_risk_is_controlled_with_the_stated_confidence() -> None:
     rng = np.random.default_rng(14)
     p, y = population(60_000, rng, sharp=2.0)
     wrong = p.argmax(axis=1) != y
-    from simdx.types import entropy_bits
-
     bits = entropy_bits(p)
     broken, promised = 0, 0
     for _ in range(150):
@@ -136,16 +132,18 @@ def test_nothing_is_promised_where_nothing_can_be() -> None:
     assert found.accepted == 0
 
 
-@pytest.mark.parametrize("bad", [{"target": 0.0}, {"target": 1.5}, {"confidence": 1.0}])
-def test_bad_targets(bad: dict[str, float]) -> None:
-    with pytest.raises(BadInput, match="between 0 and 1"):
-        control_risk(np.eye(2), np.array([0, 1]), **bad)
-
-
-def test_bad_conformal_requests() -> None:
-    with pytest.raises(BadInput, match="kind"):
-        calibrate(np.eye(2), np.array([0, 1]), kind="magic")  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="coverage"):
-        calibrate(np.eye(2), np.array([0, 1]), level=1.0)
+@pytest.mark.parametrize(
+    ("call", "bad", "said"),
+    [
+        (control_risk, {"target": 0.0}, "between 0 and 1"),
+        (control_risk, {"target": 1.5}, "between 0 and 1"),
+        (control_risk, {"confidence": 1.0}, "between 0 and 1"),
+        (calibrate, {"kind": "magic"}, "kind"),
+        (calibrate, {"level": 1.0}, "coverage"),
+    ],
+)
+def test_bad_requests(call: Callable[..., object], bad: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        call(np.eye(2), np.array([0, 1]), **bad)
     with pytest.raises(BadInput, match="no calibration"):
         calibrate(np.zeros((0, 2)), np.zeros(0, dtype=int))

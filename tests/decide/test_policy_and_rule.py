@@ -35,7 +35,7 @@ from simdx.types import Float, Panel, ReviewRule, SecondOrder
 
 def facts(p: tuple[float, ...] = (0.9, 0.06, 0.04), **more: object) -> Facts:
     base = Facts(np.array(p), np.array(p), 0.5, out_of_class=0.1, typicality=0.5, text="a plain case")
-    return replace(base, **more)  # type: ignore[arg-type]
+    return replace(base, **more)
 
 
 def test_a_clear_case_is_accepted(toy_panel: Panel) -> None:
@@ -75,7 +75,7 @@ def test_each_reason(toy_panel: Panel, more: dict[str, object], action: str, wor
     )
     calm = facts(conformal_set=("apple",))
     assert decide(toy_panel, calm, policy).action == "accept"
-    found = decide(toy_panel, replace(calm, **more), policy)  # type: ignore[arg-type]
+    found = decide(toy_panel, replace(calm, **more), policy)
     assert found.action == action
     assert words in found.reason
 
@@ -146,16 +146,8 @@ def test_review_rules_read_the_case(toy_panel: Panel) -> None:
 
 
 DANGEROUS = (
-    r"(a+)+b",
-    r"(a|aa)*b",
-    r"(\w+\s?)*x",
-    r"(a)\1",
-    r"(?=a)b",
-    r"a+b+",
-    "(",
-    "x" * 300,
-    "a{1,99}b{1,99}",
-)
+    r"(a+)+b", r"(a|aa)*b", r"(\w+\s?)*x", r"(a)\1", r"(?=a)b", r"a+b+", "(", "x" * 300, "a{1,99}b{1,99}",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("pattern", DANGEROUS)
@@ -244,7 +236,6 @@ def test_bits_that_know_nothing_are_not_used(toy_panel: Panel) -> None:
     policy = tune_on_simulated(toy_panel, answers, truth, Alarm((), (null,)), {})
     assert policy.thresholds.epistemic_bits is None
     assert policy.thresholds.aleatoric_bits is not None
-    assert policy.thresholds.entropy_bits is not None
     kept = answers.entropy_bits <= policy.thresholds.entropy_bits + 1e-4
     assert wrong[kept].mean() == pytest.approx(0.05, abs=0.01)  # as far as the risk allows
     assert policy.thresholds.confident == Thresholds().confident  # simulated text never loosens

@@ -59,22 +59,8 @@ def test_the_sentence_that_matters_comes_first(classifier: Classifier) -> None:
         "There is nothing here. The motor lost oil and the piston broke. Someone said so."
     )
     assert answer.label == "engine"
-    assert answer.sentences is not None
     assert "piston" in answer.sentences[0].text
     assert answer.sentences[0].effect > 0
-
-
-def test_effects_do_not_depend_on_company(classifier: Classifier) -> None:
-    texts = ["Red sweet fruit. From the tree.", "The boat on the water. Under the bridge. In the flood."]
-    together = classifier.infer(texts)
-    for text, answer in zip(texts, together, strict=True):
-        alone = classifier.infer(text)
-        assert alone.sentences is not None
-        assert answer.sentences is not None
-        assert [s.text for s in alone.sentences] == [s.text for s in answer.sentences]
-        assert [s.effect for s in alone.sentences] == pytest.approx(
-            [s.effect for s in answer.sentences], abs=1e-5
-        )
 
 
 def test_evidence_shares_are_the_engines(classifier: Classifier) -> None:
@@ -90,14 +76,12 @@ def test_evidence_shares_are_the_engines(classifier: Classifier) -> None:
 def test_flip_in_closed_form() -> None:
     """Even odds of two labels: posterior odds 9 at prior 1/2, so the flip is at prior odds 1/9."""
     flip = find_flip(np.array([0.9, 0.1]), 0.0, np.array([0.5, 0.5]), 0)
-    assert flip is not None
     assert flip == (1, pytest.approx(0.1, abs=1e-6))
     # three labels, others in proportion: p L = q_k L_k with L = (16, 1, 4), others at 1:3
     prior = np.array([0.2, 0.2, 0.6])
     likelihood = np.array([16.0, 1.0, 4.0])
     posterior = prior * likelihood / (prior @ likelihood)
     found = find_flip(posterior, 0.0, prior, 0)
-    assert found is not None
     assert found == (2, pytest.approx(3 / 19, abs=1e-6))  # 16 q = 4 (1 − q) 3/4
 
 
@@ -106,7 +90,6 @@ def test_flip_where_the_posterior_is_not_prior_times_likelihood() -> None:
         return np.array([1.0, 0.0]) if pi[0] > 0.03 else np.array([0.0, 1.0])
 
     found = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, stubborn)
-    assert found is not None
     assert found == (1, pytest.approx(0.03, rel=2e-3))
     never = find_flip(np.array([0.6, 0.4]), 0.0, np.array([0.5, 0.5]), 0, lambda pi: np.array([1.0, 0.0]))
     assert never is None
@@ -170,7 +153,6 @@ def test_the_finding_that_separates_is_worth_asking() -> None:
         "Something.", np.array([0.5, 0.5]), [("finding", "colour"), ("finding", "taste")],
         Sayings.of(bank, embed), embed, answer,
     )  # fmt: skip
-    assert found is not None
     assert found.finding == "taste"
     assert found.entropy_bits == pytest.approx(1.0)
     assert found.expected_bits < found.entropy_bits
@@ -183,6 +165,5 @@ def test_the_finding_that_separates_is_worth_asking() -> None:
 
 def test_ask_through_the_front_door() -> None:
     answer = Classifier("oral-lesions").infer("A painless lump inside the mouth for a month.", ask=True)
-    assert answer.missing_finding is not None
     assert answer.missing_finding.facet in ("site", "finding")
     assert answer.missing_finding.expected_bits < answer.entropy_bits

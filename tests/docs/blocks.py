@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +41,20 @@ def runnable(page: Path) -> list[Block]:
         line = text[: match.start("body")].count("\n") + 1
         blocks.append(Block(match["language"], match["body"], match["remark"] or "", shown, line))
     return blocks
+
+
+def run_block(block: Block, folder: Path, where: str, **environment: str) -> None:
+    """Run it, and compare what it prints with what the page shows."""
+    shell = ["bash", "-e", "-c"] if block.language == "bash" else [sys.executable, "-c"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ended = subprocess.run(
+        [*shell, block.body], cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "COLUMNS": "200", "PATH": path, **environment},
+    )  # fmt: skip
+    where = f"{where}, line {block.line}"
+    assert ended.returncode == 0, f"{where} ended with {ended.returncode}: {ended.stderr[-2000:]}"
+    missing = missing_lines(block.shown, ended.stdout)
+    assert not missing, f"{where} did not print {missing} but:\n{ended.stdout}"
 
 
 def missing_lines(shown: tuple[str, ...], output: str, slack: float = 0.02) -> list[str]:

@@ -1,8 +1,8 @@
-"""The tutorial works as printed: its blocks are run in order and its outputs are compared."""
+"""The tutorial and the Python of the how-tos work as printed: blocks are run in order, outputs compared."""
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,25 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.blocks import Block, missing_lines, runnable
+from tests.docs.blocks import Block, missing_lines, run_block, runnable
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
-
-
-def run(block: Block, folder: Path) -> None:
-    environment = {
-        **os.environ,
-        "COLUMNS": "200",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    command = (
-        ["bash", "-e", "-c", block.body] if block.language == "bash" else [sys.executable, "-c", block.body]
-    )
-    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    where = f"docs/tutorial.md, line {block.line}"
-    assert ended.returncode == 0, f"{where} ended with {ended.returncode}: {ended.stderr[-2000:]}"
-    missing = missing_lines(block.shown, ended.stdout)
-    assert not missing, f"{where} did not print {missing} but:\n{ended.stdout}"
 
 
 def blocks(slow: bool) -> list[Block]:
@@ -40,7 +24,7 @@ def test_what_needs_no_language_model(tmp_path: Path) -> None:
     chosen = blocks(slow=False)
     assert sum(bool(b.shown) for b in chosen) >= 6, "the tutorial shows hardly any output to compare"
     for block in chosen:
-        run(block, tmp_path)
+        run_block(block, tmp_path, "docs/tutorial.md")
 
 
 @pytest.mark.slow
@@ -48,7 +32,7 @@ def test_what_needs_one(tmp_path: Path) -> None:
     chosen = blocks(slow=True)
     first = next(i for i, block in enumerate(chosen) if block.remark == "slow")
     for block in chosen[first - 1 :]:  # the block before the first slow one makes its panel
-        run(block, tmp_path)
+        run_block(block, tmp_path, "docs/tutorial.md")
 
 
 @pytest.mark.parametrize(
@@ -64,3 +48,33 @@ def test_what_needs_one(tmp_path: Path) -> None:
 )
 def test_outputs_are_compared_so_that_they_can_differ(shown: str, output: str, missing: list[str]) -> None:
     assert missing_lines((shown,), output) == missing
+
+
+HOWTOS = sorted((ROOT / "docs/howto").glob("*.md"))
+
+
+def python_blocks(remark: str) -> list[tuple[str, Block]]:
+    found = [(page.name, block) for page in HOWTOS for block in runnable(page)]
+    return [(name, b) for name, b in found if b.language == "python" and b.remark == remark]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "block"), python_blocks(""), ids=lambda v: v if isinstance(v, str) else "")
+def test_python(page: str, block: Block, tmp_path: Path) -> None:
+    run_block(block, tmp_path, page)
+
+
+@pytest.mark.slow
+def test_a_record_system_calls(tmp_path: Path) -> None:
+    blocks = python_blocks("service")
+    assert blocks
+    options = ["--port", "0", "--panel", "oral-lesions", "--audit", "none"]
+    command = [sys.executable, "-m", "simdx", "serve", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        try:
+            assert service.stderr is not None
+            address = next(m[0] for line in service.stderr if (m := re.search(r"http://127[\d.]+:\d+", line)))
+            for page, block in blocks:
+                run_block(block, tmp_path, page, SIMDX_URL=address)
+        finally:
+            service.terminate()

@@ -1,4 +1,4 @@
-"""Every embedder passes one contract; chunking, joining and caching are tested once, around them."""
+"""What is particular to an embedder; what holds of all of them is in tests/contracts."""
 
 from __future__ import annotations
 
@@ -6,52 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from wordllama import WordLlama
 
+from simdx.bank.files import packaged_bank
 from simdx.embedders import chunks, embed_cached, embed_texts, get_embedder
-from simdx.embedders.base import CHUNK_WORDS, LONGEST_WORD
+from simdx.embedders.wordllama import WordLlamaEmbedder
 from simdx.errors import BadInput
+from simdx.models.fetch import locate
+from simdx.panels import PACKAGED, load_source
 
-TEXTS = [
-    "A firm ulcer of the tongue with a rolled edge.",
-    "Water flows under the bridge.",
-    "舌の潰瘍が三か月治らない。" * 60,
-    "e\u0301migré 🙂 \u202eright-to-left\u202c \x00 control",
-    "word " * 1000,
-    "?!",
-]
-
-
-@pytest.fixture(params=["wordllama", "hashing", "wordllama+hashing", "minilm"])
-def embedder(request: pytest.FixtureRequest):
-    return get_embedder(request.param)
-
-
-def test_contract(embedder) -> None:
-    vectors = embed_texts(embedder, TEXTS)
-    assert vectors.shape == (len(TEXTS), sum(embedder.blocks))
-    assert vectors.dtype == np.float32
-    assert np.isfinite(vectors).all()
-    start = 0
-    for width in embedder.blocks:
-        block = vectors[:, start : start + width]
-        assert np.allclose(np.linalg.norm(block, axis=1), 1, atol=1e-5)
-        start += width
-    assert embed_texts(embedder, []).shape == (0, sum(embedder.blocks))
-
-
-def test_a_vector_does_not_depend_on_the_batch(embedder) -> None:
-    together = embed_texts(embedder, TEXTS[:4])
-    alone = np.concatenate([embed_texts(embedder, [t]) for t in TEXTS[:4]])
-    reversed_ = embed_texts(embedder, TEXTS[:4][::-1])[::-1]
-    assert np.allclose(together, alone, atol=2e-5)
-    assert np.allclose(together, reversed_, atol=2e-5)
-
-
-def test_the_end_of_a_long_text_counts(embedder) -> None:
-    """A text cut at the embedder's window would not notice what is said at its end."""
-    start = "The patient is well and has no complaint. " * 120
-    a, b = embed_texts(embedder, [start + "apple orchard juice " * 60, start + "motor engine piston " * 60])
-    assert np.linalg.norm(a - b) > 0.05
+TEXTS = ["A firm ulcer of the tongue with a rolled edge.", "Water flows under the bridge.", "?!"]
 
 
 def test_the_sentence_encoder_reads_dense_text_whole() -> None:
@@ -68,14 +34,6 @@ def test_a_new_version_of_the_library_gives_the_old_vectors() -> None:
     assert np.allclose(vector[:6], [-0.008026, -0.03981, -0.04678, 0.073644, -0.081358, 0.011926], atol=1e-5)
 
 
-def test_chunks_lose_nothing() -> None:
-    for text in TEXTS:
-        assert "".join("".join(chunks(text)).split()) == "".join(text.split())
-        assert all(len(c.split()) <= CHUNK_WORDS for c in chunks(text))
-    assert max(len(w) for c in chunks("x" * 10_000) for w in c.split()) == LONGEST_WORD
-    assert chunks("") == [""]
-
-
 def test_a_joint_cosine_is_the_mean_of_cosines() -> None:
     joint = embed_texts(get_embedder("wordllama+hashing"), TEXTS[:2])
     parts = [embed_texts(get_embedder(n), TEXTS[:2]) for n in ("wordllama", "hashing")]
@@ -89,22 +47,49 @@ def test_bank_embeddings_are_cached_by_content(private_home: Path, monkeypatch: 
     assert len(files) == 1
     monkeypatch.setattr(type(embedder), "embed_batch", lambda *_: pytest.fail("the cache was not used"))
     assert np.array_equal(embed_cached(embedder, TEXTS), first)
-    monkeypatch.undo()
-    files[0].write_bytes(b"damaged")
-    assert np.array_equal(embed_cached(embedder, TEXTS), first)  # made again, silently
 
 
-@pytest.mark.parametrize("name", ["", "wordllama+", "+", "hashing+hashing"])
-def test_malformed_names(name: str) -> None:
-    with pytest.raises(BadInput):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "empty part"), ("wordllama+", "empty part"), ("+", "empty part"), ("hashing+hashing", "twice"),
+        ("/no/such/folder", "could not be loaded"),
+        ("bert", "unknown embedder 'bert': choose wordllama, minilm"),  # and is not looked for
+    ],
+)  # fmt: skip
+def test_what_names_no_embedder_is_one_line(name: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
         get_embedder(name)
 
 
-def test_an_unknown_folder_is_one_line() -> None:
-    with pytest.raises(BadInput, match="could not be loaded"):
-        get_embedder("/no/such/folder")
+# --------------------------------------------------------------------------- wordllama's memory of words
 
 
-def test_a_bare_unknown_name_is_refused_without_looking_for_it() -> None:
-    with pytest.raises(BadInput, match="unknown embedder 'bert': choose wordllama, minilm"):
-        get_embedder("bert")
+@pytest.fixture(scope="module")
+def library() -> WordLlama:
+    return WordLlama.load(cache_dir=locate("wordllama"), disable_download=True)
+
+
+@pytest.mark.parametrize("panel", PACKAGED)
+def test_packaged_texts_have_the_librarys_vectors(library: WordLlama, panel: str) -> None:
+    pieces = [piece for text in packaged_bank(load_source(panel)).texts for piece in chunks(text)]
+    own, theirs = WordLlamaEmbedder().embed_batch(pieces), library.embed(pieces, norm=False, batch_size=64)
+    assert np.abs(own - theirs).max() < 1e-5 * np.abs(theirs).max()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=120))
+@example("a </s> tongue")  # markers are cut out of a text before its words are
+@example("<s>")
+def test_any_text_has_the_librarys_vector(library: WordLlama, text: str) -> None:
+    pieces = chunks(text)
+    own, theirs = get_embedder("wordllama").embed_batch(pieces), library.embed(pieces, norm=False)
+    assert np.abs(own - theirs).max() <= 1e-5 * max(1.0, float(np.abs(theirs).max()))
+
+
+def test_a_full_memory_starts_anew(library: WordLlama, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simdx.embedders.wordllama.KEPT_WORDS", 8)
+    embedder = WordLlamaEmbedder()
+    texts = ["one two three four five", "six seven eight nine ten", " ".join(f"word{i}" for i in range(30))]
+    for text in texts * 2:
+        assert np.allclose(embedder.embed_batch([text]), library.embed([text], norm=False), atol=1e-5)

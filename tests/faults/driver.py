@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simdx.cli.main import guarded
 from tests.faults import shim as faults
 from tests.faults.shim import Shim
 from tests.faults.workloads import WORKLOADS, Workload
@@ -152,9 +153,7 @@ def _complaints(code: int, said: str) -> list[str]:
 
 def attempt(workload: Workload, folder: Path) -> tuple[int, str]:
     """Run the workload as the command line would; its exit code and what it wrote to stderr."""
-    from simdx.cli.main import _guarded
-
-    return quietly(lambda: _guarded(lambda: workload.run(folder)))
+    return quietly(lambda: guarded(lambda: workload.run(folder)))
 
 
 def quietly(work: Callable[[], Any]) -> tuple[Any, str]:

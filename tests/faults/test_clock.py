@@ -22,7 +22,6 @@ from simdx.service.app import create_app
 from simdx.service.audit import AuditKey, Entry, KeyRing, open_store, reader, record, store
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
-from simdx.simulators.retry import Passing, RetryPolicy, asked_wait
 from tests.faults.workloads import EXPERIMENT
 
 NOW = datetime.now(UTC)
@@ -97,25 +96,6 @@ def test_a_changed_token_file_is_read_again_though_size_and_time_are_the_same(tm
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     assert (reader.check(first) is None, reader.check(second)) == (False, None)
-
-
-def test_a_server_with_another_clock_is_waited_for_by_its_own() -> None:
-    headers = {"date": "Fri, 02 Jan 1970 00:00:00 GMT", "retry-after": "Fri, 02 Jan 1970 00:00:07 GMT"}
-    assert asked_wait(headers) == 7.0
-    assert asked_wait({**headers, "date": "nonsense"}) == 0.0
-
-
-def test_retries_are_bounded_whatever_the_clock_says(clock: Set) -> None:
-    tries = []
-
-    def attempt() -> None:
-        tries.append(1)
-        clock(PAST if len(tries) % 2 else FUTURE)
-        raise Passing("no")
-
-    with pytest.raises(Passing):
-        RetryPolicy(attempts=5).run(attempt, lambda _: None)
-    assert len(tries) == 5
 
 
 def test_the_service_answers_and_records_through_a_jump(world: Path, tmp_path: Path, clock: Set) -> None:

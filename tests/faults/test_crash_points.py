@@ -20,9 +20,9 @@ from tests.faults.workloads import WORKLOADS
 # Points a fault is put at in a quick run: each so-manieth, and always the first and the last.
 QUICK = (
     "bank:killed:5", "bank:torn:13", "bank:full:9", "bank:read-only:1", "bank-grown:killed:14",
-    "bank-import:killed:5", "network:killed:4", "audit:killed:48", "audit:full:90", "audit-rotate:killed:40",
-    "tokens:killed:8",
-    "review-make:killed:7", "replies:killed:4", "models:killed:5",
+    "bank-import:killed:5", "network:killed:4", "network:full:2", "audit:killed:48", "audit:full:90",
+    "audit-rotate:killed:40", "tokens:killed:8", "review-make:killed:7", "replies:killed:4",
+    "models:killed:5",
 )  # fmt: skip
 # Some jobs fit and tune for a second or more before they write; their points are sampled more sparsely.
 COSTLY = {"evaluate": 8, "policy": 3, "experiment": 3, "classify": 2}

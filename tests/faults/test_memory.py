@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from simdx.bank.files import problems_of
 from simdx.errors import RunFailed
 from simdx.simulators.base import Completion, Request
 from simdx.simulators.stream import stream
@@ -83,8 +84,6 @@ def test_a_build_and_an_answer_at_many_limits(tmp_path: Path, extra: int) -> Non
             assert code in (1, 2), (name, code, err[-300:])
             assert err.strip().splitlines()[-1].startswith("simdx: "), (name, err[-300:])
         if (tmp_path / "bank" / "manifest.json").exists():
-            from simdx.bank.files import problems_of
-
             assert list(problems_of(tmp_path / "bank")) == []
         assert run(-1, *args, world=tmp_path)[0] == 0, name
 

@@ -20,34 +20,26 @@ from tests.faults.world import WORDS
 
 
 def edit_labels(world: Path) -> None:
-    path = world / "with-bank.yaml"
-    path.write_text(path.read_text().replace("name: river", "name: brook"))
-    rows = world / "rows.jsonl"
+    panel, rows = world / "with-bank.yaml", world / "rows.jsonl"
+    panel.write_text(panel.read_text().replace("name: river", "name: brook"))
     rows.write_text(rows.read_text().replace('"river"', '"brook"'))
 
 
-def damage_bank(world: Path) -> None:
-    (world / "rows.jsonl").write_bytes(b'{"label": "apple", "te')
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "labels edited": edit_labels,
+    "all removed": shutil.rmtree,
+    "bank damaged": lambda world: (world / "rows.jsonl").write_bytes(b'{"label": "apple", "te'),
+    "panel broken": lambda world: (world / "with-bank.yaml").write_text("labels: ["),
+    "wrong policy": lambda world: (world / "policy.yaml").write_text("thresholds: {confident: 7}"),
+}
+QUICK = ["labels edited", "all removed"]
 
 
-def break_panel(world: Path) -> None:
-    (world / "with-bank.yaml").write_text("labels: [")
-
-
-def add_wrong_policy(world: Path) -> None:
-    (world / "policy.yaml").write_text("thresholds: {confident: 7}")
-
-
-def remove_all(world: Path) -> None:
-    shutil.rmtree(world)
-
-
-SLOW = [pytest.param(c, marks=pytest.mark.slow) for c in (damage_bank, break_panel, add_wrong_policy)]
-
-
-@pytest.mark.parametrize("change", [edit_labels, remove_all, *SLOW])
+@pytest.mark.parametrize(
+    "change", [*QUICK, *(pytest.param(c, marks=pytest.mark.slow) for c in CHANGES if c not in QUICK)]
+)
 def test_the_service_keeps_what_it_loaded(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     monkeypatch.setenv("SIMDX_HOME", str(tmp_path / "home"))
     service = tmp_path / "service"
@@ -64,15 +56,15 @@ def test_the_service_keeps_what_it_loaded(
             return dict(reply.json())
 
         before = ask("auto")
-        change(world)
+        CHANGES[change](world)
         after = ask("auto")
         assert after["posterior"] == before["posterior"]
         for method in ("m-smc", "d-smc"):  # fitted now, for the first time
             answer = ask(method)
-            assert list(answer["posterior"]) == list(WORDS)  # type: ignore[call-overload]
-            assert answer["provenance"]["bank"] == before["provenance"]["bank"]  # type: ignore[index]
+            assert list(answer["posterior"]) == list(WORDS)
+            assert answer["provenance"]["bank"] == before["provenance"]["bank"]
         assert client.get("/v1/panels").json()
-    if change in (damage_bank, break_panel, remove_all):
+    if change in ("bank damaged", "panel broken", "all removed"):
         with pytest.raises(BadInput) as refused:  # a new start says what is wrong, in one line
             create_app(config)
         assert "\n" not in str(refused.value)

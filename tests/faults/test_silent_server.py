@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simdx.errors import BadInput, RunFailed
+from simdx.errors import BadInput
 from simdx.simulators.base import Request, ask
 from simdx.simulators.openai import OpenAISimulator, time_limit
 from tests.faults.conftest import Cli
@@ -88,10 +88,3 @@ def test_the_time_limit_is_checked(world: Path, cli: Cli, monkeypatch: pytest.Mo
     refused = cli("bank", "build", "--panel", world / "panel.yaml", "--per-label", "1", "--out",
                   world / "b", "--simulator", "scripted", "--timeout", "3")  # fmt: skip
     assert "--timeout is for servers" in refused.complaint
-
-
-def test_an_embedder_that_is_silent_is_one_error(silent: Silent, world: Path) -> None:
-    from simdx.embedders.openai import OpenAIEmbedder
-
-    with pytest.raises(RunFailed, match="did not answer in time"):
-        OpenAIEmbedder("m", silent.url, timeout=0.05).embed_batch(["red fruit"])

@@ -5,23 +5,26 @@ Both wait at a gate until the other is there too, so that they meet in every run
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from simdx.amortised.network import load
 from simdx.bank.files import problems_of
 from simdx.disk import write_atomically
 from simdx.errors import BadInput
-from simdx.experiments.runner import LOCK_FILE
+from simdx.experiments.config import read_config
+from simdx.experiments.runner import LOCK_FILE, run_experiment
 from simdx.review import read_scores
 from simdx.service.audit import KeyRing, open_store
 from simdx.service.auth import TokenFile
 from tests.faults.shim import ROOT
-from tests.faults.workloads import EXPERIMENT, WORKLOADS, Import
+from tests.faults.workloads import EXPERIMENT, WORKLOADS
 from tests.faults.world import write_world
 
 # Each of two processes: load everything, wait for the other, work, and tell how it ended in one JSON line.
@@ -97,12 +100,12 @@ def test_a_bank_an_experiment_a_review_a_network_and_a_cache(tmp_path: Path) -> 
     """A second builder or runner is refused or comes too late to matter; the rest is whole."""
     write_world(tmp_path)
     (tmp_path / "experiment.yaml").write_text(EXPERIMENT)
-    Import().prepare(tmp_path / "reviewed")
+    WORKLOADS["review-import"].prepare(tmp_path / "reviewed")
     (tmp_path / "reviewed" / "cases.jsonl.review.jsonl").unlink()
     work = """\
 save(toy_network(me), folder / "network")
 for part in ("anna", "ben")[me : me + 1]:
-    Import()._import(folder / "reviewed", part)
+    WORKLOADS["review-import"].take(folder / "reviewed", part)
 for i in range(20):
     save_arrays(folder / "cache.safetensors", {"vectors": np.full((40, 40), float(me))})
     told += [] if load_arrays(folder / "cache.safetensors") else ["a cache that is not whole"]
@@ -117,7 +120,7 @@ import simdx.experiments.runner, simdx.bank.builder
 from simdx.amortised.network import save
 from simdx.disk import load_arrays, save_arrays
 from tests.faults.networks import toy_network
-from tests.faults.workloads import WORKLOADS, Import"""
+from tests.faults.workloads import WORKLOADS"""
     for name in ("bank", "experiment"):
         WORKLOADS[name].prepare(tmp_path / name)
     told = [line for lines in both(tmp_path, imports, work) for line in lines]
@@ -133,11 +136,6 @@ from tests.faults.workloads import WORKLOADS, Import"""
 
 
 def test_a_second_run_of_an_experiment_is_refused(world: Path) -> None:
-    from filelock import FileLock
-
-    from simdx.experiments.config import read_config
-    from simdx.experiments.runner import run_experiment
-
     (world / "experiment.yaml").write_text(EXPERIMENT)
     (world / "out").mkdir()
     with FileLock(world / "out" / LOCK_FILE), pytest.raises(BadInput, match="another run is under way"):
@@ -146,8 +144,6 @@ def test_a_second_run_of_an_experiment_is_refused(world: Path) -> None:
 
 def test_a_living_writers_scratch_file_is_left_alone(tmp_path: Path) -> None:
     """A second writer removes what a dead one left, and nothing that is held."""
-    import fcntl
-
     target = tmp_path / "file.json"
     dead, living = tmp_path / ".file.json-aaaaaaaa", tmp_path / ".file.json-bbbbbbbb"
     other = tmp_path / ".file.json-not-ours-at-all"

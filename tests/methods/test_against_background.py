@@ -17,10 +17,11 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods import Fitted, Material, Settings
-from simdx.methods.background import Opposition, standing_against
+from simdx.methods.background import KINDS, Opposition, standing_against
 from simdx.methods.outside import Outside
 from simdx.methods.real import with_real
 from simdx.methods.recipe import AmongLabels
+from simdx.methods.rehearsal import calibrated
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
 
@@ -53,7 +54,7 @@ def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: P
         fit_method(m, Settings()).answer(seen, uniform).posterior_in_class for m in (named, everything)
     ]
     assert np.array_equal(*probabilities)
-    share = [Outside.fit(m)(seen, uniform) for m in (named, everything)]  # type: ignore[misc]
+    share = [Opposition.fit(m).signs(seen)[:, 0] for m in (named, everything)]
     assert np.all(share[0] > share[1])  # what reaches into the background no longer speaks for the labels
 
 
@@ -62,14 +63,12 @@ def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> 
     named = material_of(toy_panel, replace(widened, against=against))
     with_them = with_real(named, [Case(BORDER[0], "1", "apple")])
     opposition = Opposition.fit(with_them)
-    assert opposition is not None
     assert len(opposition.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
     assert (
         len(AmongLabels(with_them).comparison.label_index) == len(widened.texts) + 1
     )  # the answer takes all
-    outside, with_case = Outside.fit(named), Outside.fit(with_them)
-    assert outside is not None
-    assert with_case is not None
+    known = calibrated(named)
+    outside, with_case = Outside.fit(known), Outside.fit(replace(with_them, calibration=known.calibration))
     seen = named.observe(BORDER[:1])
     assert with_case(seen, Prior.uniform(3))[0] < outside(seen, Prior.uniform(3))[0]
 
@@ -89,8 +88,7 @@ def test_subset_and_identity_follow(widened: Bank) -> None:
     assert named.identity != replace(widened, against=widened.label_index < 1).identity
     assert replace(widened, against=np.ones(len(widened.texts), dtype=bool)).identity == widened.hash
     part = named.subset([0, len(widened.texts) - 1])
-    assert part.against is not None
-    assert part.against.tolist() == [named.against[0], named.against[-1]]  # type: ignore[index]
+    assert part.against.tolist() == [named.against[0], named.against[-1]]
     assert part.background == BACKGROUND
     with pytest.raises(ValueError, match="3 values"):
         replace(widened, against=np.ones(3, dtype=bool))
@@ -110,12 +108,10 @@ def test_cross_fitting_keeps_what_was_named(
     monkeypatch.setattr(tune, "fit_method", watched)
     rows, answers = cross_fitted(named, Settings(method="centroid"))
     assert sorted(rows.tolist()) == list(range(len(named.bank.texts)))
-    assert answers is not None
     assert len(answers.posterior) == len(rows)
     assert len(fitted) == tune.FOLDS
-    of_text = dict(zip(named.bank.texts, named.bank.against.tolist(), strict=True))  # type: ignore[union-attr]
+    of_text = dict(zip(named.bank.texts, named.bank.against.tolist(), strict=True))
     for bank in fitted:
-        assert bank.against is not None
         assert bank.against.tolist() == [of_text[text] for text in bank.texts]
 
 
@@ -123,13 +119,14 @@ def test_cross_fitting_keeps_what_was_named(
 def test_packaged_panels_name_one_bank(name: str) -> None:
     source = load_source(name)
     bank = packaged_bank(source)
-    assert bank.against is not None
+    assert bank.none_prior is source.none_prior is None  # the one prior of every panel
     parts = [len(path.read_text(encoding="utf-8").splitlines()) for path in source.banks]
     assert len(source.against) == 1
     assert bank.against.sum() == parts[source.banks.index(source.against[0])]
     opposition = Opposition.fit(Material.prepare(source.panel, bank, get_embedder("wordllama")))
-    assert opposition is not None
     assert len(opposition.comparison.label_index) == bank.against.sum() + len(bank.background)
+    assert len(opposition.log_share) == KINDS
+    assert opposition.n_labels == len(source.panel.names)
 
 
 PANEL = "labels: [apple, boat]\nbanks: [one.jsonl, two.jsonl]\n"
@@ -158,7 +155,6 @@ def test_every_label_needs_a_text_against_it(tmp_path: Path) -> None:
     head = PANEL + "background: bg.jsonl\n"
     (tmp_path / "panel.yaml").write_text(head + "against_background: [two.jsonl]\n")
     bank = packaged_bank(load_source(tmp_path))
-    assert bank.against is not None
     assert bank.against.tolist() == [False, True, True]
     (tmp_path / "panel.yaml").write_text(head + "against_background: [one.jsonl]\n")
     with pytest.raises(BadInput, match="no bank of against_background describes 'boat'"):

@@ -10,19 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from simdx import BadInput, Classifier, Prior
 from simdx.abc.space import Apart, Space
-from simdx.cli.main import program
-from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
-from simdx.evaluate import evaluate
-from simdx.methods import Material, Settings, archive, lexical
+from simdx.methods import Material, Settings, archive
 from simdx.methods.archive import LEAST_SHARE, PULL, WEIGHT, shares, with_archive
 from simdx.methods.background import kinds_of
+from simdx.methods.calibration import TRANSFERRED_OUTSIDE, Calibration
 from simdx.methods.crossfit import FOLDS, CrossFitted, fold_of
-from simdx.methods.lexical import LexicalSpace, Lexicon
 from simdx.methods.outside import Outside
 from simdx.methods.real import with_real
 from simdx.methods.recipe import AmongLabels, Recipe
@@ -30,15 +26,11 @@ from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
 ARCHIVE = [
-    "the cider press and a sweet red fruit",
-    "cider from the orchard fruit tree",
-    "press the fruit to juice and cider",
-    "a ferry boat on the water of the stream",
-    "the ferry and the bridge over the flood",
-    "a tram with motor and gear and oil",
-    "the tram has a piston and a valve",
-    "a cloud above a stone wall",
-]
+    "the cider press and a sweet red fruit", "cider from the orchard fruit tree",
+    "press the fruit to juice and cider", "a ferry boat on the water of the stream",
+    "the ferry and the bridge over the flood", "a tram with motor and gear and oil",
+    "the tram has a piston and a valve", "a cloud above a stone wall",
+]  # fmt: skip
 UNIFORM = Prior.uniform(3)
 
 
@@ -50,13 +42,13 @@ def material(toy_panel: Panel, toy_bank: Bank) -> Material:
         label_index=np.concatenate([toy_bank.label_index, [0, 1, 2]]),
         background=("a grey cloud above", "a stone wall", "a cloud and a wall", "the wall of grey stone"),
     )
-    return Material.prepare(toy_panel, bank, get_embedder("hashing"))
+    known = Calibration(outside=TRANSFERRED_OUTSIDE)
+    return replace(Material.prepare(toy_panel, bank, get_embedder("hashing")), calibration=known)
 
 
 def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(material: Material) -> None:
     taught = with_archive(material, ARCHIVE).real
     centred = with_archive(material, ARCHIVE, weight=0)
-    assert taught is not None
     assert taught.inferred.all()
     share = shares(centred, material.observe(ARCHIVE))
     assert share.shape == (len(ARCHIVE), 4)
@@ -68,6 +60,12 @@ def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(material
         assert np.allclose(taught.weight[rows], WEIGHT * share[i, kept])
         assert set(taught.fold[rows].tolist()) == {fold_of(text)}
     assert share[:7].argmax(axis=1).tolist() == [0, 0, 0, 1, 1, 2, 2]
+    # what is inferred to be none of these joins the background, where there is one
+    of_the_wall = [k for t, k in zip(taught.texts, taught.label_index.tolist(), strict=True) if "wall" in t]
+    assert 3 in of_the_wall
+    bare = replace(material, bank=replace(material.bank, background=()))
+    bare = Material.prepare(material.panel, bare.bank, material.embedder)
+    assert with_archive(bare, ARCHIVE).real.label_index.max() <= 2
 
 
 def test_an_archive_teaches_words_the_bank_does_not_tie_to_a_label(material: Material) -> None:
@@ -79,29 +77,19 @@ def test_an_archive_teaches_words_the_bank_does_not_tie_to_a_label(material: Mat
     assert (after[own, own] > before[own, own] + 0.1).all()
 
 
-def test_an_archive_beside_the_background_makes_other_conditions_plainer(material: Material) -> None:
-    """What is inferred to be none of these joins the background, not the labels."""
-    odds = replace(material.bank, odds=None)
-    taught = with_archive(replace(material, bank=odds), ARCHIVE).real
-    assert taught is not None
-    of_the_wall = [k for t, k in zip(taught.texts, taught.label_index.tolist(), strict=True) if "wall" in t]
-    assert 3 in of_the_wall
-
-
 def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(material: Material) -> None:
     moved = with_archive(material, ARCHIVE, weight=0)
-    assert moved.real is not None
-    assert moved.real.centre is not None
     assert not len(moved.real.texts)
     assert moved.real.centre.texts == frozenset(map(plain, ARCHIVE))
     for fold, centre in enumerate(moved.real.centre.folds):
         left = [t for t in ARCHIVE if fold_of(t) != fold]
         again = with_archive(material, left, weight=0).real
-        assert again is not None
-        assert again.centre is not None
         assert np.allclose(centre.embedded, again.centre.embedded)
         assert np.allclose(centre.lexical, again.centre.lexical)
         assert centre.texts == frozenset(map(plain, left))
+
+    alone = with_archive(material, ARCHIVE[:1], weight=0).real.centre.folds[fold_of(ARCHIVE[0])]
+    assert alone.texts == frozenset()  # whose only text is left out: the simulations' own mean
 
     def unit(texts: tuple[str, ...] | list[str]) -> np.ndarray:
         vectors = material.observe(texts).vectors
@@ -122,26 +110,8 @@ def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(material:
 
 
 def test_rows_that_stand_apart_have_their_own_mean_taken_out() -> None:
-    """Both spaces against the definition: centre each side by its own mean, then take cosines."""
-    texts = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
-             "a fruit tree in bark", "red bark", "apple of the tree"]  # fmt: skip
     apart = np.array([False, False, True, False, True, False, False, True])
-    lexicon = Lexicon(texts)
-    dense = np.asarray(lexicon.rows(texts).todense())
-    own = dense[apart].mean(axis=0)
-    space = LexicalSpace(lexicon, texts, Apart(apart, own))
-    centred = np.where(apart[:, None], dense - own, dense - dense[~apart].mean(axis=0))
-    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
-    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-5)
-    asked = ["a red apple tree", "bark and fruit"]
-    new = np.asarray(lexicon.rows(asked).todense()) - own
-    new /= np.linalg.norm(new, axis=1, keepdims=True)
-    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-5)
-    space._folded = None  # the way that is taken for a very large vocabulary
-    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-5)
-
-    rng = np.random.default_rng(2)
-    vectors = rng.normal(size=(8, 5))
+    vectors = np.random.default_rng(2).normal(size=(8, 5))
     bank = EmbeddedBank(vectors, np.array([0, 1, 0, 1, 0, 1, 0, 1]), 2, (5,))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     own = unit[apart].mean(axis=0)
@@ -157,7 +127,6 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Materia
     recipe = Recipe(taught, Settings())
     text = ARCHIVE[0]
     real = taught.real
-    assert real is not None
     alone = AmongLabels(taught.beside(real.without(fold_of(text))))
     whole = AmongLabels(taught)
     asked = material.observe(["some other fruit", f" {text.upper()}.", "a boat", ARCHIVE[3]])
@@ -167,10 +136,9 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Materia
         assert np.allclose(found.posterior_in_class[rows], by.probabilities[rows])
         assert np.allclose(found.effective_simulations[rows], by.effective_simulations[rows])
         assert np.allclose(found.tolerance[rows], by.tolerance[rows])
-    assert found.posterior_in_class[1].max() < by_whole.probabilities[1].max() - 1e-5
+    assert found.posterior_in_class[1].min() > 1e3 * by_whole.probabilities[1].min()  # less sure
     # evidence follows the fit that answered, row by row
     carried = recipe.carried(asked, UNIFORM)
-    assert carried.share is not None
     assert np.allclose(carried.share[1], alone.shares(asked, UNIFORM)[1])
     assert np.allclose(carried.distance[[0, 2]], whole.distances(asked)[[0, 2]])
     # what is left of a text when a sentence is taken away goes where the whole text goes
@@ -181,13 +149,10 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Materia
 def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, material: Material) -> None:
     other = Classifier(toy_panel, material.bank, unlabelled=ARCHIVE, unlabelled_weight=5.0)
     real = other.material.real
-    assert real is not None
     left = other.material.beside(real.without(fold_of(ARCHIVE[7])))
     alone = Outside.fit(left)
-    assert alone is not None
-    seen = other.observe([ARCHIVE[7], "a wall beside the red tree"])
+    seen = other.observe([ARCHIVE[7], "water boat stream bridge"])
     found = other.infer_batch_observed(seen).out_of_class
-    assert found is not None
     assert np.isclose(found[0], alone(seen, UNIFORM)[0])
     assert found[1] != pytest.approx(alone(seen, UNIFORM)[1], abs=1e-4)
 
@@ -202,7 +167,6 @@ def test_folds_share_out_and_join_in_order(material: Material) -> None:
     assert joined.tolist() == [len(t) for t in asked.texts]
     for held, part, fitted in fits.parts(asked):
         if held.tolist() != [1, 3]:
-            assert fitted.real is not None
             left = {plain(t) for t in fitted.real.texts}
             assert not left & {plain(t) for t in part.texts}
     assert set(map(fold_of, map(str, range(200)))) == set(range(FOLDS))
@@ -215,13 +179,10 @@ def test_a_text_given_twice_counts_once_and_labelled_cases_keep_their_weight(mat
         labelled, [*reversed(ARCHIVE), ARCHIVE[0] + "!", ARCHIVE[1] + " .", "A red fruit."]
     ).real
     once = with_archive(labelled, ARCHIVE).real
-    assert taught is not None
-    assert once is not None
     assert np.array_equal(taught.label_index, once.label_index)
     assert np.allclose(taught.weight, once.weight, atol=1e-6)
     assert taught.weight[0] == 2.0
     assert not taught.inferred[0]
-    assert taught.centre is not None
     assert len(taught.centre.texts) == len(ARCHIVE)  # the labelled case is not in it
 
 
@@ -229,7 +190,6 @@ def test_without_the_archive_nothing_of_it_is_left(material: Material) -> None:
     assert with_archive(material, ARCHIVE).without_archive().real is None
     labelled = with_real(material, [Case("a red fruit", label="apple")])
     left = with_archive(labelled, ARCHIVE).without_archive().real
-    assert left is not None
     assert left.texts == ("a red fruit",)
     assert left.centre is None
     assert material.without_archive() is material
@@ -264,34 +224,9 @@ def test_answers_state_the_archive_and_never_quote_it(
     assert not any(word in content for content in kept for word in (b"cider press and", b"ferry boat"))
 
 
-def test_cases_may_be_their_own_archive(toy_panel: Panel, material: Material) -> None:
-    cases = tuple(Case(t, str(i), toy_panel.names[k]) for i, (t, k) in enumerate(
-        zip(ARCHIVE[:7], [0, 0, 0, 1, 1, 2, 2], strict=True)))  # fmt: skip
-    data = Dataset("toy", cases, toy_panel.names)
-    taught = Classifier(toy_panel, material.bank, unlabelled=data.texts)
-    assert evaluate(taught, data, resamples=100).to_json()["n"] == 7
-    labelled = Classifier(toy_panel, material.bank, real_cases=cases[:2], unlabelled=data.texts)
-    with pytest.raises(BadInput, match="2 evaluated cases are also among the real cases"):
-        evaluate(labelled, data, resamples=100)
-
-
-@pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
-def test_a_weight_that_means_nothing_is_refused(material: Material, weight: float) -> None:
-    with pytest.raises(BadInput, match="cannot count as"):
-        with_archive(material, ARCHIVE, weight)
-
-
 def test_an_empty_archive_is_refused(material: Material) -> None:
     with pytest.raises(BadInput, match="no unlabelled cases"):
         with_archive(material, ["  ", ""])
-
-
-def test_a_bank_without_background_learns_labels_alone(toy_panel: Panel, toy_bank: Bank) -> None:
-    bare = Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
-    taught = with_archive(bare, ARCHIVE).real
-    assert taught is not None
-    assert taught.label_index.max() <= 2
-    assert Classifier(toy_panel, toy_bank, unlabelled=ARCHIVE).infer("a boat").out_of_class is None
 
 
 def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
@@ -303,45 +238,6 @@ def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
     assert kind[:36].tolist() == kinds_of(rows, 3).tolist()
     assert kind[36] == kind[12]
     assert kind[37] == kind[0]
-
-
-def test_only_the_recipe_takes_an_archive(tmp_path: Path) -> None:
-    path = tmp_path / "archive.jsonl"
-    path.write_text('{"text": "a sore on the tongue"}\n')
-    run = CliRunner().invoke(
-        program(),
-        ["classify", "a sore", "--panel", "oral-lesions", "--method", "m-smc", "--unlabelled", str(path)],
-    )
-    assert isinstance(run.exception, BadInput)
-    assert "--method auto" in str(run.exception)
-    good = CliRunner().invoke(
-        program(), ["classify", "a sore", "--panel", "oral-lesions", "--unlabelled", str(path), "--json"]
-    )
-    assert good.exit_code == 0
-    assert "a sore on the tongue" not in good.output
-
-
-def test_explanations_of_a_text_of_the_archive_leave_it_out_too(
-    toy_panel: Panel, material: Material, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every variation asked about is asked as one of the whole text."""
-    whole = "the cider press. a sweet red fruit. juice from the orchard tree"
-    classifier = Classifier(toy_panel, material.bank, unlabelled=[*ARCHIVE, whole], unlabelled_weight=5.0)
-    recipe = classifier.fitted
-    assert isinstance(recipe, Recipe)
-    asked: list[tuple[str, bool]] = []
-    divided = recipe.labels.parts
-
-    def watched(observations):  # type: ignore[no-untyped-def]
-        parts = divided(observations)
-        asked.extend((t, fit is recipe.labels.whole) for _, part, fit in parts for t in part.texts)
-        return parts
-
-    monkeypatch.setattr(recipe.labels, "parts", watched)
-    answer = classifier.infer(whole, ask=True)
-    assert answer.sentences
-    assert len({text for text, _ in asked}) > 3
-    assert not any(by_whole for _, by_whole in asked)
 
 
 def test_threads_that_ask_at_once_share_one_fit(material: Material) -> None:
@@ -377,43 +273,10 @@ def test_a_guarantee_is_not_found_on_the_archive_nor_kept_for_another(
         one.tune_policy([*texts, ARCHIVE[0]], np.append(labels, 0))
 
 
-def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical, "LARGEST_BASIS", 6)
-    texts = ["red fruit tree", "red apple fruit", "bark of a tree", "apple and bark"]
-    beside = [f"a tree with red {word}" for word in ("bark", "fruit", "apple")] * 4
-    apart = np.arange(16) >= 4
-    lexicon = Lexicon([*texts, *beside])
-    dense = np.asarray(lexicon.rows([*texts, *beside]).todense())
-    space = LexicalSpace(lexicon, [*texts, *beside], Apart(apart, dense[apart].mean(axis=0)))
-    assert space._basis.shape[0] <= 6
-    centred = dense[:4] - dense[:4].mean(axis=0)
-    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
-    assert np.allclose(space.bank[:4] @ space.bank[:4].T, centred @ centred.T, atol=1e-5)
-
-
 def test_of_a_very_large_archive_only_a_part_is_adopted(
     material: Material, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "MOST_ADOPTED", 3)
     real = with_archive(material, ARCHIVE).real
-    assert real is not None
-    assert real.centre is not None
     assert len(set(real.texts)) <= 3
     assert len(real.centre.texts) == len(ARCHIVE)
-
-
-@pytest.mark.parametrize(
-    ("unlabelled", "weight", "said"),
-    [
-        ("one text", None, "a list of texts"),
-        ([None], None, "unlabelled case 1 is not a string"),
-        (["a sore", "  "], None, "unlabelled case 2 is empty"),
-        (["\ud800"], None, "unlabelled case 1 holds half a character"),
-        ([], 2.0, "no such case"),
-    ],
-)
-def test_what_is_no_archive_is_refused(
-    toy_panel: Panel, toy_bank: Bank, unlabelled: list[str], weight: float | None, said: str
-) -> None:
-    with pytest.raises(BadInput, match=said):
-        Classifier(toy_panel, toy_bank, unlabelled=unlabelled, unlabelled_weight=weight)

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from simdx.bank import packaged_bank
 from simdx.embedders import get_embedder
 from simdx.methods import Material, background
-from simdx.methods.archive import with_archive
 from simdx.methods.background import BANDWIDTH, KINDS, LEAST_TEXTS, Opposition, kinds_of
 from simdx.methods.comparison import Comparison
 from simdx.methods.real import with_real
-from simdx.panels import PACKAGED, load_source
 from simdx.types import Bank, Case, EmbeddedBank, Float, Panel
 
 WEATHER = tuple(f"rain and wind over the grey hills on day {i}" for i in range(LEAST_TEXTS))
@@ -80,7 +77,6 @@ def test_the_kernel_does_not_notice_the_grouping(material: Material) -> None:
     kernels = []
     for kinds in (1, 2):
         opposition = Opposition.fit(material, kinds=kinds)
-        assert opposition is not None
         assert len(opposition.log_share) == kinds
         kernels.append(log_softmax(opposition.folded(opposition.scores(seen)[1]), axis=1))
     assert np.allclose(*kernels, atol=1e-5)
@@ -94,7 +90,6 @@ def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
     case = Case("a violin shaped like an apple", "1", "apple")
     mixed = with_real(Material.prepare(material.panel, bank, material.embedder), [case], weight=3)
     opposition = Opposition.fit(mixed, kinds=2)
-    assert opposition is not None
     texts = [*bank.texts, case.text, *WEATHER, *MUSIC]
     label = [*bank.label_index, 0, *[3] * len(WEATHER), *[4] * len(MUSIC)]
     vectors = mixed.observe(texts).vectors
@@ -115,18 +110,8 @@ def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
         assert np.allclose(found, expected[:, order], atol=1e-3)
 
 
-def test_unlabelled_cases_move_the_centre_here_too(material: Material) -> None:
-    texts = ("a boat under the bridge", "engine oil and heat", "fruit juice")
-    moved, plain = Opposition.fit(with_archive(material, texts, 0)), Opposition.fit(material)
-    assert moved is not None
-    assert plain is not None
-    seen, every = material.observe(CASES), np.ones(3, dtype=bool)
-    assert not np.allclose(moved.log_odds(seen, every), plain.log_odds(seen, every), atol=1e-3)
-
-
 def test_shares_are_a_distribution_and_rows_keep_their_texts(material: Material) -> None:
     opposition = Opposition.fit(material, kinds=2)
-    assert opposition is not None
     assert np.isclose(np.exp(opposition.log_share).sum(), 1)
     space, labels = opposition.comparison.space, opposition.n_labels
     assert np.all(np.diff(space.label_index) >= 0)
@@ -139,47 +124,18 @@ def test_shares_are_a_distribution_and_rows_keep_their_texts(material: Material)
     assert np.allclose(np.einsum("nd,nd->n", joint, opposition.comparison.bank), 1, atol=1e-4)
 
 
-def test_kinds_apart_are_told_from_labels_between_them(material: Material) -> None:
-    """Either kind alone is the background; a label's own text is not, with one kind or two."""
-    every = np.ones(3, dtype=bool)
-    opposition = Opposition.fit(material, kinds=2)
-    assert opposition is not None
-    ahead = opposition.log_odds(
-        material.observe(("a violin plays", "rain on the hills", "a red fruit")), every
-    )
-    assert ahead[0] > 0
-    assert ahead[1] > 0
-    assert ahead[2] < 0
-
-
 def test_only_possible_labels_oppose(material: Material) -> None:
     opposition = Opposition.fit(material)
-    assert opposition is not None
     seen = material.observe(("a red fruit",))
     without_apple = np.array([False, True, True])
-    assert opposition.log_odds(seen, without_apple)[0] > opposition.log_odds(seen, np.ones(3, dtype=bool))[0]
+    every = np.ones(3, dtype=bool)
+    assert (opposition.signs(seen, without_apple) > opposition.signs(seen, every)).all()
+    assert np.array_equal(opposition.signs(seen, every), opposition.signs(seen))
 
 
-def test_real_cases_weigh_as_they_were_told(material: Material) -> None:
-    case = Case("a violin shaped like an apple", "1", "apple")
-    seen, every = material.observe((case.text,)), np.ones(3, dtype=bool)
-    plain, light, heavy = (
-        Opposition.fit(m)
-        for m in (material, with_real(material, [case], weight=1), with_real(material, [case], weight=5))
-    )
-    assert plain is not None
-    assert light is not None
-    assert heavy is not None
-    assert heavy.log_odds(seen, every)[0] < light.log_odds(seen, every)[0] < plain.log_odds(seen, every)[0]
-    assert np.allclose(np.exp(heavy.log_share).sum(), 1)
-
-
-@pytest.mark.parametrize("name", PACKAGED)
-def test_packaged_backgrounds_have_all_their_kinds(name: str) -> None:
-    source = load_source(name)
-    opposition = Opposition.fit(
-        Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
-    )
-    assert opposition is not None
-    assert len(opposition.log_share) == KINDS
-    assert opposition.n_labels == len(source.panel.names)
+def test_every_sign_is_larger_for_another_condition(material: Material) -> None:
+    signs = Opposition.fit(material).signs(material.observe(("a violin in the rain", "a red sweet fruit")))
+    assert signs.shape == (2, 3)
+    assert (signs[0] > signs[1]).all()
+    assert (signs[0, :2] > 0).all()  # log odds against the best label
+    assert (signs[1, :2] < 0).all()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank, read_bank
@@ -17,6 +17,7 @@ from simdx.methods.material import Material
 from simdx.methods.novelty import Novelty, everyday_texts
 from simdx.methods.outside import Outside
 from simdx.methods.real import with_real
+from simdx.methods.rehearsal import calibrated
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Case
 
@@ -31,7 +32,7 @@ FOREIGN = (
 @pytest.fixture(scope="module", params=PACKAGED)
 def material(request: pytest.FixtureRequest) -> Material:
     source = load_source(request.param)
-    return Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
+    return calibrated(Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama")))
 
 
 def with_and_without(material: Material, monkeypatch: pytest.MonkeyPatch) -> tuple[Outside, Outside]:
@@ -46,7 +47,6 @@ def with_and_without(material: Material, monkeypatch: pytest.MonkeyPatch) -> tup
 
 def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Material) -> None:
     fitted = Novelty.fit(material)
-    assert fitted is not None
     everyday = fitted.of(material.observe(everyday_texts()))
     assert np.median(everyday) == pytest.approx(1, abs=1e-6)
     own = (fitted.typicality.reference - fitted.own) / fitted.span
@@ -54,12 +54,14 @@ def test_the_scale_runs_from_the_simulations_to_everyday_texts(material: Materia
     assert np.quantile(own, 0.95) < 0.6 < np.quantile(everyday, 0.05)
 
 
-def test_foreign_texts_are_none_of_these(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_texts_are_none_of_these(material: Material) -> None:
     uniform = Prior.uniform(len(material.panel.names))
-    both, background_alone = with_and_without(material, monkeypatch)
+    outside = Outside.fit(material)
     foreign = material.observe(FOREIGN)
-    assert both(foreign, uniform).min() > 0.8
-    assert background_alone(foreign, uniform).max() < 0.8, "the background alone would do"
+    assert outside(foreign, uniform).min() > 0.95
+    another_condition, another_kind = outside.log_odds(foreign, uniform)
+    assert expit(another_kind).min() > 0.95, "the background has to say it"
+    assert another_kind.mean() > another_condition.mean()
 
 
 def test_another_writer_of_the_register_is_not_strange(
@@ -68,9 +70,8 @@ def test_another_writer_of_the_register_is_not_strange(
     """Fitted to one bank of the panel, asked about the other."""
     source = load_source(material.panel.name)
     first, second = (read_bank(source.folder / f, source.panel) for f in ("bank.jsonl", "bank_b.jsonl"))
-    half = Material.prepare(
-        source.panel, replace(first, background=material.bank.background), material.embedder
-    )
+    bank = replace(first, background=material.bank.background)
+    half = calibrated(Material.prepare(source.panel, bank, material.embedder))
     uniform = Prior.uniform(len(material.panel.names))
     both, background_alone = with_and_without(half, monkeypatch)
     seen = half.observe(second.texts)
@@ -81,12 +82,9 @@ def test_another_writer_of_the_register_is_not_strange(
 
 def test_capitals_are_not_another_kind_of_text(material: Material) -> None:
     fitted = Novelty.fit(material)
-    assert fitted is not None
     source = load_source(material.panel.name)
     texts = read_bank(source.folder / "bank_b.jsonl", source.panel).texts[::20]
     loud = tuple(text.upper() for text in texts)
-    as_written = fitted._scaled(material.observe(loud).vectors)
-    assert np.all(fitted.of(material.observe(loud)) <= as_written)
     assert np.quantile(fitted.of(material.observe(loud)), 0.9) < 0.4
     mixed = material.observe((*loud[:2], *texts[:2], FOREIGN[0]))
     assert fitted.of(mixed)[-1] > 0.8
@@ -96,8 +94,6 @@ def test_real_cases_say_what_is_not_strange(material: Material) -> None:
     german = "Seit drei Tagen brennt die Zunge und sie ist ganz glatt und rot geworden."
     cases = [Case(german, str(i), name) for i, name in enumerate(material.panel.names)]
     plain, told = Novelty.fit(material), Novelty.fit(with_real(material, cases))
-    assert plain is not None
-    assert told is not None
     asked = material.observe((german,))
     assert told.of(asked)[0] < plain.of(asked)[0]
 
@@ -113,22 +109,13 @@ def test_an_everyday_panel_has_nothing_strange_in_this_sense(material: Material)
     )
     everyday = Material.prepare(material.panel, bank, material.embedder)
     assert Novelty.fit(everyday) is None
-    assert Outside.fit(everyday) is not None
+    assert Outside.fit(calibrated(everyday)) is not None
 
 
 def test_the_answer_says_so() -> None:
     answer = Classifier("symptom-to-diagnosis").infer(FOREIGN[3])
-    assert answer.out_of_class is not None
     assert answer.out_of_class > 0.9
     assert answer.decision.action == "review"
     assert "none of the panel's labels" in answer.decision.reason
     most = np.log2(len(answer.posterior))
     assert answer.entropy_bits > 0.95 * most
-
-
-def test_everyday_texts_speak_of_no_illness() -> None:
-    texts = everyday_texts()
-    assert len(set(texts)) == len(texts) >= 40
-    told = " ".join(texts).lower()
-    for word in ("pain", "fever", "doctor", "patient", "disease", "symptom", "hospital", "blood"):
-        assert not re.search(rf"\b{word}", told)

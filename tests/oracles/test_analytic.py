@@ -14,6 +14,7 @@ from scipy.stats import betabinom, kstest, norm
 from simdx.abc.exact import dirichlet, multinomial, prepare
 from simdx.abc.particles import multinomial_smc
 from simdx.abc.prior import Prior
+from simdx.types import Posterior
 from tests.abc.toys import on_circle, total_variation
 
 TRIALS = 20
@@ -27,6 +28,12 @@ def counts_bank(per_label: int, rng: np.random.Generator) -> tuple[np.ndarray, n
     labels = np.repeat(np.arange(3), per_label)
     p = rng.beta(SHAPES[labels, 0], SHAPES[labels, 1])
     return rng.binomial(TRIALS, p), labels
+
+
+def at_counts(counts: np.ndarray, labels: np.ndarray, seen: np.ndarray, prior: np.ndarray) -> Posterior:
+    """Exact ABC: neighbouring counts are 1 - cos(0.1) = .005 apart."""
+    bank, z = on_circle(counts * SPACING), on_circle(seen * SPACING)
+    return multinomial(bank, labels, 3, z, prior, kernel="hard", tolerance=1e-4)
 
 
 def conjugate_posterior(count: np.ndarray) -> np.ndarray:
@@ -45,15 +52,7 @@ def test_conjugate_beta_binomial():
     rng = np.random.default_rng(0)
     counts, labels = counts_bank(40_000, rng)
     seen = np.arange(0, TRIALS + 1, 2)
-    answer = multinomial(
-        on_circle(counts * SPACING),
-        labels,
-        3,
-        on_circle(seen * SPACING),
-        PI,
-        kernel="hard",
-        tolerance=1e-4,  # neighbouring counts are 1 - cos(0.1) = .005 apart
-    )
+    answer = at_counts(counts, labels, seen, PI)
     expected = conjugate_posterior(seen)
     # Each posterior is a ratio of three binomial proportions of 40,000.
     pmf = np.stack([betabinom.pmf(seen, TRIALS, a, b) for a, b in SHAPES], axis=1)
@@ -79,18 +78,8 @@ def test_gaussian_labels_in_one_dimension():
     sampling = (expected * (1 - expected) / np.sqrt(np.maximum(near, 1))).sum(axis=1)
     smoothing = 0.5 * half_width**2 / sigma**2  # second-order bias of averaging a density over the window
     assert np.all(total_variation(answer.probabilities, expected) < 5 * sampling + 3 * smoothing)
-    particles, trace = multinomial_smc(
-        on_circle(x),
-        labels,
-        3,
-        on_circle(seen),
-        PI,
-        range(9),
-        seed=0,
-        particles=1000,
-        populations=6,
-        tolerance=float(1 - np.cos(half_width)),
-    )
+    options = {"seed": 0, "particles": 1000, "populations": 6, "tolerance": float(1 - np.cos(half_width))}
+    particles, trace = multinomial_smc(on_circle(x), labels, 3, on_circle(seen), PI, range(9), **options)
     assert set(trace.outcome) == {"complete"}
     noise = np.sqrt(3 / (4 * trace.ess[-1]))
     assert np.all(total_variation(particles.probabilities, answer.probabilities) < 4 * noise)
@@ -104,15 +93,7 @@ def test_sbc_of_exact_abc_and_its_power():
     distinct, back = np.unique(seen, return_inverse=True)
 
     def ranks(prior: np.ndarray) -> np.ndarray:
-        answer = multinomial(
-            on_circle(counts * SPACING),
-            labels,
-            3,
-            on_circle(distinct * SPACING),
-            prior,
-            kernel="hard",
-            tolerance=1e-4,
-        )
+        answer = at_counts(counts, labels, distinct, prior)
         return rank_of_truth(answer.probabilities[back], truth, rng)
 
     assert kstest(ranks(PI), "uniform").pvalue > 1e-3

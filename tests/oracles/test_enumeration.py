@@ -146,7 +146,6 @@ def test_simplex_form_is_the_enumerated_one(probabilities):
         mean = [math.fsum(t[j] for t in kept) / draws for j in range(len(possible))]
         entropy = [-math.fsum(p * math.log2(p) for p in t if p > 0) for t in kept]
         np.testing.assert_allclose(answer.probabilities[i, possible], mean, atol=1e-5)
-        assert answer.second_order is not None
         assert answer.second_order.aleatoric_bits[i] == pytest.approx(math.fsum(entropy) / draws, abs=1e-4)
         assert answer.tolerance[i] == pytest.approx(sorted(ranked)[draws - 1][0], abs=1e-5)
         # Draws that coincide with a corner to the last bit tie, and share the places left.

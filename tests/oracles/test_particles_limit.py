@@ -43,18 +43,9 @@ def test_m_smc_converges_to_the_whole_atom_limit(prior):
     clear = clear[:6]
     cases = problem.cases[clear]
     limit = multinomial_trace(problem.bank, problem.labels, 4, cases, pi, populations=populations)
+    sampler = {"particles": size, "populations": populations}
     runs = [
-        multinomial_smc(
-            problem.bank,
-            problem.labels,
-            4,
-            cases,
-            pi,
-            clear,
-            seed=s,
-            particles=size,
-            populations=populations,
-        )
+        multinomial_smc(problem.bank, problem.labels, 4, cases, pi, clear, seed=s, **sampler)
         for s in range(SEEDS)
     ]
     for _, trace in runs:
@@ -77,20 +68,9 @@ def test_m_smc_follows_the_limit_on_an_ordinary_bank():
     """
     problem = toy((110, 90, 100), n_cases=10, d=8, seed=6)
     prior, size = np.array([0.3, 0.45, 0.25]), 4000
-    limit = multinomial(
-        problem.bank, problem.labels, 3, problem.cases, prior, kernel="hard", boundary="whole", populations=4
-    )
-    answer, trace = multinomial_smc(
-        problem.bank,
-        problem.labels,
-        3,
-        problem.cases,
-        prior,
-        range(10),
-        seed=3,
-        particles=size,
-        populations=4,
-    )
+    bank = (problem.bank, problem.labels, 3, problem.cases, prior)
+    limit = multinomial(*bank, kernel="hard", boundary="whole", populations=4)
+    answer, trace = multinomial_smc(*bank, range(10), seed=3, particles=size, populations=4)
     bound = 4 / np.sqrt(size) + np.sqrt(3 / (4 * trace.ess[-1]))
     assert trace.outcome == ("complete",) * 10
     assert np.all(total_variation(answer.probabilities, limit.probabilities) < 3 * bound)

@@ -8,14 +8,13 @@ between neighbouring distances, a difference of at most one simulation.)
 from __future__ import annotations
 
 import numpy as np
+import pyabc
 import pytest
 
-pyabc = pytest.importorskip("pyabc")
-
-from simdx.abc.exact import dirichlet, multinomial  # noqa: E402
-from simdx.abc.particles import dirichlet_smc, multinomial_smc  # noqa: E402
-from simdx.bench.engines import make_problem, run_pyabc  # noqa: E402
-from tests.abc.toys import total_variation  # noqa: E402
+from simdx.abc.exact import dirichlet, multinomial
+from simdx.abc.particles import dirichlet_smc, multinomial_smc
+from simdx.bench.engines import make_problem, run_pyabc
+from tests.abc.toys import total_variation
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

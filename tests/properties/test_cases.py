@@ -104,11 +104,7 @@ def test_lines_of_a_megabyte(tmp_path: Path) -> None:
     for text, fits in (("é" * 1_000_000, True), ("word " * 200_000, True), ("x" * 1_000_001, False)):
         path.write_text(json.dumps({"text": text, "label": "a"}) + "\n", encoding="utf-8")
         assert (accepted(lambda: read_cases(path)) is not None) == fits
-    for line in (
-        "[" * 1_000_000,
-        "9" * 1_000_000,
-        '{"text": "x", "n": ' + "9" * 5000 + "}",
-        "\\" * 1_000_000,
-    ):
+    digits = '{"text": "x", "n": ' + "9" * 5000 + "}"
+    for line in ("[" * 1_000_000, "9" * 1_000_000, digits, "\\" * 1_000_000):
         path.write_text(line)
         assert accepted(lambda: read_cases(path)) is None

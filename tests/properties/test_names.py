@@ -19,17 +19,8 @@ from simdx.simulators import get_simulator, identity_of
 from tests.properties.strategies import accepted, bounded, broken_texts, texts
 
 PREFIXES = (
-    "",
-    "openai:",
-    "openai:m@",
-    "openai:m@http://",
-    "scripted:",
-    "hashing+",
-    "./",
-    "~/",
-    "/",
-    "sentence:",
-)
+    "", "openai:", "openai:m@", "openai:m@http://", "scripted:", "hashing+", "./", "~/", "/", "sentence:",
+)  # fmt: skip
 names = st.one_of(
     st.tuples(st.sampled_from(PREFIXES), st.one_of(texts, broken_texts)).map("".join),
     st.sampled_from(["a" * 5000, "nul\\0name", "..", "", " ", "x.gguf", "scripted:reject=2", "openai:@:x"]),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdx.abc.prior import Prior, prior_rows
-from simdx.cli.main import _spread_repeated
+from simdx.cli.main import spread_repeated
 from simdx.cli.options import PriorOptions, parse_assignments
 from tests.properties.strategies import accepted, bounded, broken_texts, numbers, scalars, texts
 
@@ -76,7 +76,7 @@ def test_any_rows(rows: list[list[float]], n_labels: int, n_cases: int) -> None:
     st.lists(st.one_of(st.sampled_from(["--prior", "--odds", "--json", "a=.2", "b=nan"]), texts), max_size=8)
 )
 def test_spreading_loses_nothing(arguments: list[str]) -> None:
-    spread = _spread_repeated(arguments)
+    spread = spread_repeated(arguments)
     options = ("--prior", "--prior-counts", "--odds")
     assert [a for a in spread if a not in options] == [a for a in arguments if a not in options]
     accepted(lambda: parse_assignments(arguments, "--prior"))

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from simdx.abc.prior import Prior
 from simdx.methods import Settings
 from simdx.scale.job import Job
 from simdx.types import Bank, Panel
-
-pa = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
 
 WriteCases = Callable[..., list[str]]
 

@@ -16,10 +16,14 @@ from simdx.embedders.hashing import HashingEmbedder
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Settings
 from simdx.scale.blocks import RowColumns, cut
-from simdx.scale.classify import DONE_FILE, Work, classify_parquet, in_this_process
+from simdx.scale.classify import DONE_FILE, JobSummary, Work, classify_parquet, in_this_process
 from simdx.scale.job import Job
 from simdx.scale.storage import Place
 from tests.scale.conftest import case_texts, pa, parquet, write_file
+
+
+def run(job: Job, source: object, out: object, how: Any = in_this_process, **more: Any) -> JobSummary:
+    return classify_parquet(job, str(source), str(out), how, **more)
 
 
 def answers(folder: Path) -> Any:
@@ -33,7 +37,7 @@ def posteriors(table: Any) -> np.ndarray:
 
 def test_every_row_is_answered_as_the_classifier_answers_it(job: Job, cases, tmp_path: Path) -> None:
     source, texts = cases
-    summary = classify_parquet(job, str(source), str(tmp_path / "out"), in_this_process, block_rows=32)
+    summary = run(job, source, tmp_path / "out", block_rows=32)
     table = answers(tmp_path / "out")
     assert table.column("id").to_pylist() == list(range(130))
     assert (summary.rows, summary.answered, summary.failed) == (130, 130, 0)
@@ -47,17 +51,10 @@ def test_every_row_is_answered_as_the_classifier_answers_it(job: Job, cases, tmp
     assert json.loads(table.schema.metadata[b"simdx.labels"]) == list(names)
 
 
-def test_block_size_changes_no_answer_beyond_rounding(job: Job, cases, tmp_path: Path) -> None:
-    for rows in (7, 1000):
-        classify_parquet(job, str(cases[0]), str(tmp_path / str(rows)), in_this_process, block_rows=rows)
-    small, large = posteriors(answers(tmp_path / "7")), posteriors(answers(tmp_path / "1000"))
-    assert np.abs(small - large).max() < 1e-5
-
-
 def test_prior_top_and_decisions(job: Job, cases, tmp_path: Path) -> None:
     sure = Prior(np.array([0.0, 1.0, 0.0]), 3.0)
     other = replace(job, prior=sure, top=2, decide=True)
-    classify_parquet(other, str(cases[0]), str(tmp_path / "out"), in_this_process)
+    run(other, cases[0], tmp_path / "out")
     table = answers(tmp_path / "out")
     assert set(table.column("label").to_pylist()) == {"river"}
     assert all(len(p) == 2 and p[0] >= p[1] for p in table.column("top_probabilities").to_pylist())
@@ -69,7 +66,7 @@ def test_poisoned_rows_are_named_and_the_rest_is_answered(job: Job, toy_bank, tm
     texts: list[str | None] = list(case_texts(toy_bank, 60))
     texts[3], texts[17], texts[40] = None, "  \n", "x" * 2_100_000
     write_file(tmp_path / "in" / "a.parquet", [f"case-{i}" for i in range(60)], texts)
-    summary = classify_parquet(job, str(tmp_path / "in"), str(tmp_path / "out"), in_this_process)
+    summary = run(job, tmp_path / "in", tmp_path / "out")
     assert (summary.rows, summary.failed) == (60, 3)
     assert {f.id for f in summary.failures} == {"case-3", "case-17", "case-40"}
     table = answers(tmp_path / "out").to_pylist()
@@ -84,7 +81,7 @@ def test_broken_utf8_is_a_poisoned_row(job: Job, tmp_path: Path) -> None:
     broken = pa.StringArray.from_buffers(3, *raw.buffers()[1:])
     (tmp_path / "in").mkdir()
     parquet.write_table(pa.table({"id": ["a", "b", "c"], "text": broken}), tmp_path / "in" / "a.parquet")
-    summary = classify_parquet(job, str(tmp_path / "in"), str(tmp_path / "out"), in_this_process)
+    summary = run(job, tmp_path / "in", tmp_path / "out")
     assert [f.id for f in summary.failures] == ["b"]
 
 
@@ -100,7 +97,7 @@ def test_a_text_that_breaks_the_embedder_is_found_and_never_quoted(
         return real(self, texts)
 
     monkeypatch.setattr(HashingEmbedder, "embed_batch", fragile)
-    summary = classify_parquet(job, str(cases[0]), str(tmp_path / "out"), in_this_process, block_rows=20)
+    summary = run(job, cases[0], tmp_path / "out", block_rows=20)
     assert [(f.id, f.error) for f in summary.failures] == [("77", "failed with ValueError")]
     assert summary.answered == 129
 
@@ -118,11 +115,11 @@ def test_a_fault_of_every_row_is_no_row_s_fault(
 
     monkeypatch.setattr(HashingEmbedder, "embed_batch", down)
     with pytest.raises(RunFailed, match="blocks are not done"):
-        classify_parquet(job, str(cases[0]), str(tmp_path / "out"), in_this_process)
+        run(job, cases[0], tmp_path / "out")
     assert not list((tmp_path / "out").glob("*.parquet"))
     assert not (tmp_path / "out" / DONE_FILE).exists()
     broken[0] = False
-    assert classify_parquet(job, str(cases[0]), str(tmp_path / "out"), in_this_process).failed == 0
+    assert run(job, cases[0], tmp_path / "out").failed == 0
 
 
 def test_a_stopped_run_goes_on_where_it_was(job: Job, cases, tmp_path: Path) -> None:
@@ -134,17 +131,17 @@ def test_a_stopped_run_goes_on_where_it_was(job: Job, cases, tmp_path: Path) -> 
 
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        classify_parquet(job, str(cases[0]), str(out), stops, block_rows=16)
+        run(job, cases[0], out, stops, block_rows=16)
     before = {p.name: p.stat().st_mtime_ns for p in out.glob("*.parquet")}
     assert len(before) == 3
     assert not (out / DONE_FILE).exists()
-    summary = classify_parquet(job, str(cases[0]), str(out), in_this_process, block_rows=16)
+    summary = run(job, cases[0], out, block_rows=16)
     assert summary.blocks_before == 3
     assert all((out / name).stat().st_mtime_ns == when for name, when in before.items())
     assert answers(out).column("id").to_pylist() == list(range(130))
-    classify_parquet(job, str(cases[0]), str(tmp_path / "whole"), in_this_process, block_rows=16)
+    run(job, cases[0], tmp_path / "whole", block_rows=16)
     assert answers(out).equals(answers(tmp_path / "whole"))
-    again = classify_parquet(job, str(cases[0]), str(out), _never, block_rows=16)
+    again = run(job, cases[0], out, _never, block_rows=16)
     assert again.blocks_before == again.blocks
 
 
@@ -154,35 +151,35 @@ def _never(work: Work) -> Iterator[dict[str, Any]]:
 
 def test_another_job_or_input_is_refused(job: Job, cases, tmp_path: Path) -> None:
     source, texts = cases
-    out = str(tmp_path / "out")
-    classify_parquet(job, str(source), out, in_this_process)
+    out = tmp_path / "out"
+    run(job, source, out)
     with pytest.raises(BadInput, match="another settings"):
-        classify_parquet(replace(job, settings=Settings(seed=1)), str(source), out, in_this_process)
+        run(replace(job, settings=Settings(seed=1)), source, out)
     with pytest.raises(BadInput, match="another block_rows"):
-        classify_parquet(job, str(source), out, in_this_process, block_rows=3)
+        run(job, source, out, block_rows=3)
     write_file(source / "c.parquet", [999], texts[:1])
     with pytest.raises(BadInput, match="another input"):
-        classify_parquet(job, str(source), out, in_this_process)
+        run(job, source, out)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
     with pytest.raises(BadInput, match="not empty"):
-        classify_parquet(job, str(source), str(tmp_path / "full"), in_this_process)
+        run(job, source, tmp_path / "full")
 
 
 def test_inputs_that_cannot_be_worked_on(job: Job, cases, tmp_path: Path) -> None:
-    out = str(tmp_path / "out")
+    out = tmp_path / "out"
     with pytest.raises(BadInput, match="no Parquet file"):
-        classify_parquet(job, str(tmp_path / "nowhere"), out, in_this_process)
+        run(job, tmp_path / "nowhere", out)
     with pytest.raises(BadInput, match="no column 'note'"):
-        classify_parquet(job, str(cases[0]), out, in_this_process, columns=RowColumns(text="note"))
+        run(job, cases[0], out, columns=RowColumns(text="note"))
     with pytest.raises(BadInput, match="from 1 to 3"):
-        classify_parquet(replace(job, top=4), str(cases[0]), out, in_this_process)
+        run(replace(job, top=4), cases[0], out)
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(BadInput, match="not a Parquet file"):
-        classify_parquet(job, str(tmp_path / "bad"), out, in_this_process)
+        run(job, tmp_path / "bad", out)
     with pytest.raises(BadInput, match="fsspec"):
-        classify_parquet(job, "nosuch://bucket/x", out, in_this_process)
+        run(job, "nosuch://bucket/x", out)
     assert not Path(out).exists()
 
 
@@ -196,9 +193,9 @@ def test_a_damaged_row_group_leaves_the_rest_done(job: Job, cases, tmp_path: Pat
     data[at : at + 40] = b"\xff" * 40
     path.write_bytes(bytes(data))
     with pytest.raises(RunFailed, match="could not be read"):
-        classify_parquet(job, str(source), str(tmp_path / "out"), in_this_process, block_rows=50)
+        run(job, source, tmp_path / "out", block_rows=50)
     path.write_bytes(whole)
-    summary = classify_parquet(job, str(source), str(tmp_path / "out"), in_this_process, block_rows=50)
+    summary = run(job, source, tmp_path / "out", block_rows=50)
     assert summary.blocks_before == 2
     assert answers(tmp_path / "out").column("id").to_pylist() == list(range(130))
 
@@ -207,9 +204,9 @@ def test_places_that_are_no_folders_of_this_machine(job: Job, cases, tmp_path: P
     import fsspec
 
     memory = fsspec.filesystem("memory")
-    memory.put(str(cases[0]) + "/", "/scale-test/in/", recursive=True)
+    memory.put(f"{cases[0]}/", "/scale-test/in/", recursive=True)
     try:
-        summary = classify_parquet(job, "memory://scale-test/in", "memory://scale-test/out", in_this_process)
+        summary = run(job, "memory://scale-test/in", "memory://scale-test/out")
         assert summary.rows == 130
         with memory.open("/scale-test/out/" + DONE_FILE) as file:
             assert json.load(file)["rows"] == 130
@@ -218,15 +215,14 @@ def test_places_that_are_no_folders_of_this_machine(job: Job, cases, tmp_path: P
 
 
 def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
-    here = cut(Place(str(cases[0])), RowColumns(), 16)
+    here = cut(Place(cases[0]), RowColumns(), 16)
     cases[0].rename(tmp_path / "elsewhere")
-    there = cut(Place(str(tmp_path / "elsewhere")), RowColumns(), 16)
+    there = cut(Place(tmp_path / "elsewhere"), RowColumns(), 16)
     assert here.blocks == there.blocks
     assert here.digest == there.digest
     assert sum(here.blocks.values()) == 130
 
 
 def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
-    classify_parquet(job, str(cases[0]), str(tmp_path / "out"), in_this_process, columns=RowColumns(id=None))
-    ids = parquet.read_table(tmp_path / "out").column("id").to_pylist()
-    assert len(set(ids)) == 130
+    run(job, cases[0], tmp_path / "out", columns=RowColumns(id=None))
+    assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet, in_this_process
@@ -30,8 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*:FutureWarning:ray"),
     pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:ray"),
 ]
-ray = pytest.importorskip("ray")
-psutil = pytest.importorskip("psutil")
 
 # Half a core each, so that all actors still fit on one node after the other has died.
 SMALL = Pools(1, 1, embedder_cpus=0.5, engine_cpus=0.5)

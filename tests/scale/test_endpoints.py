@@ -25,9 +25,9 @@ class Mortal(ScriptedSimulator):
         super().__init__(delay=0.002)
         self._left = answers
 
-    def _answer(self, request: Request) -> Completion:
+    def answer(self, request: Request) -> Completion:
         self._left -= 1
-        return super()._answer(request) if self._left >= 0 else failed("connection refused")
+        return super().answer(request) if self._left >= 0 else failed("connection refused")
 
 
 def requests(count: int) -> list[Request]:
@@ -57,8 +57,8 @@ def test_a_server_that_comes_back_is_used_again() -> None:
     class Flaky(ScriptedSimulator):
         down = True
 
-        def _answer(self, request: Request) -> Completion:
-            return failed("busy") if self.down else super()._answer(request)
+        def answer(self, request: Request) -> Completion:
+            return failed("busy") if self.down else super().answer(request)
 
     flaky = Flaky(concurrency=50)
     servers = Endpoints("m", [flaky, ScriptedSimulator(concurrency=1)], first_rest=0.0)

@@ -11,10 +11,9 @@ import pytest
 from simdx.bank.builder import BuildLimits, build_bank
 from simdx.bank.plan import BuildSettings
 from simdx.bank.store import STORE_FILE, read_answers
-from simdx.errors import RunFailed
 from simdx.panels import load_panel
 from simdx.simulators import get_simulator
-from simdx.simulators.base import Request, ask, ask_all
+from simdx.simulators.base import Capabilities, Request, ask, ask_all
 from simdx.simulators.llamacpp import LlamaCppSimulator
 from simdx.simulators.openai import OpenAISimulator
 from simdx.simulators.retry import RetryPolicy
@@ -27,24 +26,9 @@ PATIENT = RetryPolicy(attempts=30, first_wait=0.05, longest_wait=0.5)
 
 @pytest.fixture(scope="module")
 def smollm2() -> Iterator[LlamaCppSimulator]:
-    try:
-        simulator = get_simulator("smollm2", slots=4, context=1024)
-    except RunFailed as problem:
-        pytest.skip(str(problem))
-    assert isinstance(simulator, LlamaCppSimulator)
+    simulator = get_simulator("smollm2", slots=4, context=1024)
     yield simulator
     simulator.close()
-
-
-def test_the_embedded_model_can_do_everything(smollm2: LlamaCppSimulator) -> None:
-    found = smollm2.capabilities
-    assert (found.logprobs, found.grammars, found.seeds, found.system_prompts) == (True, True, True, True)
-
-
-def test_many_requests_at_once(smollm2: LlamaCppSimulator) -> None:
-    requests = [Request(f"Say a few words about the number {i}.", max_tokens=12, seed=i) for i in range(9)]
-    answers = ask_all(smollm2, requests)
-    assert all(a.ok and a.text and 0 < a.completion_tokens <= 12 and a.prompt_tokens > 5 for a in answers)
 
 
 def test_the_opening_begins_the_text(smollm2: LlamaCppSimulator) -> None:
@@ -53,14 +37,6 @@ def test_the_opening_begins_the_text(smollm2: LlamaCppSimulator) -> None:
     )
     assert answer.text.startswith("For two weeks I have had")
     assert len(answer.text) > len("For two weeks I have had")
-
-
-def test_logprobs_are_probabilities(smollm2: LlamaCppSimulator) -> None:
-    answer = ask(smollm2, Request("Yes or no?", max_tokens=3, logprobs=5, temperature=0.0))
-    assert answer.logprobs is not None
-    for token in answer.logprobs:
-        assert len(token.top) == 5
-        assert all(value <= 0 for _, value in token.top)
 
 
 def test_what_cannot_be_answered_is_an_error_not_an_end(smollm2: LlamaCppSimulator) -> None:
@@ -78,8 +54,7 @@ def test_what_cannot_be_answered_is_an_error_not_an_end(smollm2: LlamaCppSimulat
 
 def test_the_same_server_over_http(smollm2: LlamaCppSimulator) -> None:
     over_http = OpenAISimulator("smollm2", smollm2.address, timeout=120)
-    assert not over_http.remote
-    assert over_http.capabilities == smollm2.capabilities
+    assert over_http.capabilities == smollm2.capabilities == Capabilities(True, True, True, True)
     request = Request("Name a colour.", max_tokens=8, temperature=0.0, seed=1)
     assert ask(over_http, request).text == ask(smollm2, request).text
 
@@ -115,8 +90,8 @@ def test_a_bank_outlives_its_server(smollm2: LlamaCppSimulator, tmp_path: Path) 
         build(6)
         proxy.stop()
         dead = build(None)
-        assert not dead.complete  # type: ignore[attr-defined]
-        assert dead.failed > 0  # type: ignore[attr-defined]
+        assert not dead.complete
+        assert dead.failed > 0
         proxy.start()
         before = {row.key for row in read_answers(out / STORE_FILE) if row.error is None}
         assert len(before) == 6
@@ -129,7 +104,6 @@ def test_a_bank_outlives_its_server(smollm2: LlamaCppSimulator, tmp_path: Path) 
 
 
 def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None:
-    pytest.importorskip("transformers")
     simulator = get_simulator("hf:smollm2", batch=2)
     assert simulator.id == f"hf:{smollm2.id}"
     answers = ask_all(simulator, [Request("Name a colour.", max_tokens=6, temperature=0.0) for _ in range(3)])
@@ -139,7 +113,6 @@ def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None
         simulator, Request("Describe pain.", opening="I have had", max_tokens=6, logprobs=2, temperature=0.0)
     )
     assert opened.text.startswith("I have had")
-    assert opened.logprobs is not None
     assert len(opened.logprobs[0].top) == 2
     constrained = ask(simulator, Request("x", grammar='root ::= "zqx"', max_tokens=8))
     if find_spec("xgrammar") is None:

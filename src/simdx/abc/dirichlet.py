@@ -110,7 +110,7 @@ def dirichlet(
             weight, total, effective[part] = _within_weight(cosine, tolerance)
             reached[part] = tolerance
         else:
-            weight, total, effective[part], reached[part] = _nearest_weight(cosine, draws)
+            weight, total, effective[part], reached[part] = nearest_weight(cosine, draws)
         sums[part] = (weight @ shared.features) / np.where(total > 0, total, 1)[:, None]
     cap = None
     if kernel == "hard" and tolerance is None:
@@ -147,7 +147,7 @@ def dirichlet_trace(
         cosine = _cosines(shared, z[part])
         for t in range(populations):
             keep = max(1, n_draws // 2 ** (t + 1))
-            weight, total, ess[t, part], tolerance[t, part] = _nearest_weight(cosine, keep)
+            weight, total, ess[t, part], tolerance[t, part] = nearest_weight(cosine, keep)
             mean = (weight @ shared.features[:, :n_labels]) / total[:, None]
             mass[t, part, :] = _spread(mean / mean.sum(axis=1, keepdims=True), shared.possible)
     return Trace(
@@ -166,7 +166,7 @@ def _cosines(shared: SharedDraws, z: Float) -> Float:
     return similarity(similarity(z, shared.means), shared.unit)
 
 
-def _nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float, Float, Float]:
+def nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float, Float, Float]:
     """Weight one for the nearest `keep` draws; draws tied at the edge share what is left of it.
 
     Like its siblings: (weights, their sums, effective number), and here the distance reached.

@@ -61,17 +61,17 @@ def _root(
 
 def run(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `simdx` command."""
-    args = _spread_repeated(list(sys.argv[1:] if argv is None else argv))
+    args = spread_repeated(list(sys.argv[1:] if argv is None else argv))
 
     def command() -> object:
         # Made inside: with too little memory even this may fail, and must fail in one line.
         made = typer.main.get_command(program(args))
         return made.main(args=args, prog_name="simdx", standalone_mode=False)
 
-    sys.exit(_guarded(command))
+    sys.exit(guarded(command))
 
 
-def _guarded(call: Callable[[], object]) -> int:
+def guarded(call: Callable[[], object]) -> int:
     """Run a command and turn whatever ends it into an exit code and at most one line."""
     try:
         result = call()
@@ -119,7 +119,7 @@ def _complain(message: str, code: int) -> int:
 _ASSIGNMENT = re.compile(r"[^=\s][^=]*=\s*[-+]?(\d[\d.eE+-]*|\.\d+|nan|inf)", re.IGNORECASE)
 
 
-def _spread_repeated(args: list[str]) -> list[str]:
+def spread_repeated(args: list[str]) -> list[str]:
     """Let `--prior a=.2 b=.3` stand for `--prior a=.2 --prior b=.3`, as the contract writes it."""
     out: list[str] = []
     option: str | None = None

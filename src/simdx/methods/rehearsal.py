@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
-from scipy.stats import rankdata
 
 from simdx.abc.prior import Prior
 from simdx.embedders.cache import embed_cached
@@ -354,6 +353,8 @@ def _log_loss(sharpness: float, answered: Answered, outside: Float | None) -> fl
 
 
 def _auroc(inside: Float, outside: Float) -> float:
+    from scipy.stats import rankdata  # slow to import, and an answer does not need it
+
     n, m = len(inside), len(outside)
     ranks = rankdata(np.concatenate([inside, outside]))
     return float((ranks[n:].sum() - m * (m + 1) / 2) / (n * m))

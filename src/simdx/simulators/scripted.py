@@ -37,7 +37,7 @@ class Phrases:
     things: tuple[str, ...]
 
 
-_CLINICAL = Phrases(
+CLINICAL = Phrases(
     openings=(
         "For {time} there has been {finding}, {course}.",
         "{Who} describes {finding} that began {time} ago and is {course}.",
@@ -84,7 +84,7 @@ _CLINICAL = Phrases(
 )
 
 # Of no subject in particular: a general panel may be about anything.
-_GENERAL = Phrases(
+GENERAL = Phrases(
     openings=(
         "For {time} there has been {finding}, {course}.",
         "{Who} wrote about {finding} that came up {time} ago and is {course}.",
@@ -103,7 +103,7 @@ _GENERAL = Phrases(
         "A short reply would be enough.",
         "There is no hurry and no need to call back.",
     ),
-    times=_CLINICAL.times,
+    times=CLINICAL.times,
     courses=("still open", "coming and going", "unchanged", "as it was", "nearly settled", "talked about"),
     whos=("the writer", "a neighbour", "a colleague", "a new member", "a visitor", "somebody"),
     whens=("at noon", "in the morning", "at night", "during work", "on weekends", "in the holidays"),
@@ -151,12 +151,12 @@ class ScriptedSimulator:
         self._lock = threading.Lock()
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
-        return stream(requests, self._answer, self.concurrency)
+        return stream(requests, self.answer, self.concurrency)
 
     def close(self) -> None:
         return None
 
-    def _answer(self, request: Request) -> Completion:
+    def answer(self, request: Request) -> Completion:
         started = time.monotonic()
         key = request.key(self.id)
         with self._lock:
@@ -199,15 +199,15 @@ def describe(prompt: str, rng: random.Random) -> str:
     about = _CONDITION.search(prompt)
     subject = about.group(1) if about else prompt
     topic = random.Random(content_hash("topic", subject))
-    said = _CLINICAL
+    said = CLINICAL
     things = said.things
     if _ABOUT_ANYTHING.match(prompt):
-        said = _GENERAL
+        said = GENERAL
         # A label of a general panel may well be one of the words, and no text may name its label.
         things = tuple(thing for thing in said.things if thing not in subject.lower()) or said.things
     findings = [f"{topic.choice(said.qualities)} {topic.choice(things)}" for _ in range(4)]
     findings.append(f"{rng.choice(said.qualities)} {rng.choice(things)}")
-    if said is _GENERAL:
+    if said is GENERAL:
         findings = [f"a {finding}" if finding[0] not in "aeiou" else f"an {finding}" for finding in findings]
     rng.shuffle(findings)
     who = rng.choice(said.whos)

@@ -1,0 +1,110 @@
+"""Notebooks, pictures and data sheets are what the scripts and the packaged files make of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+import pytest
+
+from simdx.panels import PACKAGED, load_source
+from tests.conftest import ROOT
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+def test_there_are_notebooks() -> None:
+    assert len(NOTEBOOKS) >= 2
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_no_output_is_committed(path: Path) -> None:
+    cells = nbformat.read(path, as_version=4).cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert code
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    ran = NotebookClient(
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    )
+    ran.execute()
+    printed = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
+    assert printed
+    assert not [out for out in printed if out.output_type == "error"]
+
+
+PICTURES = ROOT / "docs" / "pictures"
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def texts(path: Path) -> list[str]:
+    return ["".join(e.itertext()) for e in ElementTree.parse(path).iter() if e.tag.endswith("}text")]
+
+
+@pytest.mark.slow
+def test_pictures_can_be_drawn_again(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "docs/tools/pictures.py", "--out", tmp_path], cwd=ROOT, check=True)
+    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
+    assert drawn == sorted(path.name for path in PICTURES.glob("*.svg"))
+    for name in drawn:
+        new, old = texts(tmp_path / name), texts(PICTURES / name)
+        assert [_NUMBER.sub("#", t) for t in new] == [_NUMBER.sub("#", t) for t in old], name
+        numbers = [[float(n) for t in side for n in _NUMBER.findall(t)] for side in (new, old)]
+        assert numbers[0] == pytest.approx(numbers[1], abs=0.02, rel=0.02), name
+
+
+def test_the_pictures_of_the_code_show_the_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "docs/tools/house.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pictures_are_light() -> None:
+    for path in PICTURES.rglob("*.svg"):
+        assert path.stat().st_size < 100_000, path.name
+
+
+_ROW = re.compile(r"^\| `(\w+\.jsonl)` \| ([^|]+) \| ([^|]*) \|", re.M)
+
+
+@pytest.mark.parametrize("panel", PACKAGED)
+def test_a_data_sheet_counts_what_is_packaged(panel: str) -> None:
+    sheet = (ROOT / f"docs/datasheets/{panel}.md").read_text(encoding="utf-8")
+    folder = load_source(panel).folder
+    told = {name: (count, words) for name, count, words in _ROW.findall(sheet)}
+    packaged = sorted(path.name for path in folder.glob("*.jsonl"))
+    assert packaged
+    assert set(packaged) <= set(told)
+    for name in packaged:
+        rows = [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+        words = [len(row["text"].split()) for row in rows]
+        count, lengths = told[name]
+        assert int(count.split(":")[0].split(",")[0]) == len(rows)
+        assert lengths == f"{min(words)}, {statistics.median(words):g}, {max(words)}"
+        if name == "background.jsonl":
+            conditions = len({row["condition"] for row in rows})
+            said = len(rows) if "as many" in count else int(re.findall(r"\d+", count)[1])
+            assert said == conditions
+        else:
+            each = set(Counter(row["label"] for row in rows).values())
+            assert {int(re.findall(r"\d+", count)[1])} == each
+    assert "o clinician has reviewed" in sheet

@@ -1,0 +1,87 @@
+"""Lexical rows against their definition, by each way they are computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simdx.abc.space import Apart
+from simdx.methods import lexical
+from simdx.methods.lexical import LEAST_TEXTS, LexicalSpace, Lexicon
+from simdx.types import Bank, Float
+
+TEXTS = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
+         "a fruit tree in bark", "red bark", "apple of the tree"]  # fmt: skip
+
+
+def by_definition(texts: list[str]) -> Float:
+    """Gram by gram, in plain Python: the oracle for the sparse rows."""
+
+    def grams(text: str) -> list[str]:
+        words = [f" {w} " for w in "".join(c if c.isalpha() else " " for c in text.lower()).split()]
+        return [w[i : i + n] for w in words for n in (3, 4, 5) for i in range(len(w) - n + 1)]
+
+    held: dict[str, int] = {}
+    for text in texts:
+        for gram in set(grams(text)):
+            held[gram] = held.get(gram, 0) + 1
+    kept = sorted(g for g, n in held.items() if n >= LEAST_TEXTS)
+    rows = np.zeros((len(texts), len(kept)))
+    for row, text in zip(rows, texts, strict=True):
+        for gram in set(grams(text)) & set(kept):
+            idf = np.log((1 + len(texts)) / (1 + held[gram])) + 1
+            row[kept.index(gram)] = (1 + np.log(grams(text).count(gram))) * idf
+        row /= max(np.linalg.norm(row), 1e-12)
+    return rows
+
+
+def unit(rows: Float) -> Float:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture(params=["folded", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one map of a usual vocabulary, and the two products of a very large one."""
+    if request.param == "plain":
+        monkeypatch.setattr(lexical, "LARGEST_FOLD", 0)
+
+
+def test_rows_are_those_of_the_definition(toy_bank: Bank, way: None) -> None:
+    texts = list(toy_bank.texts)
+    rows = by_definition(texts)
+    lexicon = Lexicon(texts)
+    assert np.allclose(lexicon.rows(texts).toarray(), rows, atol=1e-12)
+    space = LexicalSpace(lexicon, texts)
+    centred = unit(rows - rows.mean(axis=0))
+    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-4)
+    together = space.transform(texts)
+    assert np.allclose(together, space.bank, atol=1e-4)
+    for text, row in zip(texts, together, strict=True):
+        assert np.abs(space.transform([text])[0] - row).max() < 2e-6
+    assert np.all(space.transform(("1234 ??", "")) == 0)  # unknown words are no evidence
+
+
+def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
+    apart = np.array([False, False, True, False, True, False, False, True])
+    lexicon = Lexicon(TEXTS)
+    dense = np.asarray(lexicon.rows(TEXTS).todense())
+    own = dense[apart].mean(axis=0)
+    space = LexicalSpace(lexicon, TEXTS, Apart(apart, own))
+    centred = unit(np.where(apart[:, None], dense - own, dense - dense[~apart].mean(axis=0)))
+    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-5)
+    asked = ["a red apple tree", "bark and fruit"]
+    new = unit(np.asarray(lexicon.rows(asked).todense()) - own)
+    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-5)
+
+
+def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical, "LARGEST_BASIS", 6)
+    texts = ["red fruit tree", "red apple fruit", "bark of a tree", "apple and bark"]
+    beside = [f"a tree with red {word}" for word in ("bark", "fruit", "apple")] * 4
+    apart = np.arange(16) >= 4
+    lexicon = Lexicon([*texts, *beside])
+    dense = np.asarray(lexicon.rows([*texts, *beside]).todense())
+    space = LexicalSpace(lexicon, [*texts, *beside], Apart(apart, dense[apart].mean(axis=0)))
+    assert space.bank.shape[1] <= 6
+    centred = unit(dense[:4] - dense[:4].mean(axis=0))
+    assert np.allclose(space.bank[:4] @ space.bank[:4].T, centred @ centred.T, atol=1e-5)
