@@ -23,15 +23,17 @@ from simdx.methods.calibration import FILE, file_text
 from simdx.methods.rehearsal import address_for, rehearse
 from simdx.panels import PACKAGED, load_source
 
-# Each embedder, and the record of the suite that was run with it.
-EMBEDDERS = {"wordllama": "record.json", "wordllama+minilm": "record_minilm.json"}
+# Each embedder, and the record of the suite that was run with it, where there is one.
+EMBEDDERS = {"wordllama": "record.json", "wordllama+minilm": None}
 RECORDS = Path(__file__).parents[1] / "results" / "transfer"
 SOURCE = Path(__file__).parents[1] / "src" / "simdx"
 
 
-def checked(record: Path, name: str) -> dict[str, Any]:
+def checked(record: str | None, name: str) -> dict[str, Any]:
     """How well calibrated the panel was on the labelled cases of the suite."""
-    panels = {p["panel"]: p for p in json.loads(record.read_text(encoding="utf-8"))["panels"]}
+    if record is None:
+        return {}
+    panels = {p["panel"]: p for p in json.loads((RECORDS / record).read_text(encoding="utf-8"))["panels"]}
     error = panels[name]["ece"]
     interval = (error["low"], error["high"])
     return {"checked": panels[name]["n"], "checked_ece": error["value"], "checked_interval": interval}
@@ -43,7 +45,7 @@ def main() -> None:
         source = load_source(name)
         for embedder, record in EMBEDDERS.items():
             material = Material.prepare(source.panel, packaged_bank(source), get_embedder(embedder))
-            found = replace(rehearse(material), **checked(RECORDS / record, name))
+            found = replace(rehearse(material), **checked(record, name))
             held[address_for(material)] = found
             print(f"{name}, {embedder}: {found.sentence()}", flush=True)
     (SOURCE / "methods" / "data" / FILE).write_text(file_text(held), encoding="utf-8")
