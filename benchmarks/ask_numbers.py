@@ -3,8 +3,9 @@
     python -m benchmarks.ask_numbers --simulator hf:qwen2.5-coder-1.5b
 
 Asking by option letters ends at 26 labels, so options have two-digit numbers here: the probability of a
-number is that of its first digit times that of its second, given the first. The list comes before the case,
-rotated so that a preference for a place evens out. It can be killed and run again.
+number is that of its first digit times that of its second, given the first. The list is rotated so that a
+preference for a place evens out, and comes after the case: before it, the model was right half as often. It
+can be killed and run again.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def numbered(simulator: Simulator, texts: list[str], names: tuple[str, ...], mos
 def question(text: str, options: tuple[str, ...]) -> str:
     listed = "".join(f"{i + 1:02}. {option}\n" for i, option in enumerate(options))
     return (
-        f"Possible diagnoses:\n{listed}\nCase description:\n{text.strip()}\n\n"
+        f"Case description:\n{text.strip()}\n\nPossible diagnoses:\n{listed}\n"
         "Which of the diagnoses above fits this case best? Reply with its two-digit number only."
     )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from simdx import Classifier
 from simdx.bank.files import packaged_bank
@@ -22,29 +23,27 @@ from simdx.methods.calibration import FILE, file_text
 from simdx.methods.rehearsal import address_for, rehearse
 from simdx.panels import PACKAGED, load_source
 
-EMBEDDERS = ("wordllama", "wordllama+minilm")
-RECORD = Path(__file__).parents[1] / "results" / "transfer" / "record.json"
+# Each embedder, and the record of the suite that was run with it.
+EMBEDDERS = {"wordllama": "record.json", "wordllama+minilm": "record_minilm.json"}
+RECORDS = Path(__file__).parents[1] / "results" / "transfer"
 SOURCE = Path(__file__).parents[1] / "src" / "simdx"
+
+
+def checked(record: Path, name: str) -> dict[str, Any]:
+    """How well calibrated the panel was on the labelled cases of the suite."""
+    panels = {p["panel"]: p for p in json.loads(record.read_text(encoding="utf-8"))["panels"]}
+    error = panels[name]["ece"]
+    interval = (error["low"], error["high"])
+    return {"checked": panels[name]["n"], "checked_ece": error["value"], "checked_interval": interval}
 
 
 def main() -> None:
     held = {}
-    panels = json.loads(RECORD.read_text(encoding="utf-8"))["panels"]
-    checked = {
-        p["panel"]: {
-            "checked": p["n"],
-            "checked_ece": p["ece"]["value"],
-            "checked_interval": (p["ece"]["low"], p["ece"]["high"]),
-        }
-        for p in panels
-    }
     for name in PACKAGED:
         source = load_source(name)
-        for embedder in EMBEDDERS:
+        for embedder, record in EMBEDDERS.items():
             material = Material.prepare(source.panel, packaged_bank(source), get_embedder(embedder))
-            found = rehearse(material)
-            if embedder == source.panel.embedder:  # the record's
-                found = replace(found, **checked[name])
+            found = replace(rehearse(material), **checked(RECORDS / record, name))
             held[address_for(material)] = found
             print(f"{name}, {embedder}: {found.sentence()}", flush=True)
     (SOURCE / "methods" / "data" / FILE).write_text(file_text(held), encoding="utf-8")

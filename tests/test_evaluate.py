@@ -49,6 +49,7 @@ def test_the_record_has_every_key_of_the_contract(result):
     assert record["ood"]["mean_inside"] == pytest.approx(result.arrays["out_of_class"].mean())
     assert record["ood"]["mean_outside"] == pytest.approx(result.ood_arrays["out_of_class"].mean())
     assert record["ood"]["mean_inside"] < record["ood"]["mean_outside"]
+    assert record["ood"]["ci"]["mean_inside"][1] < record["ood"]["ci"]["mean_outside"][0]
     found, arrays = record["ood"], result.arrays
     assert found["entropy_share"] == pytest.approx(found["entropy_bits"] / np.log2(record["k"]))
     rise = entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])

@@ -17,7 +17,7 @@ from simdx.errors import BadInput
 from simdx.methods import Material
 from simdx.methods.calibration import FILE, Calibration, keep, to_json
 from simdx.methods.handful import calibrate_on
-from simdx.methods.rehearsal import SecondWriter, address_for, answered_by, rehearse
+from simdx.methods.rehearsal import Progress, SecondWriter, address_for, answered_by, rehearse
 from simdx.panels import PACKAGED, load_source
 from simdx.types import NONE_OF_THESE, Bank, Panel
 
@@ -85,6 +85,7 @@ def calibrate_panel(
     writer: Bank | None = None,
     embedder: str | None = None,
     allow_remote: bool = False,
+    progress: Progress | None = None,
 ) -> Found:
     """Rehearse a bank, move what was found by labelled cases where there are some, and keep it.
 
@@ -100,7 +101,7 @@ def calibrate_panel(
         second = _second_writer(panel, inside, outside, set(chosen.texts))
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     material = Material.prepare(panel, chosen, model)
-    found = rehearse(material, writer=second)
+    found = rehearse(material, writer=second, progress=progress)
     if data is not None:
         found = _measured(replace(material, calibration=found), data)
     address = address_for(material)

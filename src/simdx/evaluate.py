@@ -18,25 +18,27 @@ import numpy as np
 from simdx import __version__
 from simdx.abc.prior import Prior
 from simdx.datasets.dataset import Dataset
+from simdx.datasets.differential import Differentials, differentials
 from simdx.decide.alarm import alarm_performance
+from simdx.decide.coverage import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
 from simdx.evaluation import BITS, Evaluation
 from simdx.metrics import (
     apply_temperature,
     by_group,
-    confusion,
-    entropy_strata,
+    compare_differentials,
     errors,
     evaluate_probabilities,
     fit_temperature,
+    gold_rank,
     headline_values,
+    mean_values,
     out_of_class,
-    reliability,
-    risk_coverage,
     spread,
     uncertainty,
 )
+from simdx.metrics.curves import plotted
 from simdx.metrics.gaps import combined, subgroup_gaps
 from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
 from simdx.types import Float, Int, entropy_bits, plain
@@ -44,8 +46,8 @@ from simdx.types import Float, Int, entropy_bits, plain
 if TYPE_CHECKING:
     from simdx.classifier import Classifier, PriorLike
 
-_CURVE_POINTS = 200
 _MANY_VALUES = 12
+_FIRST = (1, 3, 5)  # accuracy among so many labels, of panels with more than the last
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +108,20 @@ def evaluate(
     resume: bool = True,
     show_texts: bool = False,
     resamples: int = 2000,
+    coverage: float = 0.9,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Classify every case and measure the answers.
+    """Classify every case and measure the answers; cases with a `differential` are held against it too.
 
     `calibrate` is a labelled set, disjoint from `dataset` by text, on which a temperature is fitted and then
-    applied to every posterior. With `out`, per-case rows (Parquet), metrics (JSON) and a report (HTML) are
-    written there, and a run that was killed goes on where it stopped. The report quotes case texts only with
+    applied to every posterior. Conformal sets of `coverage` are calibrated on it too; without it, on other
+    cases of `dataset`. With `out`, per-case rows (Parquet), metrics (JSON) and a report (HTML) are written
+    there, and a run that was killed goes on where it stopped. The report quotes case texts only with
     `show_texts`.
     """
     labels = classifier.panel.names
     y = dataset.label_index(labels)
+    references = differentials(dataset, labels)
     fields = {entry: _groups_of(dataset, entry) for entry in by}
     store = Store(None if out is None else _prepare(Path(out)), place="")
     _check_unseen(classifier, dataset)
@@ -131,16 +136,24 @@ def evaluate(
     def measure(asked: _Asked) -> Result:
         arrays = asked.answers("cases", store, resume=resume, progress=progress)
         outside = None if ood is None else asked.answers("ood", store, resume=resume)
-        temperature = None
+        temperature, held = None, None
+        raw = arrays["posterior"]  # the temperature has seen the labels on which sets are calibrated
         if calibrate is not None:
-            held = asked.answers("calibrate", store, resume=resume)
-            fitted = fit_temperature(held["posterior"], calibrate.label_index(labels))
+            known = asked.answers("calibrate", store, resume=resume)
+            held = (known["posterior"], calibrate.label_index(labels))
+            fitted = fit_temperature(*held)
             temperature = asdict(fitted)
             arrays = _tempered(arrays, fitted.value)
             outside = None if outside is None else _tempered(outside, fitted.value)
         record = _record(classifier, arrays, y, fields, ood, outside, temperature, resamples)
+        how: dict[str, Any] = {"resamples": resamples, "rng": np.random.default_rng(classifier.settings.seed)}
+        record["accuracy_at"] = _accuracy_at(arrays["posterior"], y, **how)
+        record["differential"] = _against(references, arrays, **how)
+        record["conformal"] = measured_sets(
+            raw, y, labels, asked.prior.probabilities, level=coverage, calibration=held, **how
+        )
         record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
-        curves = _curves(arrays["posterior"], y, labels)
+        curves = plotted(arrays["posterior"], y, labels)
         result = Evaluation(record, curves, labels, dataset, ood, y, arrays, outside, fields)
         found.append(result)
         if store.folder is not None:
@@ -196,6 +209,9 @@ def _record(
     }
     gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
     inside = headline_values(arrays["posterior_in_class"], y)
+    separated = None
+    if ood is not None and ood_arrays is not None:
+        separated = _ood(ood, arrays, ood_arrays, resamples=resamples, rng=rng)
     return {
         "n": found.pop("n"),
         "k": found.pop("k"),
@@ -204,7 +220,7 @@ def _record(
         "engine": settings.engine,
         "embedder": classifier.embedder.id,
         **found,
-        "ood": None if ood is None or ood_arrays is None else _ood(ood, arrays, ood_arrays),
+        "ood": separated,
         "alarm": _alarm(arrays, y),
         "groups": groups,
         "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
@@ -229,7 +245,27 @@ def _alarm(arrays: Arrays, y: Int) -> dict[str, Any] | None:
     return asdict(alarm_performance(arrays["posterior"], y, arrays["alarm_flag"] == 1))
 
 
-def _ood(ood: Dataset, arrays: Arrays, outside: Arrays) -> dict[str, Any]:
+def _accuracy_at(p: Float, y: Int, **how: Any) -> dict[str, object] | None:
+    """Share of cases whose label is among the first so many; None where so many are most of the panel."""
+    if p.shape[1] <= _FIRST[-1]:
+        return None
+    before = gold_rank(p, y)
+    found = mean_values({str(k): before < k for k in _FIRST}, **how)
+    return {**found.values, "ci": found.ci}
+
+
+def _against(found: Differentials | None, arrays: Arrays, **how: Any) -> dict[str, object] | None:
+    """Posteriors of the cases that have a reference differential, held against it."""
+    if found is None:
+        return None
+    chosen = {name: values[found.cases] for name, values in arrays.items()}
+    return compare_differentials(
+        chosen["posterior"], chosen["posterior_in_class"], found.inside, found.outside,
+        chosen.get("out_of_class"), **how,
+    )  # fmt: skip
+
+
+def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str, Any]:
     """Separation by the out-of-class probability if there is one, else by entropy; the others beside it."""
     candidates = {
         "out_of_class": (arrays.get("out_of_class"), outside.get("out_of_class")),
@@ -244,13 +280,19 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays) -> dict[str, Any]:
     kinds = None if kind is None else _group_names(ood.field(kind))
     found = out_of_class(*usable[score], kinds)
     k = outside["posterior"].shape[1]
-    stranger = [float(a["out_of_class"].mean()) if "out_of_class" in a else None for a in (arrays, outside)]
+    none: dict[str, float | None] = {"mean_inside": None, "mean_outside": None}  # of these
+    ci: dict[str, list[float] | None] = dict.fromkeys(none)
+    for name, side in (("mean_inside", arrays), ("mean_outside", outside)):
+        if "out_of_class" in side:
+            mean = mean_values({name: side["out_of_class"]}, **how)
+            none |= mean.values
+            ci |= mean.ci
     return {
         "n": found.n,
         "score": score,
         "auroc": found.auroc.value,
-        "mean_inside": stranger[0],
-        "mean_outside": stranger[1],
+        **none,
+        "ci": ci,
         "entropy_bits": float(entropy_bits(outside["posterior"]).mean()),
         # What answering "none of these" is meant to do, and what it costs the cases that are of the panel.
         "entropy_share": float(entropy_bits(outside["posterior"]).mean() / np.log2(k)) if k > 1 else None,
@@ -269,26 +311,6 @@ def _second_order(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
     return {
         side: {name: spread(arrays[name][chosen]).as_dict() for name in BITS}
         for side, chosen in sides.items()
-    }
-
-
-def _curves(p: Float, y: Int, labels: Sequence[str]) -> dict[str, Any]:
-    table = reliability(p, y)
-    curve = risk_coverage(uncertainty(p), errors(p, y))
-    step: Int = np.unique(np.linspace(0, max(len(y) - 1, 0), min(len(y), _CURVE_POINTS)).astype(int))
-    return {
-        "reliability": {
-            "edges": table.edges.tolist(),
-            "n": table.n.tolist(),
-            "confidence": table.confidence.tolist(),
-            "accuracy": table.accuracy.tolist(),
-        },
-        "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
-        "confusion": {"labels": list(labels), "counts": confusion(p, y).tolist()},
-        "strata": [
-            {"low_bits": s.low_bits, "high_bits": s.high_bits, "n": s.n, "accuracy": s.accuracy.value}
-            for s in entropy_strata(p, y)
-        ],
     }
 
 

@@ -95,13 +95,11 @@ def test_a_class_without_enough_cases_is_never_ruled_out() -> None:
 
 
 def test_answering_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("crepes", "mapie", "mapie.risk_control"):
+    for name in ("mapie", "mapie.risk_control"):
         monkeypatch.setitem(sys.modules, name, None)
     assert ConformalThresholds("split", 0.9, (0.5, 0.5), 10).sets(np.array([0.7, 0.3])).tolist() == [
         [True, False]
     ]
-    with pytest.raises(MissingExtra, match="decide"):
-        calibrate(np.eye(2), np.array([0, 1]))
     with pytest.raises(MissingExtra, match="decide"):
         control_risk(np.eye(2), np.array([0, 1]))
 

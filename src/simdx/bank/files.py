@@ -44,7 +44,7 @@ def packaged_bank(source: PanelSource) -> Bank:
             f"panel '{source.panel.name}' ships no bank: give --bank, or build one with 'simdx bank build'"
         )
     parts = [_labelled_rows(path, source.panel) for path in source.banks]
-    background = background_texts(source.background) if source.background else ()
+    background = _background(source.panel, source.background) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
     bank = assemble(source.panel, [row for part in parts for row in part], background, name)
     if background and source.none_prior is not None:
@@ -87,7 +87,7 @@ def _read_folder(folder: Path, panel: Panel) -> Bank:
     for problem in problems_of(folder):
         raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
     rows = _labelled_rows(folder / BANK_FILE, panel)
-    background = background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else ()
+    background = _background(panel, folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else ()
     bank = assemble(panel, rows, background, folder.name)
     return replace(bank, rejected=dict(manifest["rejected"]))
 
@@ -237,6 +237,20 @@ def background_texts(path: Path) -> tuple[str, ...]:
             raise BadInput(f"{path.name} line {number}: a background row needs a non-empty 'text'")
         texts.append(text)
     return tuple(texts)
+
+
+def _background(panel: Panel, path: Path) -> tuple[str, ...]:
+    """The texts; refused where they leave out what the panel asks to be thought of."""
+    texts = background_texts(path)
+    if panel.ask_about:
+        said = {condition.casefold() for condition in background_conditions(path)}
+        missing = [name for name in panel.ask_about if name.casefold() not in said]
+        if missing:
+            raise BadInput(
+                f"{path.name} describes no {', '.join(repr(m) for m in missing)}, which panel '{panel.name}' "
+                "asks about (ask_about): add texts with that 'condition'"
+            )
+    return texts
 
 
 def background_conditions(path: Path) -> tuple[str, ...]:

@@ -11,8 +11,11 @@ from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.cli.progress import CasesBar, say_model
 from simdx.errors import BadInput
+from simdx.report import figures
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from simdx.datasets import Columns, Dataset
 
 MOST_RESAMPLES = 1_000_000
@@ -31,8 +34,9 @@ def evaluate(
     ood: Annotated[str | None, Option("--ood", help="Cases of none of the labels, a file.")] = None,
     by: Annotated[str | None, Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
     calibrate: Annotated[
-        Path | None, Option("--calibrate", help="Labelled cases to fit a temperature on.")
+        Path | None, Option("--calibrate", help="Labelled cases to fit a temperature and conformal sets on.")
     ] = None,
+    coverage: Annotated[float, Option(help="Coverage asked of conformal sets.")] = 0.9,
     out: Annotated[Path | None, Option("--out", help="Folder for rows, metrics and report.")] = None,
     resume: Annotated[bool, Option(help="Go on where a killed run with --out stopped.")] = True,
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
@@ -41,6 +45,7 @@ def evaluate(
 ) -> None:
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
     from simdx.datasets import open_data, read_cases
+    from simdx.datasets.differential import differentials
     from simdx.evaluate import evaluate as run
     from simdx.panels import load_panel
 
@@ -49,11 +54,16 @@ def evaluate(
     chosen_prior = prior.over(labels)
     cases = open_data(data, columns=columns, labels=labels)
     cases.cases.label_index(labels)  # a packaged set may belong to another panel
+    differentials(
+        cases.cases, labels
+    )  # read again by what needs them; here a bad one is told before the work
     outside = _outside(ood, columns)
     if resamples < 100:
         raise BadInput("--resamples needs at least 100")
     if resamples > MOST_RESAMPLES:
         raise BadInput(f"--resamples is over {MOST_RESAMPLES:,}: more would take days and narrow no interval")
+    if not 0 < coverage < 1:
+        raise BadInput(f"--coverage is {coverage:g}: give a number between 0 and 1, such as .9")
     fields = [f.strip() for f in (by or "").split(",") if f.strip()]
     for field in fields:
         for part in field.split("*"):
@@ -65,7 +75,7 @@ def evaluate(
         classifier.watch_simulations(progress.asked)
         result = run(
             classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, calibrate=held, out=out,
-            resume=resume, show_texts=show_texts, resamples=resamples, progress=progress,
+            resume=resume, show_texts=show_texts, resamples=resamples, coverage=coverage, progress=progress,
         )  # fmt: skip
     if out is not None:
         note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
@@ -98,17 +108,20 @@ def _print(record: dict[str, Any]) -> None:
     )
     table = Table("metric", "value", "95 % interval", box=None)
     for name in HEADLINE:
-        value, interval = record[name], record["ci"][name]
-        table.add_row(
-            name,
-            "undefined" if value is None else f"{value:.3f}",
-            "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
-        )
+        table.add_row(name, *figures.figure(record, name))
+    for row in figures.accuracy_rows(record["accuracy_at"]):
+        table.add_row(*row)
     console.print(table)
+    if record["differential"]:
+        _print_differential(console, record["differential"])
+    if record["conformal"]:
+        _print_sets(console, record["conformal"])
     if record["ood"]:
         found = record["ood"]
         shown = "undefined" if found["auroc"] is None else f"{found['auroc']:.3f}"
         console.print(f"out of class: {found['n']} cases, AUROC {shown} by {found['score']}")
+        for line in figures.none_words(found):
+            console.print(line)
         share = found["entropy_share"]
         console.print(
             f"their answers: mean entropy {found['entropy_bits']:.2f} bits"
@@ -118,8 +131,32 @@ def _print(record: dict[str, Any]) -> None:
     for field, groups in record["groups"].items():
         parts = Table(field, "n", "accuracy", "ece", "", box=None)
         for value, g in groups.items():
-            figures = ("undefined" if g[k] is None else f"{g[k]:.3f}" for k in ("accuracy", "ece"))
-            parts.add_row(value, str(g["n"]), *figures, "too small" if g["too_small"] else "")
+            cells = ("undefined" if g[k] is None else f"{g[k]:.3f}" for k in ("accuracy", "ece"))
+            parts.add_row(value, str(g["n"]), *cells, "too small" if g["too_small"] else "")
         console.print(parts)
     for name, reason in record["undefined"].items():
         console.print(f"{name}: {reason}")
+
+
+def _print_differential(console: Console, found: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(f"against {found['n']} reference differentials", "value", "95 % interval", box=None)
+    for row in figures.differential_rows(found):
+        table.add_row(*row)
+    console.print(table)
+    for line in figures.differential_notes(found):
+        console.print(line)
+
+
+def _print_sets(console: Console, found: dict[str, Any]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    heading = f"conformal sets, {100 * found['level']:g} %"
+    table = Table(heading, "coverage", "95 % interval", "mean size", "95 % interval", box=None)
+    for row in figures.set_rows(found):
+        table.add_row(*row)
+    console.print(table)
+    for line in figures.set_notes(found):
+        console.print(escape(line))

@@ -151,9 +151,11 @@ def calibrate(
     written and as typed in haste. With --data the cases move what was found by themselves.
     """
     from simdx.calibrate import calibrate_panel
+    from simdx.cli.progress import CasesBar
 
-    found = calibrate_panel(
-        name, bank=bank, data=data, inside=inside, outside=outside or [], embedder=embedder,
-        allow_remote=allow_remote,
-    )  # fmt: skip
+    with CasesBar(None, "folds left out and asked") as bar:
+        found = calibrate_panel(
+            name, bank=bank, data=data, inside=inside, outside=outside or [], embedder=embedder,
+            allow_remote=allow_remote, progress=bar,
+        )  # fmt: skip
     say(json, found.to_json(), *found.lines())

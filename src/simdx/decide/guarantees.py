@@ -3,8 +3,13 @@
 Conformal sets hold the labels that cannot be ruled out. The score of a label is one minus its posterior
 probability; a set holds every label whose score the calibration cases make plausible at the chosen level,
 over all cases (*split*) or among the cases of that label (*class-conditional*, which guards rare labels too).
-The p-values come from crepes; what is kept is, per label, the largest calibration score still inside, so that
-an answer needs neither the library nor the calibration cases.
+What is kept is, per label, the largest calibration score still inside, so that an answer does not need the
+calibration cases.
+
+Where labels will come in other shares than among the calibration cases (another prior, the cases of each
+label as before) class-conditional sets hold as they are. Split sets need each calibration case to weigh as
+much more as its label will be more frequent, and a label considered for a new case weighs as one more of it
+(Tibshirani et al. 2019; for labels Podkopaev and Ramdas 2021): the limit is then another one for each label.
 
 Risk control finds the largest entropy up to which answers may be accepted with at most the target rate of
 errors, at a stated confidence, whatever the distribution. The test of many thresholds at once is MAPIE's
@@ -47,13 +52,17 @@ class ConformalThresholds:
 
 
 def calibrate(
-    posterior: Float, truth: Int, *, level: float = 0.9, kind: Kind = "class-conditional"
+    posterior: Float,
+    truth: Int,
+    *,
+    level: float = 0.9,
+    kind: Kind = "class-conditional",
+    prior: Float | None = None,
 ) -> ConformalThresholds:
-    """Thresholds from the posteriors (N, K) of labelled cases."""
-    try:
-        from crepes import ConformalClassifier
-    except ImportError:
-        raise MissingExtra("conformal calibration", "decide") from None
+    """Thresholds from the posteriors (N, K) of labelled cases.
+
+    `prior` has the labels' shares among the cases to come; without it they stay as they are here.
+    """
     if kind not in KINDS:
         raise BadInput(f"unknown kind of conformal set '{kind}': choose {' or '.join(KINDS)}")
     if not 0 < level < 1:
@@ -63,22 +72,38 @@ def calibrate(
     if not len(y):
         raise BadInput("there are no calibration cases")
     score = 1 - p[np.arange(len(y)), y]
-    largest = []
-    for k in range(p.shape[1]):
-        own = score if kind == "split" else score[y == k]
-        largest.append(_largest_inside(ConformalClassifier, own, level))
+    if kind == "class-conditional":
+        same = [score[y == k] for k in range(p.shape[1])]
+        largest = [_largest_inside(own, np.ones(len(own)), 1.0, level) for own in same]
+    else:
+        weight = np.ones(p.shape[1]) if prior is None else shift_weights(y, prior)
+        largest = [_largest_inside(score, weight[y], own, level) for own in weight]
     return ConformalThresholds(kind, level, tuple(largest), len(y))
 
 
-def _largest_inside(classifier: type, score: Float, level: float) -> float:
-    """The largest score whose conformal p-value exceeds 1 − level."""
-    if not len(score):
+def shift_weights(truth: Int, prior: Float) -> Float:
+    """How much more frequent each label will be than among these cases; infinite where none carries it."""
+    wanted = np.asarray(prior, dtype=float)
+    share = np.bincount(truth, minlength=len(wanted)) / len(truth)
+    absent = np.where(wanted > 0, np.inf, 0.0)
+    return np.where(share > 0, wanted / np.where(share > 0, share, 1.0), absent)
+
+
+def _largest_inside(score: Float, weight: Float, own: float, level: float) -> float:
+    """The largest calibration score whose p-value exceeds 1 − level.
+
+    The p-value of a score is the weight of the calibration scores at least as large, and of the new case
+    itself (`own`), as a share of all weight.
+    """
+    if own == 0:
+        return -1.0  # a label that will not come
+    # With a slack for rounding; a score above every other has the new case's weight on its side alone.
+    needed = 1 - level + 1e-12
+    if np.isinf(own) or own > needed * (weight.sum() + own):
         return float("inf")
-    fitted = classifier().fit(score)
-    # A score above every calibration score has the smallest p-value there is: 1 / (n + 1).
-    probe = np.append(np.unique(score), np.inf)
-    p_value = fitted.predict_p(probe[:, None], smoothing=False).ravel()
-    inside = probe[p_value > 1 - level + 1e-12]
+    order = np.argsort(score)
+    at_least = np.cumsum(weight[order][::-1])[::-1]  # right for the first of tied scores, which decides
+    inside = score[order][at_least + own > needed * (weight.sum() + own)]
     return float(inside.max()) if inside.size else -1.0
 
 

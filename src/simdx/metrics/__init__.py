@@ -1,7 +1,8 @@
 """Metrics: arrays in, numbers out, each defined once.
 
 `scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
-reliability, temperature), `selective` (error detection, risk–coverage), `second_order`, `ood`, `subgroups`,
+reliability, temperature), `selective` (error detection, risk–coverage), `differential` (against a reference
+distribution), `second_order`, `ood`, `subgroups`, `curves` (what plots draw), `means` of one number a case,
 `significance` (bootstrap) and `mixed` (mixed-effects regression). An undefined metric is a `Value` without a
 number and with a reason; `evaluate_probabilities` gives all headline figures at once.
 """
@@ -15,7 +16,9 @@ from simdx.metrics.calibration import (
     reliability,
     smooth_ece,
 )
+from simdx.metrics.differential import compare_differentials
 from simdx.metrics.headline import evaluate_probabilities, headline_values
+from simdx.metrics.means import mean_values
 from simdx.metrics.mixed import mixed_effects
 from simdx.metrics.ood import ood_auroc, out_of_class
 from simdx.metrics.resampling import HEADLINE
@@ -25,6 +28,7 @@ from simdx.metrics.scores import (
     brier,
     class_auroc,
     confusion,
+    gold_rank,
     macro_f1,
     mean_entropy_bits,
     nll,
@@ -59,6 +63,7 @@ __all__ = [
     "by_group",
     "class_auroc",
     "classwise_ece",
+    "compare_differentials",
     "confusion",
     "e_aurc",
     "ece",
@@ -67,9 +72,11 @@ __all__ = [
     "errors",
     "evaluate_probabilities",
     "fit_temperature",
+    "gold_rank",
     "headline_values",
     "macro_f1",
     "mean_entropy_bits",
+    "mean_values",
     "mixed_effects",
     "nll",
     "ood_auroc",

@@ -131,12 +131,20 @@ class _Order:
     def __init__(self, score: Float) -> None:
         self.order = np.argsort(score, kind="stable")
         ranked = score[self.order]
-        self.starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+        new = np.r_[True, ranked[1:] != ranked[:-1]]
+        self.starts = np.flatnonzero(new)
+        self._block = np.empty(len(score), dtype=np.int64)  # which tied block a case is in
+        self._block[self.order] = np.cumsum(new) - 1
 
     def blocks(self, w: Float) -> Float:
         """Total weight of each tied block, lowest score first."""
         ranked = w[:, self.order]
         return ranked if len(self.starts) == ranked.shape[1] else np.add.reduceat(ranked, self.starts, axis=1)
+
+    def ranks(self, w: Float) -> Float:
+        """Each case's rank (B, N) among w cases, tied ones sharing the middle of theirs."""
+        size = self.blocks(w)
+        return (np.cumsum(size, axis=1) - (size - 1) / 2)[:, self._block]
 
 
 def _weighted_auroc(w: Float, order: _Order, positive: Float) -> Float:
@@ -147,6 +155,26 @@ def _weighted_auroc(w: Float, order: _Order, positive: Float) -> Float:
     wins = np.einsum("ij,ij->i", pos, below - neg / 2)
     pairs = n_pos * n_neg
     return np.where(pairs > 0, wins / np.where(pairs > 0, pairs, 1), np.nan)
+
+
+class RankCorrelation:
+    """Spearman's correlation of two scores of the cases as a function of counts (B, N)."""
+
+    def __init__(self, first: Float, second: Float) -> None:
+        self._orders = (_Order(first), _Order(second))
+
+    def __call__(self, w: Float) -> Float:
+        """(B, 1), NaN where a resample leaves one of the scores the same for every case."""
+        n = w.sum(axis=1, keepdims=True)
+        centred = [order.ranks(w) - (n + 1) / 2 for order in self._orders]  # the mean rank is (n + 1) / 2
+        together, *spreads = (
+            np.einsum("ij,ij,ij->i", w, a, b)
+            for a, b in (centred, (centred[0], centred[0]), (centred[1], centred[1]))
+        )
+        product = spreads[0] * spreads[1]
+        # n/12·(n²−1) is the spread of n distinct ranks; what is far below it is rounding around nought
+        there = product > (1e-9 * n[:, 0] ** 3) ** 2
+        return np.where(there, together / np.sqrt(np.where(there, product, 1.0)), np.nan)[:, None]
 
 
 def _mean_of(terms: Float) -> Callable[[Float], Float]:

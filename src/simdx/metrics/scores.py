@@ -35,6 +35,14 @@ def accuracy(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
     return defined((predictions(p) == y).mean())
 
 
+def gold_rank(probabilities: ArrayLike, label_index: ArrayLike) -> Int:
+    """How many labels each answer puts before the gold one, ties in the panel's order; 0: none."""
+    p, y = checked(probabilities, label_index)
+    own = p[np.arange(len(y)), y][:, None]
+    earlier = np.arange(p.shape[1]) < y[:, None]
+    return ((p > own) | ((p == own) & earlier)).sum(axis=1)
+
+
 def macro_f1(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
     """Unweighted mean of F1 over the labels that occur as gold label or prediction."""
     table = confusion(probabilities, label_index)

@@ -9,7 +9,7 @@ p-value of a difference is two-sided, from the bootstrap distribution centred on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,12 +65,27 @@ def bootstrap_intervals(
     _check(resamples, level)
     if not y.size:
         return {name: Interval(None, None, NO_CASES) for name in metrics}
-    statistic = WeightedMetrics(p, y, metrics)
-    point = statistic(np.ones((1, len(y))))[0]
-    draws = np.concatenate([statistic(w) for w in count_chunks(len(y), resamples, rng)])
+    spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
+    return intervals_of(
+        WeightedMetrics(p, y, metrics), len(y), spans, resamples=resamples, level=level, rng=rng
+    )
+
+
+def intervals_of(
+    statistic: Callable[[Float], Float],
+    n: int,
+    spans: Mapping[str, tuple[float, float]],
+    *,
+    resamples: int = 2000,
+    level: float = 0.95,
+    rng: np.random.Generator,
+) -> dict[str, Interval]:
+    """Intervals of a statistic of counts (B, N) with a column for each of `spans`, which clip them."""
+    _check(resamples, level)
+    point = statistic(np.ones((1, n)))[0]
+    draws = np.concatenate([statistic(w) for w in count_chunks(n, resamples, rng)])
     return {
-        name: interval_of(point[i], draws[:, i], level, _RANGE.get(name, (0.0, 1.0)))
-        for i, name in enumerate(metrics)
+        name: interval_of(point[i], draws[:, i], level, span) for i, (name, span) in enumerate(spans.items())
     }
 
 

@@ -14,7 +14,7 @@ from simdx.evaluation import Evaluation
 from simdx.metrics.gaps import Gap
 from simdx.metrics.subgroups import SMALL
 from simdx.panels import disclaimer
-from simdx.report import plots
+from simdx.report import figures, plots
 from simdx.report.page import fill
 from simdx.types import Panel, entropy_bits
 
@@ -57,6 +57,7 @@ def render_evaluation(
         record=record,
         dataset=result.dataset,
         curves=result.curves,
+        figures=figures,
         entropy_drawing=plots.entropy_plot(bits[right], bits[~right], outside, math.log2(len(result.labels))),
         simplex_drawing=plots.ternary_plot(p, y, result.labels) if three else "",
         gaps=[Gap(**{k: v for k, v in row.items() if k != "gap"}) for row in record["audit"]],

@@ -149,6 +149,7 @@ class TransformersSimulator:
         length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
         text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
         stopped = length < len(tokens)
+        placed = tokens[: max(length, 1)]  # a model that ends at once still weighed what could stand there
         for stop in request.stop:
             before, found, _ = text.partition(stop)
             if found:
@@ -159,7 +160,7 @@ class TransformersSimulator:
             prompt_tokens=int(inputs["attention_mask"][row].sum()),
             completion_tokens=length,
             seconds=seconds,
-            logprobs=self._logprobs(request, out, row, tokens[:length]) if request.logprobs else None,
+            logprobs=self._logprobs(request, out, row, placed) if request.logprobs else None,
         )
 
     def _logprobs(self, request: Request, out: Any, row: int, tokens: list[int]) -> tuple[TokenLogprobs, ...]:

@@ -1,0 +1,74 @@
+"""Means over cases of whatever is one number a case, with bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simdx.metrics.significance import Interval, intervals_of
+from simdx.types import Float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Numbers by name, their intervals where drawn, and the reasons for what is undefined or left out."""
+
+    values: dict[str, float | None]
+    ci: dict[str, list[float] | None]
+    undefined: dict[str, str]
+
+    def as_dict(self) -> dict[str, object]:
+        return {**self.values, "ci": self.ci, "undefined": self.undefined}
+
+    def and_one(self, name: str, value: float, interval: Interval) -> Figures:
+        """With one more figure, NaN meaning that it is undefined."""
+        undefined = {**self.undefined, name: interval.reason} if interval.reason else self.undefined
+        known = {**self.values, name: None if np.isnan(value) else value}
+        return Figures(known, {**self.ci, name: interval.as_list()}, undefined)
+
+    def because(self, name: str, reason: str) -> Figures:
+        """With another reason why a figure is undefined."""
+        return replace(self, undefined={**self.undefined, name: reason})
+
+
+def mean_values(
+    terms: Mapping[str, ArrayLike],
+    *,
+    weights: ArrayLike | None = None,
+    resamples: int = 2000,
+    level: float = 0.95,
+    rng: np.random.Generator | None = None,
+) -> Figures:
+    """The mean of each vector of terms; intervals are drawn only when a generator is given.
+
+    A term that is NaN is undefined for that case and left out. With `weights` a case counts as much as its
+    weight; resamples draw cases, whatever they weigh.
+    """
+    table = np.column_stack([np.asarray(values, dtype=np.float64) for values in terms.values()])
+    there = ~np.isnan(table)
+    weight = np.ones(len(table)) if weights is None else np.asarray(weights, dtype=np.float64)
+    total, share = np.where(there, table, 0.0) * weight[:, None], there * weight[:, None]
+
+    def statistic(w: Float) -> Float:
+        over = w @ share
+        return np.where(over > 0, (w @ total) / np.where(over > 0, over, 1.0), np.nan)
+
+    point = statistic(np.ones((1, len(table))))[0]
+    values = {name: None if np.isnan(v) else float(v) for name, v in zip(terms, point, strict=True)}
+    missing = dict(zip(terms, (~there).sum(axis=0).tolist(), strict=True))
+    undefined = {name: f"cases left out: {n}" for name, n in missing.items() if n}
+    undefined |= {name: "no case defines it" for name, value in values.items() if value is None}
+    ci: dict[str, list[float] | None] = dict.fromkeys(terms)
+    if rng is not None and len(table):
+        low, high = (pick(np.where(there, table, 0.0), axis=0) for pick in (np.min, np.max))
+        spans = {name: (low[i], high[i]) for i, name in enumerate(terms)}  # of terms, hence of their means
+        found = intervals_of(statistic, len(table), spans, resamples=resamples, level=level, rng=rng)
+        ci = {name: interval.as_list() for name, interval in found.items()}
+        unsure = {
+            f"ci.{name}": i.reason for name, i in found.items() if values[name] is not None and i.reason
+        }
+        undefined |= unsure
+    return Figures(values, ci, undefined)

@@ -1,0 +1,135 @@
+"""Conformal sets under a changed prior, and what is measured of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from simdx.decide.coverage import measured_sets
+from simdx.decide.guarantees import calibrate, coverage_of, shift_weights
+from simdx.types import Float, Int
+
+OLD, NEW = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
+LABELS = ("common", "less", "rare")
+
+
+def population(n: int, prior: Float, rng: np.random.Generator) -> tuple[Float, Int]:
+    """Scores of a label do not depend on how frequent it is; the rare label is answered worst."""
+    y = rng.choice(3, size=n, p=prior)
+    score = rng.normal(size=(n, 3)) + 1.2 * np.eye(3)[y] * np.array([2.0, 1.0, 0.3])[y][:, None]
+    p = np.exp(2 * score)
+    return p / p.sum(axis=1, keepdims=True), y
+
+
+def test_thresholds_are_those_of_crepes() -> None:
+    """Without a changed prior; ties and every size of the calibration set included."""
+    crepes = pytest.importorskip("crepes")
+    rng = np.random.default_rng(3)
+    for n in (1, 5, 9, 10, 30, 200):
+        p, y = population(n, OLD, rng)
+        p = np.round(p * 64) / 64  # exact in binary, so that ties are ties
+        p[:, 0] += 1 - p.sum(axis=1)
+        score = 1 - p[np.arange(n), y]
+        fresh = np.append(rng.integers(0, 65, size=50) / 64, score)
+        for level in (0.5, 0.8, 0.9):
+            p_value = (
+                crepes.ConformalClassifier().fit(score).predict_p(fresh[:, None], smoothing=False).ravel()
+            )
+            limit = calibrate(p, y, level=level, kind="split").largest[0]
+            np.testing.assert_array_equal(fresh <= limit + 1e-9, p_value > 1 - level + 1e-12)
+
+
+def test_weighted_thresholds_follow_the_definition() -> None:
+    """A label is inside where the level is reached by the weights of the scores below (Podkopaev, Ramdas)."""
+    rng = np.random.default_rng(4)
+    p, y = population(60, OLD, rng)
+    fresh, _ = population(40, NEW, rng)
+    weight = shift_weights(y, NEW)
+    score = 1 - p[np.arange(60), y]
+    ours = calibrate(p, y, level=0.9, kind="split", prior=NEW).sets(fresh)
+    for i, k in np.ndindex(ours.shape):
+        total = weight[y].sum() + weight[k]
+        order = np.argsort(score)
+        reached = np.cumsum(weight[y][order]) / total
+        quantile = score[order][reached >= 0.9].min(initial=np.inf)
+        assert ours[i, k] == (1 - fresh[i, k] <= quantile)
+
+
+def test_the_same_prior_changes_nothing() -> None:
+    p, y = population(100, OLD, np.random.default_rng(5))
+    share = np.bincount(y) / 100
+    one, other = (calibrate(p, y, kind="split", prior=prior) for prior in (None, share))
+    np.testing.assert_allclose(one.largest, other.largest)
+
+
+def test_coverage_under_label_shift() -> None:
+    """Weighted and class-conditional sets keep their coverage where the labels' shares change; split not."""
+    rng = np.random.default_rng(6)
+    found: dict[str, list[float]] = {"split": [], "weighted": [], "class-conditional": []}
+    for _ in range(150):
+        p, y = population(300, OLD, rng)
+        fresh, truth = population(1000, NEW, rng)
+        for name, sets in {
+            "split": calibrate(p, y, level=0.9, kind="split"),
+            "weighted": calibrate(p, y, level=0.9, kind="split", prior=NEW),
+            "class-conditional": calibrate(p, y, level=0.9),
+        }.items():
+            found[name].append(coverage_of(sets.sets(fresh), truth))
+    error = {name: 4 * np.std(values) / np.sqrt(150) for name, values in found.items()}
+    assert np.mean(found["split"]) < 0.8
+    assert 0.9 - error["weighted"] < np.mean(found["weighted"]) < 0.93
+    assert 0.9 - error["class-conditional"] < np.mean(found["class-conditional"]) < 0.94
+
+
+def test_labels_that_will_not_come_and_labels_never_seen() -> None:
+    p, y = population(200, np.array([0.5, 0.5, 0.0]), np.random.default_rng(7))
+    limits = calibrate(p, y, kind="split", prior=np.array([0.0, 0.5, 0.5])).largest
+    assert limits[0] == -1  # its prior is nought
+    assert 0 < limits[1] < np.inf
+    assert limits[2] == np.inf  # no case says how it scores
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_is_measured_is_what_new_cases_get(apart: bool) -> None:
+    """Coverage and size measured on labelled cases agree with those of a fresh sample, at both priors."""
+    rng = np.random.default_rng(8)
+    p, y = population(6000, OLD, rng)
+    known = population(6000, OLD, rng) if apart else (p, y)
+    found = measured_sets(
+        p, y, LABELS, NEW, level=0.9, calibration=known if apart else None, resamples=200, rng=rng
+    )
+    assert found is not None
+    json.dumps(found, allow_nan=False)
+    assert found["n_calibration"] == (6000 if apart else 4800)
+    assert found["calibrated_on"] == ("calibration cases" if apart else "other folds")
+    for prior, measured in ((OLD, found), (NEW, found["at_prior"])):
+        fresh, truth = population(20_000, prior, rng)
+        for key, limits in {
+            "split": calibrate(*known, level=0.9, kind="split"),
+            "weighted": calibrate(*known, level=0.9, kind="split", prior=NEW),
+            "class_conditional": calibrate(*known, level=0.9),
+        }.items():
+            if key not in measured:
+                continue
+            sets = limits.sets(fresh)
+            assert measured[key]["coverage"] == pytest.approx(coverage_of(sets, truth), abs=0.03), key
+            assert measured[key]["mean_size"] == pytest.approx(sets.sum(axis=1).mean(), abs=0.08), key
+            assert set(measured[key]["ci"]) == {"coverage", "mean_size"}
+    assert found["split"]["least"]["label"] == "rare"
+    assert found["split"]["least"]["coverage"] < 0.8 < found["class_conditional"]["least"]["coverage"]
+
+
+def test_few_cases_and_the_same_prior() -> None:
+    rng = np.random.default_rng(9)
+    p, y = np.eye(3)[[0, 1, 2]], np.arange(3)
+    found = measured_sets(p, y, LABELS, np.full(3, 1 / 3), resamples=100, rng=rng)
+    assert found is not None
+    assert found["at_prior"] is None
+    assert found["split"]["mean_size"] == 3  # nothing can be ruled out by two cases
+    assert found["split"]["labels_always_inside"] == 3
+    assert measured_sets(p[:1], y[:1], LABELS, OLD, resamples=100, rng=rng) is None
+    other = measured_sets(p[:2], y[:2], LABELS, OLD, resamples=100, rng=rng)
+    assert other is not None
+    assert other["at_prior"]["labels_without_cases"] == 1
