@@ -36,8 +36,9 @@ def front_door(panel: Panel, bank: Bank) -> Fitted:
 def none_of_these(material: Material) -> Callable[[Observations, Prior], Float]:
     """The share of each case that the background hypothesis claims."""
     from simdx.methods.outside import fit_outside
+    from simdx.methods.rehearsal import calibrated
 
-    share = fit_outside(material)
+    share = fit_outside(calibrated(material))
     assert share is not None, "the packaged banks have a background"
     return lambda observations, prior: share.join(observations, lambda outside, part: outside(part, prior))
 

@@ -48,6 +48,28 @@ def test_an_incomplete_build_prints_its_report_and_ends_with_one(cli: Cli, tmp_p
     assert "run the same command again" in ended.err.splitlines()[-1]
 
 
+def test_a_rehearsal_keeps_within_what_the_build_left(cli: Cli, tmp_path: Path) -> None:
+    given = (*BUILD, "--background", 3, "--out", tmp_path / "bank", "--json")
+    ran = cli(*given, "--max-requests", 15)
+    assert (ran.code, ran.json["requests"]) == (0, 12)
+    asked = (tmp_path / "bank" / "rehearsal" / "answers.jsonl").read_text().splitlines()
+    assert len(asked) == 3
+    assert ran.json["rehearsal"]["calibration"]["writers"] < 3
+    assert "goes without them" in ran.err
+    assert cli(*given).json["rehearsal"]["texts"] == 9  # without a limit it goes on
+    assert len((tmp_path / "bank" / "rehearsal" / "answers.jsonl").read_text().splitlines()) == 12
+
+
+def test_a_bank_is_built_where_its_embedder_is_not(cli: Cli, tmp_path: Path) -> None:
+    panel = tmp_path / "panel.yaml"
+    panel.write_text('labels: [apple, boat]\nembedder: "openai:m@http://192.0.2.1:1/v1"\n')
+    ran = cli("bank", "build", "--panel", panel, *BUILD[4:], "--out", tmp_path / "bank", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["complete"] is True
+    assert ran.json["rehearsal"] is None
+    assert "the bank was not rehearsed: " in ran.err
+
+
 def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
     found = cli(*BUILD, "--out", tmp_path / "bank", "--dry-run", "--price-out", 3, "--json").json
     assert found["requests_at_least"] == 9 + 20  # a background by default

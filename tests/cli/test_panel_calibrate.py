@@ -83,7 +83,6 @@ def test_another_writer_weighs_in(cli: Cli, panel: Path) -> None:
     both = cli("panel", "calibrate", panel, *given, "--json").json["calibration"]
     assert (own["writers"], both["writers"]) == (2, 3)
     assert both["rehearsed_sharpness"] < own["rehearsed_sharpness"]  # whom the bank understands less
-    assert both["found_outside"] != own["found_outside"]
 
 
 def test_what_it_cannot_do_is_one_line(cli: Cli, panel: Path) -> None:

@@ -7,6 +7,7 @@ import base64
 import pytest
 from starlette.testclient import TestClient
 
+from simdx.service.cds import why_no_card
 from simdx.service.cds_text import Link, read_chart
 from tests.service.conftest import TEXT
 from tests.service.test_cds import CONDITION, QUESTIONS, SUBJECT, VIEW, bundle, invocation, note
@@ -185,7 +186,11 @@ def test_no_card_where_the_text_is_unlike_any_description(client: TestClient) ->
     text = "The patient has high blood pressure and takes ramipril."
     reply = client.post(VIEW, json=invocation(prefetch={"d": note(text)})).json()
     assert reply["cards"] == []
-    assert "unlike the descriptions" in reply["extension"]["simdx"]["notes"][0]
+    assert reply["extension"]["simdx"]["notes"][0].startswith("No card: ")
+    # A bank without a background has no share of none of these to say it by.
+    for outside in (None, 0.1):
+        assert "unlike the descriptions" in why_no_card({"out_of_class": outside, "typicality": 1e-4})
+        assert why_no_card({"out_of_class": outside, "typicality": 0.5}) is None
 
 
 def test_a_link_is_kept_for_the_fetch_and_does_not_fall_through_unseen(client: TestClient) -> None:

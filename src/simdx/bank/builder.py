@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,15 @@ class BuildLimits:
         if self.price_in is None and self.price_out is None:
             return None
         return ((self.price_in or 0) * prompt_tokens + (self.price_out or 0) * completion_tokens) / 1e6
+
+    def after(self, report: BuildReport) -> BuildLimits:
+        """What a run has left of them."""
+        tokens = report.prompt_tokens + report.completion_tokens
+        return replace(
+            self,
+            max_requests=None if self.max_requests is None else max(0, self.max_requests - report.asked),
+            max_tokens=None if self.max_tokens is None else max(0, self.max_tokens - tokens),
+        )
 
 
 @dataclass(slots=True)

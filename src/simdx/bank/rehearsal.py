@@ -34,10 +34,17 @@ def second_voice(
 
 
 def write_rehearsal(
-    panel: Panel, simulator: Simulator, settings: BuildSettings, per_label: int, out: Path, watch: Watch
+    panel: Panel,
+    simulator: Simulator,
+    settings: BuildSettings,
+    per_label: int,
+    out: Path,
+    watch: Watch,
+    left: BuildLimits,
 ) -> Bank | None:
-    """The texts, or None where the model does not bring them to an end within the tries."""
+    """The texts, or None where the model does not bring them to an end within the tries and what is left."""
     other, _, asked, folder = second_voice(panel, simulator.id, settings, per_label, out)
-    limits = BuildLimits(max_requests=REHEARSAL_TRIES * per_label * len(panel.names))
+    tries = REHEARSAL_TRIES * per_label * len(panel.names)
+    limits = replace(left, max_requests=tries if left.max_requests is None else min(tries, left.max_requests))
     report = build_bank(other, simulator, asked, folder, limits, watch)
     return read_bank(folder, panel) if report.complete else None

@@ -11,7 +11,7 @@ from typer import Option
 from simdx.cli import options
 from simdx.cli.output import note, print_json, say
 from simdx.cli.progress import CasesBar, building
-from simdx.errors import BadInput
+from simdx.errors import BadInput, SimdxError
 
 if TYPE_CHECKING:
     from simdx.bank.builder import BuildReport
@@ -78,7 +78,9 @@ def build(
         if report.complete and rehearsal:
             note(f"rehearsing: up to {REHEARSAL_TRIES * rehearsal * len(chosen.names)} further requests")
             with building() as watch:
-                writer = write_rehearsal(chosen, running, settings, rehearsal, out, watch)
+                writer = write_rehearsal(
+                    chosen, running, settings, rehearsal, out, watch, limits.after(report)
+                )
             if writer is None:
                 note("the model wrote too few texts in another voice: the rehearsal goes without them")
     finally:
@@ -86,12 +88,16 @@ def build(
     if not report.complete:
         say(json, _as_json(chosen.name, report), f"{out}: {report.describe()}")
         raise failed_line(report, out)
-    found = calibrate_panel(panel, bank=out, writer=writer)
+    try:
+        found = calibrate_panel(panel, bank=out, writer=writer)
+    except SimdxError as problem:  # such as an embedder on another machine: the bank is there all the same
+        note(f"the bank was not rehearsed: {problem}")
+        found = None
     say(
         json,
-        {**_as_json(chosen.name, report), "rehearsal": found.to_json()},
+        {**_as_json(chosen.name, report), "rehearsal": None if found is None else found.to_json()},
         f"{out}: {report.describe()}",
-        *found.lines(),
+        *(() if found is None else found.lines()),
     )
 
 
