@@ -61,9 +61,13 @@ def report(asked: argparse.Namespace, panel: Panel) -> None:
     for method in METHODS if built else ("zero-shot",):
         classifier = Classifier(panel, bank, method=method)
         began = time.monotonic()
-        posteriors[method] = classifier.infer_batch(texts).posterior
+        table = classifier.infer_batch(texts)
+        posteriors[method] = table.posterior
         took = {"ms_per_case": 1000 * (time.monotonic() - began) / len(texts)}
         methods[method] = measured(posteriors[method], y, reference) | took
+        if table.out_of_class is not None:  # what is none of these leaves its mass to the prior
+            inside = f"{method}, given one of the labels"
+            methods[inside] = measured(table.posterior_in_class, y, reference)
     best = next(iter(posteriors))
     replies = read_asked(asked.asked)
     both = [i for i, c in enumerate(cases) if c["id"] in replies]
@@ -73,7 +77,9 @@ def report(asked: argparse.Namespace, panel: Panel) -> None:
         took = {"ms_per_case": 1000 * float(np.mean([row["seconds"] for row in rows]))}
         named = f"asking {rows[0]['by']}, {rows[0]['rotations']} rotations"
         methods[named] = measured(p / p.sum(1, keepdims=True), y[both], reference[both]) | took
-        methods[f"{best}, the cases asked about"] = measured(posteriors[best][both], y[both], reference[both])
+        if len(both) < len(cases):
+            p = posteriors[best][both]
+            methods[f"{best}, the cases asked about"] = measured(p, y[both], reference[both])
     record = {
         "command": " ".join(["python -m benchmarks.many_labels", *sys.argv[1:]]),
         "commit": current_commit(),
