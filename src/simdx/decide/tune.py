@@ -187,6 +187,7 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
             replace(embedded, vectors=embedded.vectors[kept], label_index=embedded.label_index[kept]),
             material.embedder,
             material.real,
+            material.calibration,  # that of the whole bank: it is what will answer
         )
         seen = observed([bank.texts[i] for i in held], embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))

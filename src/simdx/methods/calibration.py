@@ -99,8 +99,8 @@ class Calibration:
 
     @property
     def digest(self) -> str:
-        """Identity of the numbers, for what was found under them."""
-        return content_hash(json.dumps(to_json(self), sort_keys=True))
+        """Identity of the numbers that answers depend on, for what was found under them."""
+        return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor))
 
     def failures(self) -> tuple[str, ...]:
         """Why no answer under this calibration may simply be accepted."""

@@ -186,7 +186,7 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered
     if beyond is not None and told is not None and found[0][1] is not None:
         auroc, found_outside = _auroc(found[0][1], told), float(told.mean())
         wrong = drawn_to_prior(softmax(sharpness * beyond.likelihood, axis=1), told, uniform)
-        accept_from = float(np.quantile(wrong.max(axis=1), 1 - UNKNOWN_ACCEPTED))
+        accept_from = round(float(np.quantile(wrong.max(axis=1), 1 - UNKNOWN_ACCEPTED)), 6)
     from simdx.metrics.calibration import ece
 
     return Calibration(
