@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from simdx.bank.files import packaged_bank
 from simdx.baselines.supervised import supervised_ceiling
@@ -22,18 +23,20 @@ from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
+from simdx.methods.among import AmongLabels
 from simdx.methods.calibration import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
 from simdx.methods.handful import fit_on, posterior_under
-from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated
+from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated, least_loss
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
 from simdx.metrics.ood import ood_auroc
 from simdx.metrics.significance import bootstrap_intervals
 from simdx.panels import load_source
-from simdx.types import Float
+from simdx.types import Float, Int
 
 SHARPNESSES = (1.4, 1.6, 1.8, 2.0, 2.2, 2.5)  # shared constants to choose from
 OWN_SHARES = (0.0, 0.25, 0.5, 0.75)
 TIE = 0.002  # nats of mean log loss that no choice is made of; the shipped constants win a tie
+BANDWIDTHS = (0.03, 0.05, 0.07, 0.1, 0.15)  # of the kernel: does the shipped one transfer?
 LABELLED = (20, 50, 100)
 DRAWS = 5
 RESAMPLES = 1_000
@@ -57,6 +60,9 @@ class Asked:
     outside: Answered | None
     calibration: Calibration  # under the shipped constants
     supervised: float | None
+    by_bandwidth: dict[
+        str, float
+    ]  # log loss at the sharpness that suits each, so that only the ranking counts
 
     def at(self, sharpness: float, own: float) -> Calibration:
         """The calibration had the shared constants been these."""
@@ -105,7 +111,12 @@ def ask(entry: Entry, embedder: str | None = None) -> Asked:
         supervised = float((ceiling.argmax(axis=1) == truth).mean())
     except BadInput:
         supervised = None
-    return Asked(panel.name, answered_by(material, seen, truth), outside, material.calibration, supervised)
+    by_bandwidth = {}
+    for bandwidth in BANDWIDTHS:
+        likelihood = AmongLabels(material, bandwidth).log_likelihood(seen)
+        by_bandwidth[f"{bandwidth:g}"] = _least_log_loss(likelihood, truth)
+    answered = answered_by(material, seen, truth)
+    return Asked(panel.name, answered, outside, material.calibration, supervised, by_bandwidth)
 
 
 def run(
@@ -116,7 +127,7 @@ def run(
     for entry in suite:
         told(entry.panel)
         asked.append(ask(entry, embedder))
-    panels = [_row(one, *_chosen([a for a in asked if a is not one]), seed) for one in asked]
+    panels = [_row(one, *chosen([a for a in asked if a is not one]), seed) for one in asked]
     mean = float(np.mean([p["ece"]["value"] for p in panels]))
     worst = max(panels, key=lambda p: p["ece"]["value"])
     return {
@@ -127,11 +138,15 @@ def run(
     }
 
 
-def _chosen(others: Sequence[Asked]) -> tuple[float, float]:
+def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     """The shared constants that suit the other panels; the shipped ones where nothing is clearly better."""
 
     def loss(constants: tuple[float, float]) -> float:
-        return float(np.mean([_log_loss(posterior_under(a.at(*constants), a.cases), a) for a in others]))
+        return float(
+            np.mean(
+                [_log_loss(posterior_under(a.at(*constants), a.cases), a.cases.label_index) for a in others]
+            )
+        )
 
     losses = {constants: loss(constants) for constants in product(SHARPNESSES, OWN_SHARES)}
     best = min(losses, key=lambda c: losses[c])
@@ -139,9 +154,16 @@ def _chosen(others: Sequence[Asked]) -> tuple[float, float]:
     return shipped if losses.get(shipped, np.inf) <= losses[best] + TIE else best
 
 
-def _log_loss(posterior: Float, asked: Asked) -> float:
-    own = posterior[np.arange(len(posterior)), asked.cases.label_index]
+def _log_loss(posterior: Float, truth: Int) -> float:
+    own = posterior[np.arange(len(posterior)), truth]
     return float(-np.log(np.maximum(own, 1e-12)).mean())
+
+
+def _least_log_loss(likelihood: Float, truth: Int) -> float:
+    def loss(sharpness: float) -> float:
+        return _log_loss(softmax(sharpness * likelihood, axis=1), truth)
+
+    return loss(least_loss(loss))
 
 
 def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any]:
@@ -156,7 +178,8 @@ def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any
         "supervised": asked.supervised,
         "ece": _with(ece(posterior, truth).value or 0.0, around["ece"]),
         "confidence": float(posterior.max(axis=1).mean()),
-        "log_loss": _log_loss(posterior, asked),
+        "log_loss": _log_loss(posterior, truth),
+        "log_loss_by_bandwidth": asked.by_bandwidth,
         "constants": {"sharpness": sharpness, "own_share": own},
         "sharpness": found.sharpness,
         "outside": None,
@@ -232,6 +255,8 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
             f"{p['panel']:24} {p['n']:4} {_shown(p['accuracy']):>20} {ceiling:>7} {_shown(p['ece']):>20} "
             f"{p['confidence']:6.3f} {auroc:>20} {masses:>22}"
         )
+        losses = ", ".join(f"{b}: {loss:.3f}" for b, loss in p["log_loss_by_bandwidth"].items())
+        yield f"{'':24} log loss by the kernel's bandwidth: {losses}"
         for step in p["labelled"]:
             yield (
                 f"{'':24} with {step['cases']} labelled cases: ECE {step['ece_handful']:.3f} (temperature "

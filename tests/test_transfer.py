@@ -1,0 +1,91 @@
+"""The transfer suite: constants chosen on the other panels, figures with intervals, bad input in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx import transfer
+from simdx.cli.main import run
+
+KINDS = {
+    "fruit": {"apples": "apple orchard sweet red cider tree", "boats": "boat sail harbour wind mast rope"},
+    "house": {"doors": "door hinge wood key lock handle", "lamps": "lamp bulb light switch shade glow"},
+}
+OTHERS = "cloud rain sky storm grey weather train ticket station delay"
+
+
+def write(path: Path, words: dict[str, str], n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = [
+        {"id": f"{label}-{i}", "label": label, "text": " ".join(rng.choice(stem.split(), 5))}
+        for label, stem in words.items()
+        for i in range(n)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture
+def suite(tmp_path: Path, private_home: Path) -> Path:
+    for seed, (name, words) in enumerate(KINDS.items()):
+        folder = tmp_path / "suite" / name
+        folder.mkdir(parents=True)
+        listed = "banks: [bank.jsonl]\nbackground: background.jsonl\n"
+        (folder / "panel.yaml").write_text(f"register: general\nlabels: [{', '.join(words)}]\n{listed}")
+        write(folder / "bank.jsonl", words, 20, seed)
+        write(folder / "background.jsonl", {"other": OTHERS}, 20, seed + 5)
+        write(folder / "cases.jsonl", words, 15, seed + 10)
+        write(folder / "ood.jsonl", {"other": OTHERS}, 10, seed + 15)
+    return tmp_path / "suite"
+
+
+def test_every_panel_has_a_row(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "record.json"
+    with pytest.raises(SystemExit) as ended:
+        run(["validate", "transfer", "--data", str(suite), "--out", str(out), "--json"])
+    assert ended.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads(out.read_text())
+    assert [p["panel"] for p in found["panels"]] == ["fruit", "house"]
+    for panel in found["panels"]:
+        assert panel["n"] == 30
+        assert panel["accuracy"]["low"] <= panel["accuracy"]["value"] <= panel["accuracy"]["high"]
+        assert panel["outside"]["mean_outside"] > panel["outside"]["mean_inside"]
+        assert set(panel["log_loss_by_bandwidth"]) == {f"{b:g}" for b in transfer.BANDWIDTHS}
+    assert found["mean_ece"] == pytest.approx(np.mean([p["ece"]["value"] for p in found["panels"]]))
+
+
+def test_a_panel_has_no_part_in_its_own_constants(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [transfer.ask(entry) for entry in transfer.entries([suite], {})]
+    seen = []
+    monkeypatch.setattr(transfer, "ask", lambda entry, _: asked[[e.panel for e in listed].index(entry.panel)])
+    listed = transfer.entries([suite], {})
+    chosen = transfer.chosen
+
+    def watched(others):  # type: ignore[no-untyped-def]
+        seen.append([a.name for a in others])
+        return chosen(others)
+
+    monkeypatch.setattr(transfer, "chosen", watched)
+    transfer.run(listed)
+    assert seen == [["house"], ["fruit"]]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ((), "two at least"),
+        (("--data", "nowhere"), "is no folder"),
+        (("--packaged", "oral-lesions"), "PANEL=CASES.jsonl"),
+    ],
+)
+def test_bad_input_is_one_line(args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["validate", "transfer", *args])
+    complaint = capsys.readouterr().err.strip()
+    assert ended.value.code == 2
+    assert said in complaint
+    assert len(complaint.splitlines()) == 1
