@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.datasets import read_cases
+from simdx.datasets import Dataset, read_cases
 from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
 from simdx.methods.calibration import FILE, Calibration, keep, to_json
-from simdx.methods.handful import calibrate_on
-from simdx.methods.rehearsal import Progress, SecondWriter, address_for, answered_by, rehearse
+from simdx.methods.handful import calibrate_on, refuse_few
+from simdx.methods.rehearsal import FOLDS, Progress, SecondWriter, address_for, answered_by, rehearse
 from simdx.panels import PACKAGED, load_source
 from simdx.types import NONE_OF_THESE, Bank, Panel
 
@@ -86,6 +86,7 @@ def calibrate_panel(
     embedder: str | None = None,
     allow_remote: bool = False,
     progress: Progress | None = None,
+    announce: Callable[[str], None] = lambda _: None,
 ) -> Found:
     """Rehearse a bank, move what was found by labelled cases where there are some, and keep it.
 
@@ -99,29 +100,38 @@ def calibrate_panel(
     second = None if writer is None else SecondWriter(writer.texts, writer.label_index)
     if inside is not None:
         second = _second_writer(panel, inside, outside, set(chosen.texts))
+    cases = None if data is None else _labelled(panel, chosen, data)
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     material = Material.prepare(panel, chosen, model)
+    announce(
+        f"rehearsing: {FOLDS} fits, {len(chosen.texts)} texts asked about twice, no model is asked for more"
+    )
     found = rehearse(material, writer=second, progress=progress)
-    if data is not None:
-        found = _measured(replace(material, calibration=found), data)
+    if cases is not None:
+        found = _measured(replace(material, calibration=found), cases)
     address = address_for(material)
     kept: Path | None = None if name in PACKAGED or bank is not None else source.folder / FILE
     try:
         keep(address, found, kept)
     except CannotWrite as problem:
-        if kept is not None:
-            raise BadInput(f"the calibration cannot be kept beside the panel: {problem}") from None
+        raise BadInput(f"the calibration cannot be kept: {problem}") from None
     return Found(panel.name, model.id, len(chosen.texts), len(chosen.background), found, kept)
 
 
-def _measured(material: Material, data: Path) -> Calibration:
-    """What labelled cases make of a rehearsed calibration; those of none of the labels are named so."""
-    panel, base = material.panel, material.calibration
-    assert base is not None
+def _labelled(panel: Panel, bank: Bank, data: Path) -> Dataset:
+    """Labelled cases, those of none of the labels named so; checked before anything long begins."""
     cases = read_cases(data, labels=(*panel.names, NONE_OF_THESE))
-    held = {*material.bank.texts, *material.bank.background}
+    held = {*bank.texts, *bank.background}
     if known := sum(text in held for text in cases.texts):
         raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real ones")
+    refuse_few(sum(case.label != NONE_OF_THESE for case in cases.cases))
+    return cases
+
+
+def _measured(material: Material, cases: Dataset) -> Calibration:
+    """What labelled cases make of a rehearsed calibration."""
+    panel, base = material.panel, material.calibration
+    assert base is not None
     inside = [case for case in cases.cases if case.label != NONE_OF_THESE]
     others = [case.text for case in cases.cases if case.label == NONE_OF_THESE]
     labels = np.array([panel.names.index(str(case.label)) for case in inside], dtype=np.int64)

@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json, say
+from simdx.cli.output import note, print_json, say
 from simdx.errors import BadInput
 
 app = Typer(
@@ -156,6 +156,6 @@ def calibrate(
     with CasesBar(None, "folds left out and asked") as bar:
         found = calibrate_panel(
             name, bank=bank, data=data, inside=inside, outside=outside or [], embedder=embedder,
-            allow_remote=allow_remote, progress=bar,
+            allow_remote=allow_remote, progress=bar, announce=note,
         )  # fmt: skip
     say(json, found.to_json(), *found.lines())

@@ -37,8 +37,7 @@ def calibrate_on(
     from simdx.metrics.significance import bootstrap_intervals
 
     n, n_labels = cases.likelihood.shape
-    if n < FEWEST:
-        raise BadInput(f"{n} labelled cases are too few to calibrate on: give {FEWEST} at least")
+    refuse_few(n)
     rng = np.random.default_rng(seed)
     fold = rng.permutation(n) % FOLDS
     posterior = np.empty((n, n_labels))
@@ -57,6 +56,11 @@ def calibrate_on(
         ece=ece(posterior, cases.label_index).value,
         ece_interval=(float(around.low or 0), float(around.high or 0)) if known else None,
     )
+
+
+def refuse_few(n: int) -> None:
+    if n < FEWEST:
+        raise BadInput(f"{n} labelled cases are too few to calibrate on: give {FEWEST} at least")
 
 
 def fit_on(cases: Answered, base: Calibration, beyond: Answered | None = None) -> Calibration:
