@@ -27,11 +27,10 @@ from simdx.egress import admit
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
-from simdx.fitting import METHODS, fit_method
+from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.material import Material, Observations
 from simdx.methods.outside import at_prior
-from simdx.methods.rehearsal import calibrated
 from simdx.methods.smc import SimplexPosterior
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
@@ -96,8 +95,6 @@ class Classifier:
         self._own_bank = bank is not None
         self._none_prior = none_prior
         if none_prior is not None:
-            if method in METHODS and method != "auto":
-                raise BadInput(f"the prior of none of these is for --method auto: {method} has no background")
             self.bank = at_prior(self.bank, none_prior)
         self._given_policy = policy
         named = embedder if embedder is not None else self.panel.embedder
@@ -106,10 +103,8 @@ class Classifier:
             if isinstance(named, str)
             else admit(named, allow_remote)
         )
-        material = Material.prepare(self.panel, self.bank, self.embedder)
-        if method == "auto":
-            folder = None if self._source is None else self._source.folder
-            material = calibrated(material, self.settings.bandwidth, folder)
+        folder = None if self._source is None else self._source.folder
+        material = Material.prepare(self.panel, self.bank, self.embedder, folder)
         if real_cases or unlabelled:
             from simdx.methods.real import check_settings
 
@@ -125,6 +120,8 @@ class Classifier:
                 material, unlabelled, unlabelled_weight, bandwidth=self.settings.bandwidth
             )
         self._take(material)
+        if none_prior is not None and not self.fitted.none_of_these:
+            raise BadInput(f"{method} does not answer none of these here, so that it takes no prior of it")
         if policy is not None:
             _ = self.desk  # a policy that cannot be read is refused now, not at the first answer
 

@@ -20,9 +20,9 @@ from simdx.methods import Material
 from simdx.methods.background import Opposition
 from simdx.methods.comparison import self_consistent_bias
 from simdx.methods.logistic import fit_logistic
-from simdx.methods.real import NONE_OF_THESE, WEIGHT, with_real
+from simdx.methods.real import WEIGHT, with_real
 from simdx.methods.recipe import AmongLabels
-from simdx.types import Bank, Case, Panel
+from simdx.types import NONE_OF_THESE, Bank, Case, Panel
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.
 MOVED = [

@@ -160,8 +160,8 @@ class AnswerOptions(MethodOptions):
         real, unlabelled = chosen.pop("real"), chosen.pop("unlabelled")
         if real is not None:
             from simdx.datasets import read_cases
-            from simdx.methods.real import NONE_OF_THESE
             from simdx.panels import load_panel
+            from simdx.types import NONE_OF_THESE
 
             more["real_cases"] = read_cases(real, labels=(*load_panel(panel).names, NONE_OF_THESE)).cases
         if unlabelled is not None:

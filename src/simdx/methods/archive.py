@@ -29,6 +29,7 @@ from simdx.methods.crossfit import FOLDS, fold_of
 from simdx.methods.material import Centre, Material, Observations, RealCases
 from simdx.methods.outside import Outside
 from simdx.methods.real import no_real
+from simdx.methods.rehearsal import calibrated
 from simdx.types import Float, Int, case_key, content_hash, plain
 
 WEIGHT = 1.0  # simulations that one text of the archive counts as
@@ -49,6 +50,7 @@ def with_archive(
     weight = WEIGHT if weight is None else weight
     if not (np.isfinite(weight) and weight >= 0):
         raise BadInput(f"an unlabelled case cannot count as {weight:g} simulations: give 0 or more")
+    material = calibrated(material, bandwidth)
     before = material.real or no_real(material)
     texts = distinct(texts, apart_from=before.texts)
     if not texts:

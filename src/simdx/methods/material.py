@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -94,14 +95,15 @@ class Material:
     embedder: Embedder
     real: RealCases | None = None
     calibration: Calibration | None = None
+    folder: Path | None = None  # of the panel file, which may hold what its maintainer found
 
     @classmethod
-    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder) -> Material:
+    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> Material:
         """Embed a bank and its background, or take their vectors from the cache."""
         vectors = embed_cached(embedder, bank.texts)
         background = embed_cached(embedder, bank.background) if bank.background else None
         embedded = EmbeddedBank(vectors, bank.label_index, len(panel.names), embedder.blocks, background)
-        return cls(panel, bank, embedded, embedder)
+        return cls(panel, bank, embedded, embedder, folder=folder)
 
     @cached_property
     def lexicon(self) -> Lexicon:

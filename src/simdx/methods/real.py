@@ -22,10 +22,9 @@ from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.fitted import Settings
 from simdx.methods.material import Material, RealCases
-from simdx.types import Case, content_hash
+from simdx.types import NONE_OF_THESE, Case, content_hash
 
 WEIGHT = 1.0  # simulations that one real labelled case counts as
-NONE_OF_THESE = "none of these"  # the label of a real case that belongs to no label of the panel
 
 
 def with_real(material: Material, labelled: Sequence[Case], weight: float | None = None) -> Material:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -103,15 +102,12 @@ def in_haste(text: str) -> str:
     return " ".join(words) or text.lower()
 
 
-def calibrated(material: Material, bandwidth: float | None = None, folder: Path | None = None) -> Material:
-    """The material with its calibration: the one it has, one that was kept for it, or a rehearsal now.
-
-    `folder`: that of the panel file, which may hold what its maintainer found.
-    """
+def calibrated(material: Material, bandwidth: float | None = None) -> Material:
+    """The material with its calibration: the one it has, one that was kept for it, or a rehearsal now."""
     if material.calibration is not None:
         return material
     address = address_for(material, bandwidth)
-    found = look_up(address, folder)
+    found = look_up(address, material.folder)
     if found is None:
         found = rehearse(material, bandwidth)
         if found.basis != "transferred":

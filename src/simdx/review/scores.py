@@ -22,6 +22,7 @@ from simdx.disk import cannot_write, write_atomically
 from simdx.errors import BadInput
 from simdx.markup import data_blocks
 from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
+from simdx.types import NONE_OF_THESE
 
 _MOST_FEEDBACK = 10_000
 Points = Annotated[int, Field(ge=LOWEST, le=HIGHEST)]
@@ -119,7 +120,7 @@ def _score(
     if any(v is None for v in values):
         return None
     diagnosis = str(answer.get("diagnosis") or "").strip() or None
-    if diagnosis is not None and diagnosis not in (*sheet.labels, "none of these"):
+    if diagnosis is not None and diagnosis not in (*sheet.labels, NONE_OF_THESE):
         raise BadInput(f"{where}, case {code}: the diagnosis is not one the form offers")
     feedback = str(answer.get("feedback") or "").strip()
     if len(feedback) > _MOST_FEEDBACK:
