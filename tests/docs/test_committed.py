@@ -108,3 +108,46 @@ def test_a_data_sheet_counts_what_is_packaged(panel: str) -> None:
             each = set(Counter(row["label"] for row in rows).values())
             assert {int(re.findall(r"\d+", count)[1])} == each
     assert "o clinician has reviewed" in sheet
+
+
+def table_rows(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table under a heading."""
+    lines = page.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0].splitlines()
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def short(value: float, digits: int = 3) -> str:
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def between(cell: dict, digits: int = 3) -> str:
+    return f"{short(cell['value'], digits)} [{short(cell['low'], digits)}, {short(cell['high'], digits)}]"
+
+
+def test_the_calibration_page_says_what_its_records_say() -> None:
+    page = (ROOT / "docs" / "method" / "calibration.md").read_text("utf-8")
+    folder = ROOT / "results" / "transfer"
+    record = json.loads((folder / "record.json").read_text("utf-8"))
+    by_accuracy = {short(panel["accuracy"]["value"]): panel for panel in record["panels"]}
+    rows = table_rows(page, "Does it transfer?")
+    assert len(rows) == len(record["panels"]) == len(by_accuracy)
+    for name, accuracy, ece, _before, auroc, masses in rows:
+        panel = by_accuracy[accuracy.split(" / ")[0]]
+        assert f"({panel['n']})" in name
+        assert ece == between(panel["ece"])
+        if (outside := panel["outside"]) is None:
+            assert (auroc, masses) == ("–", "–")
+            continue
+        assert auroc == between(outside["auroc"])
+        assert masses == f"{short(outside['mean_outside'], 2)} / {short(outside['mean_inside'])}"
+    assert f"Mean ECE {short(record['mean_ece'])}" in page
+    methods = json.loads((folder / "airways-differential.json").read_text("utf-8"))["methods"]
+    rows = table_rows(page, "Against a reference differential")
+    for row, method in zip(rows, ("auto", "m-smc", "d-smc", "bank-logistic"), strict=True):
+        scores = methods[method]["differential"]
+        names = ("total_variation", "cross_entropy", "top3_recall", "rank_correlation")
+        for cell, name in zip(row[1:], names, strict=True):
+            low, high = scores["ci"][name]
+            digits = 2 if name == "cross_entropy" else 3
+            assert cell == between({"value": scores[name], "low": low, "high": high}, digits)
