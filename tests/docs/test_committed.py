@@ -151,3 +151,12 @@ def test_the_calibration_page_says_what_its_records_say() -> None:
             low, high = scores["ci"][name]
             digits = 2 if name == "cross_entropy" else 3
             assert cell == between({"value": scores[name], "low": low, "high": high}, digits)
+    blind = json.loads((folder / "blind" / "record.json").read_text("utf-8"))["panels"]
+    for name, accuracy, ece, auroc, masses in table_rows(page, "Two panels written blind"):
+        found = blind[name]
+        for cell, metric in ((accuracy, "accuracy"), (ece, "ece")):
+            low, high = found["ci"][metric]
+            assert cell == between({"value": found[metric], "low": low, "high": high})
+        outside = found["ood"]
+        assert auroc == short(outside["auroc"])
+        assert masses == f"{short(outside['mean_outside'], 2)} / {short(outside['mean_inside'])}"
