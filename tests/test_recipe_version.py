@@ -29,7 +29,8 @@ from tests.experiments.conftest import World, world  # noqa: F401
 
 FIGURES = Path(__file__).with_name("recipe_figures.json")
 METHODS = ("auto", "m-smc", "d-smc")
-# Sums of float32 round differently on other processors; log odds show it a little more than probabilities.
+# A fit ends where its gain is rounding, which is not the same place on every processor; log odds show it a
+# little more than probabilities.
 SLACK = {"posterior": 1e-6, "out_of_class": 1e-6, "alarm": 1e-5}
 ORAL = (
     "A soft bluish swelling of the lower lip that comes and goes. He bites his lip.",

@@ -16,7 +16,7 @@ import numpy as np
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.methods.calibration import Calibration
-from simdx.methods.lexical import Lexicon
+from simdx.methods.lexical import LARGEST_BASIS, Lexicon
 from simdx.methods.questions import as_statements
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key
 
@@ -108,7 +108,11 @@ class Material:
     @cached_property
     def lexicon(self) -> Lexicon:
         """The vocabulary of everything that was simulated for the panel."""
-        return Lexicon([*self.bank.texts, *self.bank.background])
+        texts = [*self.bank.texts, *self.bank.background]
+        found = Lexicon.of(texts)
+        if len(texts) <= LARGEST_BASIS:  # else a comparison is with a part of them
+            found.own = found.rows(texts)
+        return found
 
     def beside(self, real: RealCases | None) -> Material:
         """The same bank with these real cases beside it; the vocabulary, which is the bank's, is kept."""
@@ -173,17 +177,20 @@ class Gathered:
     bank: EmbeddedBank
     weight: Float | None  # (n,) how many simulations each counts as; None: there are simulations alone
     real: RealRows | None
+    places: Int | None  # where the texts stand among the lexicon's own; None: not all are of the bank
 
 
 def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
     """These rows of the bank, then the background as one more label where wanted, then all real cases."""
     bank, real = material.embedded, material.real
     texts = [material.bank.texts[i] for i in rows]
+    places = rows
     vectors, label_index = [bank.vectors[rows]], [bank.label_index[rows]]
     if background and bank.background is not None:
         texts += material.bank.background
         vectors.append(bank.background)
         label_index.append(np.full(len(bank.background), bank.n_labels))
+        places = np.concatenate([rows, len(material.bank.texts) + np.arange(len(bank.background))])
     n_simulated = len(texts)
     weight, rows_of = None, None
     if real is not None:
@@ -197,4 +204,4 @@ def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
     gathered = EmbeddedBank(
         np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
     )
-    return Gathered(texts, gathered, weight, rows_of)
+    return Gathered(texts, gathered, weight, rows_of, places if real is None else None)

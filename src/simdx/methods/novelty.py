@@ -15,8 +15,8 @@ from functools import cache
 from importlib.resources import files
 
 import numpy as np
-from scipy.special import logit
 
+from simdx.abc.logs import logit
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.embedders.base import Embedder, embed_texts
@@ -81,7 +81,7 @@ class Novelty:
 
     def log_odds(self, observations: Observations) -> Float:
         """(N,) of another kind of text."""
-        return SLOPE * self.of(observations) + OFFSET + float(logit(PRIOR))
+        return SLOPE * self.of(observations) + OFFSET + logit(PRIOR)
 
     def _scaled(self, vectors: Float) -> Float:
         return (self.typicality.distance(self.space.transform(vectors)) - self.own) / self.span

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit
 
+from simdx.abc.logs import expit
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods.background import Opposition

@@ -18,12 +18,14 @@ from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods.among import AmongLabels
 from simdx.methods.crossfit import CrossFitted
-from simdx.methods.fitted import Carried, Fitted, Inferred, Settings
+from simdx.methods.fitted import AnswerTable, Carried, Fitted, Inferred, Settings, joined
 from simdx.methods.material import Material, Observations
 from simdx.methods.outside import fit_outside
 from simdx.methods.rehearsal import calibrated
 from simdx.methods.smc import SimplexPosterior
 from simdx.types import Float, Posterior, SecondOrder
+
+CHUNK = 512  # cases compared at a time: bounded memory, and products that stay near the processor
 
 
 class Recipe(Fitted):
@@ -42,6 +44,13 @@ class Recipe(Fitted):
         self.simplex: SimplexPosterior = SimplexPosterior(
             material, replace(settings, kernel=None, tolerance=None)
         )
+
+    def answer(self, observations: Observations, prior: Prior) -> AnswerTable:
+        n = len(observations.texts)
+        if n <= CHUNK:
+            return super().answer(observations, prior)
+        chunks = (np.arange(start, min(n, start + CHUNK)) for start in range(0, n, CHUNK))
+        return joined([super(Recipe, self).answer(observations.at(rows), prior) for rows in chunks])
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         parts = [(rows, labels(part, prior)) for rows, part, labels in self.labels.parts(observations)]
@@ -68,11 +77,11 @@ class Recipe(Fitted):
     def carried(self, observations: Observations, prior: Prior) -> Carried:
         whole = self.labels.whole
         space = whole.comparison.space
+        carried = self.labels.join(
+            observations, lambda labels, part: np.stack(labels.carried(part, prior), axis=1)
+        )
         return Carried(
-            space.label_index[whole.simulated],
-            space.rows[whole.simulated],
-            self.labels.join(observations, lambda labels, part: labels.distances(part)),
-            self.labels.join(observations, lambda labels, part: labels.shares(part, prior)),
+            space.label_index[whole.simulated], space.rows[whole.simulated], carried[:, 0], carried[:, 1]
         )
 
 
