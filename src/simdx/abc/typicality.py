@@ -30,12 +30,17 @@ class Typicality:
         """`neighbours` is cut to what the bank has; repeated rows count once, or they would look typical."""
         if neighbours < 1:
             raise BadInput("typicality needs at least 1 neighbour")
-        vectors = np.unique(np.ascontiguousarray(bank_vectors, dtype=np.float32), axis=0).astype(np.float64)
+        vectors = _distinct(bank_vectors)
         if vectors.shape[0] < 2:
             raise BadInput("typicality needs a bank of at least two different simulations")
         k = min(neighbours, vectors.shape[0] - 1)
         reference = np.sort(_mean_nearest(vectors, vectors, k, leave_out=True))
         return cls(vectors, reference, k)
+
+    @classmethod
+    def known(cls, bank_vectors: Float, reference: Float, neighbours: int = 5) -> Typicality:
+        """What `fit` made of the same bank before, from its reference."""
+        return cls(_distinct(bank_vectors), reference, min(neighbours, len(reference) - 1))
 
     def distance(self, observations: Float) -> Float:
         """Mean distance of each observation to its nearest simulations, (N,)."""
@@ -54,6 +59,10 @@ class Typicality:
         if not 0 <= quantile <= 1:
             raise BadInput(f"the quantile is {quantile:g}; give one between 0 and 1")
         return float(np.quantile(self.reference, quantile))
+
+
+def _distinct(vectors: Float) -> Float:
+    return np.unique(np.ascontiguousarray(vectors, dtype=np.float32), axis=0).astype(np.float64)
 
 
 def _mean_nearest(rows: Float, bank: Float, k: int, leave_out: bool) -> Float:

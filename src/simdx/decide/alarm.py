@@ -83,18 +83,21 @@ def build_views(
     vectors: Sequence[Float],
     blocks: Mapping[str, slice],
     bandwidths: Mapping[str, float] | None = None,
+    words: Callable[[Bank], LexicalBasis] | None = None,
 ) -> tuple[View, ...]:
     """A view per (representation, bank); `bandwidths` by view name spares their choice.
 
-    `vectors[i]` embeds the texts of `banks[i]`; `blocks` names the columns of each embedder.
+    `vectors[i]` embeds the texts of `banks[i]`; `blocks` names the columns of each embedder. `words`: a
+    bank's texts by their words, `word_basis` when left out.
     """
+    by_words = words or (lambda bank: word_basis(bank.texts))
     seen = [Seen(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
     names = _distinct([bank.name for bank in banks])
     views = []
     for representation, columns in [*blocks.items(), ("words", None)]:
         for i, bank in enumerate(banks):
             name = f"{representation} on {names[i]}"
-            cosine = _lexical(bank) if columns is None else _embedded(bank, vectors[i], columns)
+            cosine = _lexical(by_words(bank)) if columns is None else _embedded(bank, vectors[i], columns)
             if bandwidths is not None and name in bandwidths:
                 width = bandwidths[name]
             else:
@@ -111,17 +114,24 @@ def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[Seen], Fl
     return lambda seen: space.transform(seen.vectors[:, columns]).astype(np.float64) @ inside.T
 
 
-def _lexical(bank: Bank) -> Callable[[Seen], Float]:
+def _lexical(basis: LexicalBasis) -> Callable[[Seen], Float]:
     """An embedding model may carry a bias that every bank seen through it shares; word counts have none."""
-    basis = word_basis(bank.texts)
     return lambda seen: basis.cosines(seen.texts)
 
 
 def word_basis(texts: Sequence[str]) -> LexicalBasis:
     """These texts, to be compared with by their words."""
     lexicon = Lexicon.of(texts, whole_words, LEAST_TEXTS)
-    rows = lexicon.rows(texts)
-    return LexicalBasis(lexicon, rows, rows.mean()[None], np.zeros(len(rows), dtype=np.int64))
+    lexicon.take(lexicon.counts(texts))
+    return basis_of(lexicon)
+
+
+def basis_of(lexicon: Lexicon) -> LexicalBasis:
+    """A lexicon's own texts."""
+    rows = lexicon.own
+    assert rows is not None
+    places = np.arange(len(rows))
+    return LexicalBasis(lexicon, rows, rows.mean()[None], np.zeros_like(places), places)
 
 
 def _bandwidth(

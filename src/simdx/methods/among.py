@@ -19,15 +19,22 @@ from simdx.types import Float, Posterior
 class AmongLabels:
     """Fitted to a bank, with real cases beside it where there are some."""
 
-    def __init__(self, material: Material, bandwidth: float | None = None) -> None:
+    def __init__(
+        self, material: Material, bandwidth: float | None = None, comparison: Comparison | None = None
+    ) -> None:
+        """`comparison`: where it was fitted before."""
         self._calibration = material.calibration or Calibration()
+        self.comparison = comparison or self._fitted(material, bandwidth)
+        # Label-sorted rows that are simulations: what may be shown as evidence.
+        self.simulated = np.flatnonzero(self.comparison.space.rows < len(material.bank.texts))
+
+    @staticmethod
+    def _fitted(material: Material, bandwidth: float | None) -> Comparison:
         rows = gather(material, np.arange(len(material.bank.texts)), background=False)
-        self.comparison = Comparison.fit(
+        return Comparison.fit(
             material.lexicon, rows.texts, rows.bank, bandwidth=bandwidth or BANDWIDTH, self_consistent=True,
             weight=rows.weight, real=rows.real, places=rows.places,
         )  # fmt: skip
-        # Label-sorted rows that are simulations: what may be shown as evidence.
-        self.simulated = np.flatnonzero(self.comparison.space.rows < len(material.bank.texts))
 
     def __call__(self, observations: Observations, prior: Prior) -> Posterior:
         c = self.comparison

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.space import Apart, Space
 from simdx.methods.lexical import LastBatch, LexicalBasis, LexicalSpace, Lexicon
-from simdx.methods.logistic import Logistic, fit_logistic
 from simdx.methods.material import Observations, RealRows
 from simdx.types import EmbeddedBank, Float, Int
+
+if TYPE_CHECKING:
+    from simdx.methods.logistic import Logistic
 
 LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
 BANDWIDTH = 0.07  # of the kernel
@@ -113,6 +115,8 @@ class Comparison:
         `places`: where the texts stand among the lexicon's own, if they all do.
         `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
         """
+        from simdx.methods.logistic import fit_logistic  # an answer does not need it
+
         embedded_apart = lexical_apart = None
         if real is not None and real.centre is not None:
             embedded_apart = Apart(real.rows, real.centre.embedded)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +163,8 @@ class Lexicon:
         self._column = {piece: i for i, piece in enumerate(vocabulary)}
         self._columns_of: dict[str, Int] = {}
         self._last, self._last_met = LastBatch(), LastBatch()
-        self.own: Sparse | None = None  # rows of texts that most comparisons are with, where they were told
+        self.own_counts: Sparse | None = None  # of texts that most comparisons are with, where they were told
+        self.own: Sparse | None = None  # their rows
 
     @classmethod
     def of(
@@ -186,6 +187,10 @@ class Lexicon:
         count = np.array([documents[piece] for piece in kept], dtype=float)
         return cls(kept, np.log((1 + len(texts)) / (1 + count)) + 1, pieces)
 
+    def take(self, counts: Sparse) -> None:
+        """Let these be the counts of its own texts."""
+        self.own_counts, self.own = counts, self.weighed(counts)
+
     @cached_property
     def _own_turned(self) -> Turned:
         assert self.own is not None
@@ -193,11 +198,32 @@ class Lexicon:
 
     def met(self, texts: Sequence[str]) -> Float:
         """(N, own) dot products of texts with the lexicon's own, once for all that ask about this batch."""
-        return self._last_met.get(texts, lambda: self._own_turned.under(self.rows(texts)))
+        return self._last_met.get(texts, lambda: self.products(self.rows(texts)))
 
-    @property
-    def vocabulary(self) -> tuple[str, ...]:
-        return tuple(self._column)
+    def products(self, rows: Sparse) -> Float:
+        """(N, own) the same from rows."""
+        return self._own_turned.under(rows)
+
+    def arrays(self) -> dict[str, Float]:
+        """Vocabulary and counts of its own texts, as small as they are."""
+        counts = self.own_counts
+        assert counts is not None
+        return {
+            "vocabulary": np.frombuffer("\n".join(self._column).encode("utf-8"), dtype=np.uint8),
+            "idf": self.idf,
+            "ends": counts.ends.astype(np.int32),
+            "column": counts.column.astype(np.uint16 if counts.width < 2**16 else np.int32),
+            "count": counts.value.astype(np.uint8 if counts.value.max(initial=0) < 256 else np.int32),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Float], pieces: Callable[[str], list[str]] = grams) -> Lexicon:
+        """The lexicon of which these are the arrays."""
+        vocabulary = arrays["vocabulary"].tobytes().decode("utf-8").split("\n")
+        made = cls(vocabulary if arrays["idf"].size else (), arrays["idf"], pieces)
+        ends, column = arrays["ends"].astype(np.int64), arrays["column"].astype(np.int64)
+        made.take(Sparse(ends, column, arrays["count"].astype(float), made.size))
+        return made
 
     def rows(self, texts: Sequence[str]) -> Sparse:
         """(N, vocabulary) unit rows, logarithmic counts; a text of unknown words is a zero row."""

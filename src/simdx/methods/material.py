@@ -6,7 +6,7 @@ some, apart from the bank, because nothing may quote or keep them. `Observations
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +96,8 @@ class Material:
     real: RealCases | None = None
     calibration: Calibration | None = None
     folder: Path | None = None  # of the panel file, which may hold what its maintainer found
+    compiled: Mapping[str, Float] | None = None  # what was fitted to it before (`compiled`)
+    address: str | None = None  # and where such is kept
 
     @classmethod
     def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> Material:
@@ -108,10 +110,12 @@ class Material:
     @cached_property
     def lexicon(self) -> Lexicon:
         """The vocabulary of everything that was simulated for the panel."""
+        if self.compiled is not None:
+            return Lexicon.from_arrays(part(self.compiled, "lexicon"))
         texts = [*self.bank.texts, *self.bank.background]
         found = Lexicon.of(texts)
         if len(texts) <= LARGEST_BASIS:  # else a comparison is with a part of them
-            found.own = found.rows(texts)
+            found.take(found.counts(texts))
         return found
 
     def beside(self, real: RealCases | None) -> Material:
@@ -139,6 +143,16 @@ class Material:
         whole = None if of is None else tuple(of)
         vectors = embed_texts(self.embedder, [as_statements(text) for text in texts])
         return Observations(tuple(texts), vectors, tuple(keys), whole)
+
+
+def named(prefix: str, arrays: Mapping[str, Float]) -> dict[str, Float]:
+    """Arrays under longer names, as a compiled panel has them."""
+    return {f"{prefix}.{name}": values for name, values in arrays.items()}
+
+
+def part(arrays: Mapping[str, Float], prefix: str) -> dict[str, Float]:
+    """And back."""
+    return {n.removeprefix(f"{prefix}."): v for n, v in arrays.items() if n.startswith(f"{prefix}.")}
 
 
 @dataclass(frozen=True, slots=True)
