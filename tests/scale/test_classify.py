@@ -240,13 +240,17 @@ def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_
     source, out, alone = tmp_path / "in", tmp_path / "out", tmp_path / "alone"
     write_file(source / "a.parquet", range(1500), case_texts(toy_bank, 1500), row_group=1000)
     arguments = [sys.executable, "-m", "tests.scale.run_job", str(source), str(out), "processes"]
-    driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        driver = subprocess.Popen(arguments, stdout=file, stderr=file)
     try:
         wait_for_parts(out, 10, driver)
         workers = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
         done = len(list(out.glob("part-*.parquet")))
         os.kill(int(workers[-1]), signal.SIGKILL)
         wait_for_parts(out, done + 10, driver)  # it goes on without the worker
+    except AssertionError:
+        pytest.fail(f"the run ended by itself: {said.read_text()[-2000:]}")
     finally:
         driver.kill()
         driver.wait()
