@@ -29,8 +29,8 @@ from tests.experiments.conftest import World, world  # noqa: F401
 
 FIGURES = Path(__file__).with_name("recipe_figures.json")
 METHODS = ("auto", "m-smc", "d-smc")
-# A packaged panel is compiled: no fit is in its figures. A fit ends where its gain is rounding, which is not the same place on every processor; log odds show it a
-# little more than probabilities.
+# A fit ends where its gain is rounding, which is not the same place on every processor; log odds show it a
+# little more than probabilities. A packaged panel is compiled: no fit is in its figures.
 SLACK = {"posterior": 1e-6, "out_of_class": 1e-6, "alarm": 1e-5}
 COMPILED = {"posterior": 1e-9, "out_of_class": 1e-9, "alarm": 1e-8}
 ORAL = (

@@ -1,4 +1,4 @@
-"""A compiled panel: the answers of the fit, found by content; never stale, damaged, or with a real case in it."""
+"""A compiled panel: the fit's own answers, found by content; never stale, damaged or with a real case."""
 
 from __future__ import annotations
 
