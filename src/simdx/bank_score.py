@@ -20,16 +20,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
 
 from simdx.abc import exact
+from simdx.abc.logs import log_softmax
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
 from simdx.methods.among import sharpened
 from simdx.methods.calibration import Calibration
-from simdx.methods.comparison import BANDWIDTH, Comparison
+from simdx.methods.comparison import BANDWIDTH, Comparison, Seen
 from simdx.methods.material import Material, Observations
 from simdx.report.drawing import ALONE, Axes
 from simdx.types import EmbeddedBank, Float, entropy_bits
@@ -84,8 +84,8 @@ def score_bank(
     c = Comparison.fit(
         material.lexicon, material.bank.texts, material.embedded, bandwidth=BANDWIDTH, self_consistent=True
     )
-    lexical, joint = c.observe(observations)
-    summary, kernel = c.summary(lexical), c.kernel(joint)
+    seen = c.observe(observations)
+    summary, kernel = c.summary(seen), c.kernel(c.near(seen))
     pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)
     posterior = sharpened(pooled, uniform.probabilities, SCORED)
     embedded = c.space.transform(observations.vectors)
@@ -112,7 +112,7 @@ def score_bank(
         agreement=agreement,
         view_agreement=float((summary.argmax(axis=1) == by_embedding.argmax(axis=1)).mean()),
         balance=balance,
-        self_accuracy=self_accuracy(c),
+        self_accuracy=self_accuracy(c, material.bank.texts),
         fidelity=float((confidence * agreement * balance) ** (1 / 3)),
         typicality=usual,
         posterior=posterior,
@@ -153,9 +153,10 @@ def mmd_test(bank: EmbeddedBank, cases: Float, permutations: int, seed: int) -> 
     return float(value[0]), float((1 + (value[1:] >= value[0] - 1e-12).sum()) / (permutations + 1))
 
 
-def self_accuracy(c: Comparison) -> float:
-    """Label-balanced share of simulations that the kernel names rightly from the others."""
-    near = np.exp((c.bank @ c.bank.T - 1).astype(float) / c.bandwidth)
+def self_accuracy(c: Comparison, texts: Sequence[str]) -> float:
+    """Label-balanced share of simulations (`texts`) that the kernel names rightly from the others."""
+    own = Seen(c.lexical.cosines([texts[i] for i in c.space.rows]), c.embedded)
+    near = np.exp((c.cosine(own) - 1) / c.bandwidth)
     np.fill_diagonal(near, 0.0)
     counts = np.bincount(c.label_index, minlength=c.n_labels).astype(float)
     starts = np.searchsorted(c.label_index, np.arange(c.n_labels))

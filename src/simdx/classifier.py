@@ -28,9 +28,11 @@ from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
+from simdx.methods.compiled import keep, prepared
 from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.material import Material, Observations
 from simdx.methods.outside import at_prior
+from simdx.methods.recipe import Recipe
 from simdx.methods.smc import SimplexPosterior
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
@@ -104,7 +106,7 @@ class Classifier:
             else admit(named, allow_remote)
         )
         folder = None if self._source is None else self._source.folder
-        material = Material.prepare(self.panel, self.bank, self.embedder, folder)
+        material = prepared(self.panel, self.bank, self.embedder, folder)
         if real_cases or unlabelled:
             from simdx.methods.real import check_settings
 
@@ -222,6 +224,15 @@ class Classifier:
     def watch_simulations(self, told: Callable[[Usage], None]) -> None:
         """Let `told` hear of every call to a language model that answering makes; most methods make none."""
         self.fitted.watch(told)
+
+    def compile(self, folder: Path | None = None) -> Path:
+        """Keep all that was fitted, and the policy, for the next time (`simdx.methods.compiled`)."""
+        material = self.material
+        if not isinstance(self.fitted, Recipe) or material.real is not None or self.settings.bandwidth:
+            raise BadInput("only --method auto is compiled, with its own bandwidth and no real cases")
+        if material.address is None or material.lexicon.own is None:
+            raise BadInput(f"a bank of {len(self.bank.texts)} texts is too large to be compiled")
+        return keep(material.address, self.fitted.arrays() | self.desk.arrays(), folder)
 
     # ----------------------------------------------------------------- answers
 

@@ -17,6 +17,8 @@ import errno
 import glob
 import hashlib
 import json
+import math
+import mmap
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -225,17 +227,41 @@ def save_arrays(path: Path, arrays: Mapping[str, Float]) -> None:
 
 
 def load_arrays(path: Path) -> dict[str, Float] | None:
-    """What `save_arrays` wrote, or None where the file is absent or not as it was written."""
-    from safetensors.numpy import load
-
+    """What `save_arrays` wrote, mapped into memory; None where a file is absent or not as it was written."""
     try:
-        data = path.read_bytes()
-        arrays = load(data)
-        size = int.from_bytes(data[:8], "little")
-        seal = json.loads(data[8 : 8 + size])["__metadata__"]["seal"]
-    except Exception:  # safetensors raises its own error types for any damage
+        arrays, stated = _mapped(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return arrays if seal == _array_seal(arrays) else None
+    return arrays if stated.get("seal") == _array_seal(arrays) else None
+
+
+def read_safetensors(path: Path) -> dict[str, Float]:
+    """The arrays of a file that carries no seal of ours, mapped into memory; its hash is the caller's."""
+    return _mapped(path)[0]
+
+
+def _mapped(path: Path) -> tuple[dict[str, Float], dict[str, str]]:
+    """Arrays and metadata of a safetensors file. The library would copy it all, and takes long to import."""
+    with path.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    stated = header.pop("__metadata__", {})
+    arrays = {}
+    for name, entry in header.items():
+        low, high = entry["data_offsets"]
+        kind, shape = np.dtype(_KINDS[entry["dtype"]]), tuple(entry["shape"])
+        if not 0 <= low <= high <= len(data) - start or high - low != kind.itemsize * math.prod(shape):
+            raise ValueError(f"'{name}' does not lie in the file")
+        arrays[name] = np.frombuffer(data, kind, math.prod(shape), start + low).reshape(shape)
+    return arrays, stated
+
+
+# Names of types in a safetensors header.
+_KINDS = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U16": "<u2", "U8": "|u1",
+    "BOOL": "|b1",
+}  # fmt: skip
 
 
 def _array_seal(arrays: Mapping[str, Float]) -> str:
@@ -243,5 +269,5 @@ def _array_seal(arrays: Mapping[str, Float]) -> str:
     for name in sorted(arrays):
         values = arrays[name]
         digest.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
-        digest.update(np.ascontiguousarray(values).tobytes())
+        digest.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

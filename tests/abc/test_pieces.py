@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import special
 
+from simdx.abc import logs
 from simdx.abc.atoms import similarity
 from simdx.abc.dirichlet import nearest_weight
 from simdx.abc.multinomial import jump_density
@@ -65,3 +67,18 @@ def test_discrete_jump_stays_or_moves_to_another_possible_label():
     population = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
     expected = [[0.5 * 0.5 + 0.5 * 0.25, 0.375, 0.25, 0.0], [0, 1, 0, 0]]
     np.testing.assert_allclose(jump_density(population, possible, 0.5), expected)
+
+
+def test_logarithms_and_gamma_functions_are_scipys():
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random((50, 7)) < 0.1, -np.inf, 300 * rng.standard_normal((50, 7)))
+    x[:, 0] = 0
+    for name in ("logsumexp", "log_softmax", "softmax"):
+        own, theirs = getattr(logs, name)(x, axis=1), getattr(special, name)(x, axis=1)
+        np.testing.assert_allclose(own, theirs, rtol=1e-12, atol=1e-12)
+    assert logs.logsumexp(np.full((1, 3), -np.inf), axis=1)[0] == -np.inf
+    np.testing.assert_allclose(logs.expit(x), special.expit(x), rtol=1e-12)
+    assert logs.logit(0.05) == pytest.approx(special.logit(0.05), rel=1e-14)
+    positive = 10.0 ** np.linspace(-8, 10, 500)
+    np.testing.assert_allclose(logs.gammaln(positive), special.gammaln(positive), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(logs.digamma(positive), special.digamma(positive), rtol=1e-12, atol=1e-12)

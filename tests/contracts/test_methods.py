@@ -132,14 +132,17 @@ def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, material
 
 
 @pytest.mark.parametrize("name", REPEATABLE)
-def test_neither_order_nor_batch_nor_repetition_matters(fitted: Fitted, material: Material) -> None:
+def test_neither_order_nor_batch_nor_repetition_matters(
+    name: str, fitted: Fitted, material: Material
+) -> None:
+    slack = 1e-9 if VARIANTS[name]["method"] == "auto" else 1e-6  # the recipe multiplies in double precision
     together, again = (fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class for _ in range(2))
-    np.testing.assert_allclose(again, together, atol=1e-6)
+    np.testing.assert_allclose(again, together, rtol=0, atol=slack)
     backwards = fitted.answer(material.observe(CASES[::-1]), UNIFORM).posterior_in_class[::-1]
-    np.testing.assert_allclose(backwards, together, atol=1e-6)
+    np.testing.assert_allclose(backwards, together, rtol=0, atol=slack)
     tables = [fitted.answer(material.observe([case]), UNIFORM) for case in CASES]
     alone = joined(tables)
-    np.testing.assert_allclose(alone.posterior_in_class, together, atol=1e-6)
+    np.testing.assert_allclose(alone.posterior_in_class, together, rtol=0, atol=slack)
     assert len(alone.posterior) == len(alone.typicality) == len(CASES)
     assert (alone.second_order is None) == (tables[0].second_order is None)
 

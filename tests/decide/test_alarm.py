@@ -14,13 +14,13 @@ from simdx.decide.alarm import (
     Null,
     Seen,
     View,
-    WordSpace,
     alarm_performance,
     banded_nulls,
     build_views,
     disagreement,
     fit_alarm,
     soft_posterior,
+    word_basis,
 )
 from simdx.types import Bank, EmbeddedBank
 
@@ -88,7 +88,7 @@ def test_leaving_out_is_a_bank_without_the_row() -> None:
 
 def test_words_make_centred_tfidf_cosines() -> None:
     texts = ["red apple pie", "red river water", "apple apple water", "water red red"]
-    space = WordSpace(texts)
+    space = word_basis(texts)
     vocabulary = ["apple", "red", "water"]  # words of at least two texts
     held = np.array([2, 3, 3])
     idf = np.log(5 / (1 + held)) + 1
@@ -97,8 +97,8 @@ def test_words_make_centred_tfidf_cosines() -> None:
     dense /= np.linalg.norm(dense, axis=1, keepdims=True)
     centred = dense - dense.mean(axis=0)
     centred /= np.linalg.norm(centred, axis=1, keepdims=True)
-    assert np.allclose(space.cosine(texts), centred @ centred.T, atol=1e-9)
-    assert np.all(space.cosine(["unknown words only"]) == 0)
+    assert np.allclose(space.cosines(texts), centred @ centred.T, atol=1e-9)
+    assert np.all(space.cosines(["unknown words only"]) == 0)
 
 
 def test_a_bias_of_one_view_is_heard_by_another(toy_bank: Bank) -> None:

@@ -100,13 +100,14 @@ def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(material:
     expected = (n * unit(ARCHIVE).mean(axis=0) + PULL * unit(simulated).mean(axis=0)) / (n + PULL)
     assert np.allclose(moved.real.centre.embedded, expected, atol=1e-6)
     words = material.lexicon
-    both = [np.asarray(words.rows(t).mean(axis=0)).ravel() for t in (ARCHIVE, simulated)]
+    both = [words.rows(t).mean() for t in (ARCHIVE, simulated)]
     assert np.allclose(moved.real.centre.lexical, (n * both[0] + PULL * both[1]) / (n + PULL))
     # cases are centred on it, simulations are not
     comparison, before = AmongLabels(moved).comparison, AmongLabels(material).comparison
-    assert np.allclose(comparison.bank, before.bank, atol=1e-5)
+    assert np.allclose(comparison.embedded, before.embedded, atol=1e-5)
     asked = material.observe(["a boat on the stream"])
-    assert not np.allclose(comparison.observe(asked)[1], before.observe(asked)[1], atol=1e-2)
+    for moved_part, part in zip(comparison.observe(asked), before.observe(asked), strict=True):
+        assert not np.allclose(moved_part, part, atol=1e-2)
 
 
 def test_rows_that_stand_apart_have_their_own_mean_taken_out() -> None:
@@ -139,8 +140,8 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Materia
     assert found.posterior_in_class[1].min() > 1e3 * by_whole.probabilities[1].min()  # less sure
     # evidence follows the fit that answered, row by row
     carried = recipe.carried(asked, UNIFORM)
-    assert np.allclose(carried.share[1], alone.shares(asked, UNIFORM)[1])
-    assert np.allclose(carried.distance[[0, 2]], whole.distances(asked)[[0, 2]])
+    assert np.allclose(carried.share[1], alone.carried(asked, UNIFORM)[1][1])
+    assert np.allclose(carried.distance[[0, 2]], whole.carried(asked, UNIFORM)[0][[0, 2]])
     # what is left of a text when a sentence is taken away goes where the whole text goes
     part = material.observe(["sweet red fruit"], of=[text])
     assert np.allclose(recipe.answer(part, UNIFORM).posterior_in_class, alone(part, UNIFORM).probabilities)

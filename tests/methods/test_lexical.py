@@ -39,39 +39,38 @@ def unit(rows: Float) -> Float:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-@pytest.fixture(params=["folded", "plain"])
+@pytest.fixture(params=["few", "many"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one map of a usual vocabulary, and the two products of a very large one."""
-    if request.param == "plain":
-        monkeypatch.setattr(lexical, "LARGEST_FOLD", 0)
+    """Few texts by numpy alone, and many by scipy's products."""
+    monkeypatch.setattr(lexical, "FEW", 10_000 if request.param == "few" else 0)
 
 
 def test_rows_are_those_of_the_definition(toy_bank: Bank, way: None) -> None:
     texts = list(toy_bank.texts)
     rows = by_definition(texts)
-    lexicon = Lexicon(texts)
-    assert np.allclose(lexicon.rows(texts).toarray(), rows, atol=1e-12)
+    lexicon = Lexicon.of(texts)
+    assert np.allclose(lexicon.rows(texts).csr.toarray(), rows, atol=1e-12)
     space = LexicalSpace(lexicon, texts)
     centred = unit(rows - rows.mean(axis=0))
-    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-4)
+    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-6)
     together = space.transform(texts)
-    assert np.allclose(together, space.bank, atol=1e-4)
+    assert np.allclose(together, space.bank, atol=1e-6)
     for text, row in zip(texts, together, strict=True):
-        assert np.abs(space.transform([text])[0] - row).max() < 2e-6
+        assert np.abs(space.transform([text])[0] - row).max() < 1e-12
     assert np.all(space.transform(("1234 ??", "")) == 0)  # unknown words are no evidence
 
 
 def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
     apart = np.array([False, False, True, False, True, False, False, True])
-    lexicon = Lexicon(TEXTS)
-    dense = np.asarray(lexicon.rows(TEXTS).todense())
+    lexicon = Lexicon.of(TEXTS)
+    dense = lexicon.rows(TEXTS).csr.toarray()
     own = dense[apart].mean(axis=0)
     space = LexicalSpace(lexicon, TEXTS, Apart(apart, own))
     centred = unit(np.where(apart[:, None], dense - own, dense - dense[~apart].mean(axis=0)))
-    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-5)
+    assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-9)
     asked = ["a red apple tree", "bark and fruit"]
-    new = unit(np.asarray(lexicon.rows(asked).todense()) - own)
-    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-5)
+    new = unit(lexicon.rows(asked).csr.toarray() - own)
+    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-9)
 
 
 def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +78,9 @@ def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.Monkey
     texts = ["red fruit tree", "red apple fruit", "bark of a tree", "apple and bark"]
     beside = [f"a tree with red {word}" for word in ("bark", "fruit", "apple")] * 4
     apart = np.arange(16) >= 4
-    lexicon = Lexicon([*texts, *beside])
-    dense = np.asarray(lexicon.rows([*texts, *beside]).todense())
+    lexicon = Lexicon.of([*texts, *beside])
+    dense = lexicon.rows([*texts, *beside]).csr.toarray()
     space = LexicalSpace(lexicon, [*texts, *beside], Apart(apart, dense[apart].mean(axis=0)))
     assert space.bank.shape[1] <= 6
     centred = unit(dense[:4] - dense[:4].mean(axis=0))
-    assert np.allclose(space.bank[:4] @ space.bank[:4].T, centred @ centred.T, atol=1e-5)
+    assert np.allclose(space.bank[:4] @ space.bank[:4].T, centred @ centred.T, atol=1e-9)

@@ -9,7 +9,8 @@ import pytest
 
 from simdx import Classifier, Prior
 from simdx.embedders import get_embedder
-from simdx.methods import Material
+from simdx.methods import Material, recipe
+from simdx.methods.fitted import joined
 from simdx.methods.outside import Outside
 from simdx.methods.rehearsal import calibrated
 from simdx.types import Bank, Panel
@@ -36,6 +37,24 @@ def test_none_of_these(material: Material) -> None:
     assert Outside.fit(material) is None  # nothing is known about the bank yet
     bare = Material.prepare(material.panel, replace(material.bank, background=()), material.embedder)
     assert Outside.fit(calibrated(bare)) is None
+
+
+def test_an_answer_is_the_same_in_every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, among few, among many and in parts: to 1e-9, by numpy's products and by scipy's."""
+    oral = Classifier("oral-lesions")
+    texts = [*oral.bank.texts[:40], "zzz", "1234", oral.bank.texts[0].upper()]
+    seen = oral.observe(texts)
+    whole = oral.infer_batch_observed(seen)
+    monkeypatch.setattr(recipe, "CHUNK", 20)
+    parts = oral.infer_batch_observed(oral.observe(texts))
+    alone = joined([oral.infer_batch([text]) for text in texts])
+    for other in (parts, alone):
+        for column in ("posterior", "out_of_class", "effective_simulations", "typicality"):
+            found, expected = getattr(other, column), getattr(whole, column)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=column)
+    score = oral.alarms(seen, whole).score
+    one = [oral.alarms(o, oral.infer_batch_observed(o)).score[0] for o in (oral.observe([t]) for t in texts)]
+    np.testing.assert_allclose(one, score, rtol=0, atol=1e-8)
 
 
 def test_a_bank_of_one_text_per_label(toy_panel: Panel) -> None:

@@ -1,4 +1,4 @@
-"""The toy job as a process of its own, to be killed: INPUT OUTPUT ADDRESS."""
+"""The toy job as a process of its own, to be killed: INPUT OUTPUT ADDRESS, or `processes` as the address."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from simdx.methods import Settings
 from simdx.scale.classify import classify_parquet
 from simdx.scale.cluster import OnRay, Pools, connected
 from simdx.scale.job import Job
+from simdx.scale.processes import InProcesses
 from tests import conftest
 
 if __name__ == "__main__":
@@ -16,5 +17,8 @@ if __name__ == "__main__":
     panel = conftest.toy_panel.__wrapped__()
     bank = conftest.toy_bank.__wrapped__(panel)
     job = Job(panel, bank, Settings(), None, Prior.uniform(3))
+    if address == "processes":
+        classify_parquet(job, source, output, InProcesses(2), block_rows=5)
+        sys.exit()
     with connected(address, allow_remote=True):
         classify_parquet(job, source, output, OnRay(Pools(1, 1, 0.5, 0.5)), block_rows=40)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +23,9 @@ from simdx.methods import Settings
 from simdx.scale.blocks import RowColumns, cut
 from simdx.scale.classify import DONE_FILE, JobSummary, Work, classify_parquet, in_this_process
 from simdx.scale.job import Job
+from simdx.scale.processes import InProcesses
 from simdx.scale.storage import Place
+from simdx.types import Bank
 from tests.scale.conftest import case_texts, pa, parquet, write_file
 
 
@@ -226,3 +233,40 @@ def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
 def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
     run(job, cases[0], tmp_path / "out", columns=RowColumns(id=None))
     assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130
+
+
+def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_path: Path) -> None:
+    """kill -9 on two processes: a worker in mid-run, then the run itself; the same command ends it."""
+    source, out, alone = tmp_path / "in", tmp_path / "out", tmp_path / "alone"
+    write_file(source / "a.parquet", range(4000), case_texts(toy_bank, 4000), row_group=3000)
+    arguments = [sys.executable, "-m", "tests.scale.run_job", str(source), str(out), "processes"]
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        driver = subprocess.Popen(arguments, stdout=file, stderr=file)
+    try:
+        wait_for_parts(out, 10, driver)
+        workers = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
+        done = len(list(out.glob("part-*.parquet")))
+        os.kill(int(workers[-1]), signal.SIGKILL)
+        wait_for_parts(out, done + 10, driver)  # it goes on without the worker
+    except AssertionError:
+        pytest.fail(f"the run ended by itself: {said.read_text()[-2000:]}")
+    finally:
+        driver.kill()
+        driver.wait()
+    assert not (out / DONE_FILE).exists()
+    summary = run(job, source, out, InProcesses(2), block_rows=5)
+    assert (summary.rows, summary.failed) == (4000, 0)
+    assert summary.blocks_before >= 10
+    run(job, source, alone, block_rows=5)
+    found, expected = answers(out), answers(alone)
+    assert found.column("id").to_pylist() == expected.column("id").to_pylist() == sorted(range(4000))
+    np.testing.assert_allclose(posteriors(found), posteriors(expected), rtol=0, atol=1e-9)
+
+
+def wait_for_parts(out: Path, count: int, driver: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 120
+    while len(list(out.glob("part-*.parquet"))) < count:
+        assert driver.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import betaincc, betainccinv, digamma, gammaln, polygamma
 
+from simdx.abc.logs import digamma, gammaln
 from simdx.errors import BadInput
 from simdx.types import Float, SecondOrder, entropy_bits
 
@@ -117,6 +117,8 @@ def fit_maximum_likelihood(mean: Float, mean_log: Float, *, steps: int = 200) ->
 
     The likelihood needs E log theta only; `mean` gives the starting point.
     """
+    from scipy.special import polygamma
+
     n_labels = mean.shape[1]
     if n_labels == 1:
         return np.full_like(mean, ALPHA0_MAX)
@@ -173,6 +175,11 @@ def concentration_cap(alpha: Float | int, populations: int) -> float:
     if a.size == 1:
         return 1.0
     keep = 0.5**populations
+    if np.all(a == 1):
+        corner = 1 - keep ** (1 / (a.size - 1))
+        return float(corner + (1 - corner) / a.size)
+    from scipy.special import betaincc, betainccinv  # slow to import, and the usual prior is flat
+
     rest = a.sum() - a
     q = betainccinv(a, rest, keep)
     top = a / a.sum() * betaincc(a + 1, rest, q) / keep

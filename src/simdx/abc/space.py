@@ -79,6 +79,20 @@ class Space:
             space.transform(bank.background),
         )
 
+    @classmethod
+    def placed(
+        cls,
+        vectors: Float,
+        label_index: Int,
+        rows: Int,
+        n_labels: int,
+        blocks: tuple[int, ...],
+        mean: Float | None,
+    ) -> Space:
+        """A space that was fitted before: raw vectors in its order, and the mean that was found."""
+        bank = _place(_unit_blocks(vectors, blocks), blocks, mean)
+        return cls(bank, label_index, rows, n_labels, blocks, mean)
+
     def transform(self, vectors: Float) -> Float:
         """Raw joined embeddings -> float32 rows of unit length (a zero block stays zero)."""
         return _place(_unit_blocks(np.atleast_2d(vectors), self.blocks), self.blocks, self.mean)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simdx.abc.atoms import check_observations, chunk_size, similarity
+from simdx.abc.atoms import check_observations, chunk_size
 from simdx.errors import BadInput
 from simdx.types import Float
 
@@ -21,7 +21,7 @@ from simdx.types import Float
 class Typicality:
     """The bank's own leave-one-out distances, ready to judge observations in the same space."""
 
-    vectors: Float  # (n, d) distinct bank rows
+    vectors: Float  # (n, d) distinct bank rows, in double precision: distances do not depend on the batch
     reference: Float  # (n,) ascending mean k-nearest distance of each row to the others
     neighbours: int
 
@@ -30,12 +30,17 @@ class Typicality:
         """`neighbours` is cut to what the bank has; repeated rows count once, or they would look typical."""
         if neighbours < 1:
             raise BadInput("typicality needs at least 1 neighbour")
-        vectors = np.unique(np.ascontiguousarray(bank_vectors, dtype=np.float32), axis=0)
+        vectors = _distinct(bank_vectors)
         if vectors.shape[0] < 2:
             raise BadInput("typicality needs a bank of at least two different simulations")
         k = min(neighbours, vectors.shape[0] - 1)
         reference = np.sort(_mean_nearest(vectors, vectors, k, leave_out=True))
         return cls(vectors, reference, k)
+
+    @classmethod
+    def known(cls, bank_vectors: Float, reference: Float, neighbours: int = 5) -> Typicality:
+        """What `fit` made of the same bank before, from its reference."""
+        return cls(_distinct(bank_vectors), reference, min(neighbours, len(reference) - 1))
 
     def distance(self, observations: Float) -> Float:
         """Mean distance of each observation to its nearest simulations, (N,)."""
@@ -56,12 +61,16 @@ class Typicality:
         return float(np.quantile(self.reference, quantile))
 
 
+def _distinct(vectors: Float) -> Float:
+    return np.unique(np.ascontiguousarray(vectors, dtype=np.float32), axis=0).astype(np.float64)
+
+
 def _mean_nearest(rows: Float, bank: Float, k: int, leave_out: bool) -> Float:
     out = np.empty(rows.shape[0])
     step = chunk_size(bank.shape[0])
     for start in range(0, rows.shape[0], step):
         part = slice(start, start + step)
-        cosine = similarity(rows[part], bank)
+        cosine = np.asarray(rows[part], dtype=np.float64) @ bank.T
         if leave_out:
             here = np.arange(cosine.shape[0])
             cosine[here, here + start] = -np.inf

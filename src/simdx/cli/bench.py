@@ -1,4 +1,4 @@
-"""`simdx bench engines|bank|abi|service`: speed, measured on this machine, side by side with a floor."""
+"""`simdx bench answers|engines|bank|abi|service`: speed on this machine, side by side with a floor."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from simdx.cli import options
 from simdx.cli.output import say
 
 app = Typer(help="Measure speed on this machine.", no_args_is_help=True)
+
+
+@app.command()
+def answers(
+    panel: options.PanelName = "oral-lesions",
+    short: Annotated[int, Option(help="Short texts in the batch.")] = 10_000,
+    long: Annotated[int, Option(help="Long ones.")] = 1_000,
+    json: options.AsJson = False,
+) -> None:
+    """A text to its answer: cold, warm, in batches; beside scikit-learn, MiniLM and the bare products."""
+    _run("answers", json, panel=panel, short=short, long=long)
 
 
 @app.command()

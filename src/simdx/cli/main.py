@@ -61,6 +61,9 @@ def _root(
 
 def run(argv: Sequence[str] | None = None) -> None:
     """Entry point of the `simdx` command."""
+    # Products here are small: a second thread of numpy's makes none faster, and waits by spinning. Read when
+    # numpy is loaded; whoever sets it otherwise is heard.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     args = spread_repeated(list(sys.argv[1:] if argv is None else argv))
 
     def command() -> object:

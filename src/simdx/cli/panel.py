@@ -1,4 +1,4 @@
-"""`simdx panel list|show|new|check|calibrate`."""
+"""`simdx panel list|show|new|check|calibrate|compile`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from simdx.cli.output import note, print_json, say
 from simdx.errors import BadInput
 
 app = Typer(
-    help="Closed sets of labels: list, show, scaffold, check and calibrate them.", no_args_is_help=True
+    help="Closed sets of labels: list, show, scaffold, check, calibrate and compile them.",
+    no_args_is_help=True,
 )
 
 
@@ -159,3 +160,31 @@ def calibrate(
             allow_remote=allow_remote, progress=bar, announce=note,
         )  # fmt: skip
     say(json, found.to_json(), *found.lines())
+
+
+@app.command("compile")
+def compile_(
+    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
+    embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
+    out: Annotated[Path | None, Option(help="Folder to write to; the cache folder.")] = None,
+    allow_remote: options.AllowRemote = False,
+    json: options.AsJson = False,
+) -> None:
+    """Fit a panel now and keep what was fitted, so that its first answer takes no longer than others.
+
+    The first answer of a panel does the same, less the decision policy. A compiled panel is found by its
+    content: after a change of bank, embedder or recipe it is not used.
+    """
+    from simdx.classifier import Classifier
+
+    classifier = Classifier(name, bank, embedder=embedder, allow_remote=allow_remote)
+    path = classifier.compile(out)
+    size = path.stat().st_size
+    found = {
+        "panel": classifier.panel.name,
+        "embedder": classifier.embedder.id,
+        "bytes": size,
+        "path": str(path),
+    }
+    say(json, found, f"{classifier.panel.name}, {classifier.embedder.id}: {size / 1e6:.1f} MB in {path}")

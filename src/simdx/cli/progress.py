@@ -164,9 +164,23 @@ class CasesBar:
 
 
 def row_lines(every: float = 10.0) -> Callable[[int, int], None]:
-    """A line on stderr now and then: rows done of all."""
+    """A line on stderr now and then: rows done of all, how fast, and how long it will take."""
     due = NowAndThen(every)
-    return lambda done, total: note(f"{done} of {total} rows") if due() else None
+    first: list[tuple[float, int]] = []
+
+    def watch(done: int, total: int) -> None:
+        now = time.monotonic()
+        first[:] = first or [(now, done)]
+        if not due():
+            return
+        seconds, rows = now - first[0][0], done - first[0][1]
+        line = f"{done} of {total} rows"
+        if rows and seconds:
+            left = (total - done) * seconds / rows
+            line += f", {rows / seconds:,.0f} a second, {left:,.0f} s left"
+        note(line)
+
+    return watch
 
 
 def training(every: float = 5.0) -> Callable[[TrainingProgress], None]:

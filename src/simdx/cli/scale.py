@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated
@@ -32,14 +33,14 @@ def classify(
     decide: Annotated[bool, Option(help="Also action, alarm and conformal set (slower).")] = False,
     block_rows: Annotated[int, Option(min=1, help="Rows worked on together, one file each.")] = 2048,
     address: Annotated[
-        str | None, Option(help="A running Ray cluster (host:port or auto); default: this machine.")
+        str | None, Option(help="A running Ray cluster (host:port or auto); default: processes here.")
     ] = None,
-    embedders: Annotated[int, Option(min=1, help="Actors that embed.")] = 1,
-    engines: Annotated[int, Option(min=1, help="Actors that answer.")] = 1,
+    embedders: Annotated[int, Option(min=1, help="Ray actors that embed.")] = 1,
+    engines: Annotated[int, Option(min=1, help="Ray actors that answer.")] = 1,
     cpus: Annotated[int | None, Option(min=1, help="Cores to use without --address.")] = None,
     gpus: Annotated[float, Option(min=0, help="GPUs each engine actor takes.")] = 0.0,
     embedder_gpus: Annotated[float, Option(min=0, help="GPUs each embedder actor takes.")] = 0.0,
-    in_process: Annotated[bool, Option("--in-process", help="No Ray: one process, here.")] = False,
+    in_process: Annotated[bool, Option("--in-process", help="One process, here.")] = False,
     json: options.AsJson = False,
 ) -> None:
     """Answer every row of Parquet files. Safe to kill and to run again: it goes on where it was."""
@@ -58,12 +59,18 @@ def classify(
     run = partial(
         classify_parquet, job, source, output, columns=columns, block_rows=block_rows, watch=row_lines()
     )
+    cores = cpus or os.cpu_count() or 1
     if in_process:
         summary = run(in_this_process)
+    elif address is None and not (gpus or embedder_gpus) and embedders == engines == 1:
+        from simdx.scale.processes import InProcesses
+
+        summary = run(InProcesses(cores) if cores > 1 else in_this_process)
     else:
         from simdx.scale.cluster import OnRay, Pools, connected
 
         pools = Pools(embedders, engines, engine_gpus=gpus, embedder_gpus=embedder_gpus)
+        pools = pools if address is not None else pools.fitting(cores)
         with connected(address, cpus=cpus, allow_remote=chosen.allow_remote):
             summary = run(OnRay(pools))
     for failure in summary.failures:

@@ -25,10 +25,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from simdx.abc.space import Space
-from simdx.methods.lexical import Lexicon, whole_words
+from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
 
 LEAST_TEXTS = 2  # a word of one text alone could help that text only when it judges itself
@@ -84,18 +83,21 @@ def build_views(
     vectors: Sequence[Float],
     blocks: Mapping[str, slice],
     bandwidths: Mapping[str, float] | None = None,
+    words: Callable[[Bank], LexicalBasis] | None = None,
 ) -> tuple[View, ...]:
     """A view per (representation, bank); `bandwidths` by view name spares their choice.
 
-    `vectors[i]` embeds the texts of `banks[i]`; `blocks` names the columns of each embedder.
+    `vectors[i]` embeds the texts of `banks[i]`; `blocks` names the columns of each embedder. `words`: a
+    bank's texts by their words, `word_basis` when left out.
     """
+    by_words = words or (lambda bank: word_basis(bank.texts))
     seen = [Seen(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
     names = _distinct([bank.name for bank in banks])
     views = []
     for representation, columns in [*blocks.items(), ("words", None)]:
         for i, bank in enumerate(banks):
             name = f"{representation} on {names[i]}"
-            cosine = _lexical(bank) if columns is None else _embedded(bank, vectors[i], columns)
+            cosine = _lexical(by_words(bank)) if columns is None else _embedded(bank, vectors[i], columns)
             if bandwidths is not None and name in bandwidths:
                 width = bandwidths[name]
             else:
@@ -107,44 +109,29 @@ def build_views(
 def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[Seen], Float]:
     part = vectors[:, columns]
     space = Space.fit(EmbeddedBank(part, bank.label_index, len(bank.labels), (part.shape[1],)), centre=True)
-    inside = np.empty_like(space.bank)
+    inside = np.empty(space.bank.shape)  # in double precision: the same to 1e-9 in every batch
     inside[space.rows] = space.bank
-    return lambda seen: (space.transform(seen.vectors[:, columns]) @ inside.T).astype(np.float64)
+    return lambda seen: space.transform(seen.vectors[:, columns]).astype(np.float64) @ inside.T
 
 
-def _lexical(bank: Bank) -> Callable[[Seen], Float]:
-    space = WordSpace(bank.texts)
-    return lambda seen: space.cosine(seen.texts)
+def _lexical(basis: LexicalBasis) -> Callable[[Seen], Float]:
+    """An embedding model may carry a bias that every bank seen through it shares; word counts have none."""
+    return lambda seen: basis.cosines(seen.texts)
 
 
-class WordSpace:
-    """Centred cosines of word counts to the texts it was fitted on, without ever making the matrix dense.
+def word_basis(texts: Sequence[str]) -> LexicalBasis:
+    """These texts, to be compared with by their words."""
+    lexicon = Lexicon.of(texts, whole_words, LEAST_TEXTS)
+    lexicon.take(lexicon.counts(texts))
+    return basis_of(lexicon)
 
-    An embedding model may carry a bias that every bank seen through it shares; word counts have none of it.
-    """
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._lexicon = Lexicon(texts, whole_words, LEAST_TEXTS)
-        self._bank = self._lexicon.rows(texts)
-        self._columns = self._bank.T.tocsr()  # turned once: a product with .T would turn it every time
-        self._mean = np.asarray(self._bank.mean(axis=0)).ravel()
-        self._mean_square = float(self._mean @ self._mean)
-        self._bank_on_mean, self._bank_length = self._centred_lengths(self._bank)
-
-    def cosine(self, texts: Sequence[str]) -> Float:
-        """(N, n) cosines after the bank's mean is taken out of both sides; 0 for a text of unknown words."""
-        rows = self._lexicon.rows(texts)
-        on_mean, length = self._centred_lengths(rows)
-        dot = np.asarray((rows @ self._columns).todense())
-        centred = dot - on_mean[:, None] - self._bank_on_mean[None, :] + self._mean_square
-        scale = length[:, None] * self._bank_length[None, :]
-        silent = np.diff(rows.indptr) == 0
-        return np.where(silent[:, None], 0.0, centred / np.maximum(scale, 1e-12))
-
-    def _centred_lengths(self, rows: csr_matrix) -> tuple[Float, Float]:
-        on_mean = rows @ self._mean
-        square = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-        return on_mean, np.sqrt(np.maximum(square - 2 * on_mean + self._mean_square, 1e-12))
+def basis_of(lexicon: Lexicon) -> LexicalBasis:
+    """A lexicon's own texts."""
+    rows = lexicon.own
+    assert rows is not None
+    places = np.arange(len(rows))
+    return LexicalBasis(lexicon, rows, rows.mean()[None], np.zeros_like(places), places)
 
 
 def _bandwidth(

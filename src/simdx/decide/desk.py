@@ -7,6 +7,7 @@ a time: alarm, conformal set, sentences, flip, missing finding, decision.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -17,7 +18,17 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.answer import AlarmAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
 from simdx.bank.files import read_bank
-from simdx.decide.alarm import Alarm, Alarms, Null, Seen, View, build_views, fit_alarm
+from simdx.decide.alarm import (
+    Alarm,
+    Alarms,
+    Null,
+    Seen,
+    View,
+    basis_of,
+    build_views,
+    fit_alarm,
+    word_basis,
+)
 from simdx.decide.decision import Facts, decide
 from simdx.decide.explain import (
     Sayings,
@@ -28,14 +39,25 @@ from simdx.decide.explain import (
     topics_of,
     without_each,
 )
-from simdx.decide.policy import LEAST_HELD_OUT, NullFile, Policy, policy_text, read_policy, too_few
+from simdx.decide.policy import (
+    LEAST_HELD_OUT,
+    TUNING,
+    NullFile,
+    Policy,
+    check_policy,
+    policy_data,
+    policy_text,
+    read_policy,
+    too_few,
+)
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods.fitted import RECIPE_VERSION, AnswerTable, Fitted, Settings, joined
-from simdx.methods.material import Material, Observations
+from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
+from simdx.methods.material import Material, Observations, named, part
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Decision, Float, Int, content_hash
@@ -140,12 +162,17 @@ class Desk:
             policy.origin.source == "simulated text" and not guarantees and policy.fits(self._without_archive)
         )
 
+    @cached_property
+    def _tuning(self) -> str:
+        """What a policy tuned on simulated text depends on."""
+        return content_hash(f"tuning {TUNING}", *map(str, self._without_archive.items()))
+
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
-        from simdx.decide.tune import TUNING
-
-        address = content_hash(f"tuning {TUNING}", *map(str, self._without_archive.items()))
-        path = home() / "policies" / f"{address}.yaml"
+        path = home() / "policies" / f"{self._tuning}.yaml"
+        compiled = (self._material.compiled or {}).get(f"policy.{self._tuning}")
+        if compiled is not None:
+            return check_policy(json.loads(compiled.tobytes()), "compiled", self._material.panel)
         if path.is_file():
             kept = self._kept(path)
             if kept is not None and kept.fits(self._without_archive):
@@ -195,7 +222,22 @@ class Desk:
 
     def views(self, bandwidths: dict[str, float] | None) -> tuple[View, ...]:
         banks, vectors = self._view_banks
-        return build_views(banks, vectors, _blocks(self._material), bandwidths)
+        return build_views(banks, vectors, _blocks(self._material), bandwidths, self._by_words)
+
+    def _by_words(self, bank: Bank) -> LexicalBasis:
+        arrays = part(self._material.compiled or {}, _words_name(bank))
+        return basis_of(Lexicon.from_arrays(arrays, whole_words)) if arrays else word_basis(bank.texts)
+
+    def arrays(self) -> dict[str, Float]:
+        """What a compiled panel holds for the desk: the views' words, and the policy where none is beside."""
+        out: dict[str, Float] = {}
+        for bank in self._view_banks[0]:
+            out |= named(_words_name(bank), word_basis(bank.texts).lexicon.arrays())
+        beside = self._beside.policy
+        if beside is None or not beside.fits(self.fingerprint):
+            said = json.dumps(policy_data(self.policy)).encode("utf-8")
+            out[f"policy.{self._tuning}"] = np.frombuffer(said, dtype=np.uint8)
+        return out
 
     @cached_property
     def _view_banks(self) -> tuple[list[Bank], list[Float]]:
@@ -400,12 +442,16 @@ def _blocks(material: Material) -> dict[str, slice]:
     parts = getattr(material.embedder, "parts", (material.embedder,))
     out: dict[str, slice] = {}
     start = 0
-    for part in parts:
-        width = sum(part.blocks)
-        name = part.id.split("/")[0]
-        out[name if name not in out else part.id] = slice(start, start + width)
+    for one in parts:
+        width = sum(one.blocks)
+        name = one.id.split("/")[0]
+        out[name if name not in out else one.id] = slice(start, start + width)
         start += width
     return out
+
+
+def _words_name(bank: Bank) -> str:
+    return f"words.{content_hash(*bank.texts)[:16]}"
 
 
 def _null(stored: NullFile) -> Null:

@@ -15,7 +15,6 @@ from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.dataclasses import dataclass
 
@@ -25,6 +24,9 @@ from simdx.types import NONE_OF_THESE, Panel, ReviewRule
 from simdx.yamlfile import read_mapping
 
 FORMAT = 1
+# of cross-fitting: each fit holds four fifths of a label's texts
+# Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
+TUNING = 4
 # Held-out texts below which a bank cannot say where limits lie: of fewer than 100 answers the 99 % quantile
 # is the most extreme one, whatever it happens to be.
 LEAST_HELD_OUT = 100
@@ -155,11 +157,18 @@ def check_policy(data: Any, where: str, panel: Panel | None = None) -> Policy:
     return policy
 
 
-def policy_text(policy: Policy) -> str:
-    """The file `read_policy` reads back as the same policy."""
+def policy_data(policy: Policy) -> Any:
+    """Plain data that `check_policy` takes for the same policy."""
     data = {f.name: asdict(policy)[f.name] for f in fields(Policy)}
     data["review_rules"] = [rule.model_dump() for rule in policy.review_rules]
-    return yaml.safe_dump(_plain(data), sort_keys=False, allow_unicode=True, width=110)
+    return _plain(data)
+
+
+def policy_text(policy: Policy) -> str:
+    """The file `read_policy` reads back as the same policy."""
+    import yaml
+
+    return yaml.safe_dump(policy_data(policy), sort_keys=False, allow_unicode=True, width=110)
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import binom
 
 from simdx.abc.prior import Prior
 from simdx.decide.alarm import RATE, Alarm
@@ -46,9 +45,7 @@ USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
 TAIL = 0.01  # of correct answers that a limit on bits may send on
 RISK = 0.05  # of errors among accepted answers, where the user states none
 CHANCE = 0.05  # level of the test that refutes a bank
-FOLDS = 5  # of cross-fitting: each fit holds four fifths of a label's texts
-# Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
-TUNING = 4
+FOLDS = 5
 
 
 def tune_on_simulated(
@@ -127,6 +124,8 @@ def _refuted(limits: Thresholds, answers: AnswerTable, truth: Int, risk: float) 
     """Are confident answers wrong more often than `risk`, beyond what chance would do with so few of them?"""
     sure = answers.posterior.max(axis=1) >= (limits.confident or 0.0)
     wrong = int((answers.posterior.argmax(axis=1) != truth)[sure].sum())
+    from scipy.stats import binom  # slow to import
+
     return float(binom.sf(wrong - 1, int(sure.sum()), risk)) < CHANCE
 
 

@@ -73,9 +73,11 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Float:
         ]
     )
     vectors = unit_blocks(vectors, embedder.blocks)
-    pooled = np.zeros((len(texts), width), dtype=np.float32)
-    np.add.at(pooled, np.asarray(owner), vectors)
-    return unit_blocks(pooled, embedder.blocks)
+    if len(pieces) > len(texts):
+        pooled = np.zeros((len(texts), width), dtype=np.float32)
+        np.add.at(pooled, np.asarray(owner), vectors)
+        vectors = pooled
+    return unit_blocks(vectors, embedder.blocks)
 
 
 def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:

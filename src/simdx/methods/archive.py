@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
@@ -104,7 +103,7 @@ def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: floa
     bank, lexicon = material.embedded, material.lexicon
     simulated = np.concatenate([bank.vectors, *([] if bank.background is None else [bank.background])])
     pulled_to = mean_of(simulated, bank.blocks)
-    words_pulled_to = _mean_row(lexicon.rows([*material.bank.texts, *material.bank.background]))
+    words_pulled_to = lexicon.rows([*material.bank.texts, *material.bank.background]).mean()
     words, fold = lexicon.rows(texts), np.array([fold_of(text) for text in texts])
 
     def of(rows: Int, folds: tuple[Centre, ...] = ()) -> Centre:
@@ -113,13 +112,9 @@ def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: floa
         own = rows.size / (rows.size + pull)
         return Centre(
             own * mean_of(vectors[rows], bank.blocks) + (1 - own) * pulled_to,
-            own * _mean_row(words[rows]) + (1 - own) * words_pulled_to,
+            own * words.at(rows).mean() + (1 - own) * words_pulled_to,
             frozenset(plain(texts[i]) for i in rows),
             folds,
         )
 
     return of(np.arange(len(texts)), tuple(of(np.flatnonzero(fold != f)) for f in range(FOLDS)))
-
-
-def _mean_row(rows: csr_matrix) -> Float:
-    return np.asarray(rows.mean(axis=0)).ravel()

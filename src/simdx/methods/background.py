@@ -15,11 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.special import logsumexp
 
-from simdx.methods.comparison import KERNEL_SHARE, PENALTY, Comparison
-from simdx.methods.logistic import Logistic, fit_logistic
+from simdx.abc.logs import log_softmax, logsumexp
+from simdx.methods.comparison import KERNEL_SHARE, Comparison
 from simdx.methods.material import Material, Observations, gather
 from simdx.types import Bank, Float, Int, Mask
 
@@ -34,7 +32,6 @@ class Opposition:
     """The labels and the kinds of the background, compared with a case in the recipe's two ways."""
 
     comparison: Comparison  # the panel's labels, then the kinds
-    joint: Logistic  # the same labels and kinds, told apart by the joint rows
     log_share: Float  # (kinds,) of the background's texts
 
     @classmethod
@@ -52,12 +49,12 @@ class Opposition:
             self_consistent=False,
             weight=rows.weight,
             real=rows.real,
+            places=rows.places,
             split_last=lambda joint: kinds_of(joint, kinds, grouped=len(material.bank.background)),
+            regress_joint=True,
         )
         share = np.bincount(comparison.label_index, weights=comparison.weight)[bank.n_labels :]
-        c = comparison
-        joint = fit_logistic(c.bank, c.label_index, c.n_labels, PENALTY, c.weight)
-        return cls(comparison, joint, np.log(share / share.sum()))
+        return cls(comparison, np.log(share / share.sum()))
 
     @property
     def n_labels(self) -> int:
@@ -65,8 +62,9 @@ class Opposition:
 
     def scores(self, observations: Observations) -> tuple[Float, Float]:
         """(N, labels + kinds) log-likelihoods by the summary and by the kernel, each up to a constant."""
-        lexical, joint = self.comparison.observe(observations)
-        return self.comparison.summary(lexical), KERNEL_SHARE * self.comparison.kernel(joint)
+        c = self.comparison
+        seen = c.observe(observations)
+        return c.summary(seen), KERNEL_SHARE * c.kernel(c.near(seen))
 
     def folded(self, score: Float) -> Float:
         """(N, labels + 1) the kinds' mixture in the place of the kinds."""
@@ -82,12 +80,15 @@ class Opposition:
         which also tells conditions that the background does not hold.
         """
         every = np.ones(self.n_labels, dtype=bool) if possible is None else possible
-        lexical, joint = self.comparison.observe(observations)
-        summary, kernel = self.scores(observations)
-        pooled, regressed = self.folded(summary + kernel), self.folded(self.joint.log_probabilities(joint))
-        evidence = self.comparison.logistic.scores(lexical)[:, : self.n_labels][:, every]
+        c = self.comparison
+        assert c.joint is not None  # `fit` asked for it
+        seen = c.observe(observations)
+        evidence = c.regressed.scores(seen)
+        summary, kernel = log_softmax(evidence, axis=1), KERNEL_SHARE * c.kernel(c.near(seen))
+        pooled = self.folded(summary + kernel)
+        regressed = self.folded(log_softmax(c.joint.scores(seen), axis=1))
         leads = [s[:, -1] - s[:, :-1][:, every].max(axis=1) for s in (pooled, regressed)]
-        return np.stack([*leads, -logsumexp(evidence, axis=1)], axis=1)
+        return np.stack([*leads, -logsumexp(evidence[:, : self.n_labels][:, every], axis=1)], axis=1)
 
 
 def standing_against(bank: Bank) -> Int:
@@ -112,6 +113,8 @@ def kinds_of(rows: Float, most: int = KINDS, grouped: int | None = None) -> Int:
     step = -(-len(makers) // MOST_LINKED)
     direction = np.random.default_rng(0).standard_normal(rows.shape[1])
     linked = np.asarray(makers if step == 1 else makers[np.argsort(makers @ direction)[::step]], dtype=float)
+    from scipy.cluster.hierarchy import fcluster, linkage  # slow to import, and an answer does not need it
+
     kind = fcluster(linkage(linked, "ward"), kinds, "maxclust") - 1
     if len(linked) < len(rows):
         means = np.stack([linked[kind == g].mean(axis=0) for g in range(kind.max() + 1)])

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import expit, logit
 
+from simdx.abc.logs import expit, logit
 from simdx.disk import CannotWrite, make_folder, seal_holds, sealed, write_atomically
 from simdx.models.verify import home
 from simdx.types import Float, content_hash
@@ -56,7 +56,7 @@ class OutsideScale:
 
     def log_odds(self, signs: Float, prior: float | None = None) -> Float:
         """(N,) from (N, signs); `prior` is the mass of another condition, where the user states one."""
-        moved = 0.0 if prior is None else float(logit(prior) - logit(INSIDE_SHARE))
+        moved = 0.0 if prior is None else logit(prior) - logit(INSIDE_SHARE)
         return OUTSIDE_SLOPE * (self.score(signs) - self.threshold) + moved
 
     def score(self, signs: Float) -> Float:

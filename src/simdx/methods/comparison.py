@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
 
-from simdx.abc import exact
-from simdx.abc.prior import Prior
+from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.space import Apart, Space
-from simdx.methods.lexical import LastBatch, LexicalSpace, Lexicon
-from simdx.methods.logistic import Logistic, fit_logistic
+from simdx.methods.lexical import LastBatch, LexicalBasis, LexicalSpace, Lexicon
 from simdx.methods.material import Observations, RealRows
 from simdx.types import EmbeddedBank, Float, Int
+
+if TYPE_CHECKING:
+    from simdx.methods.logistic import Logistic
 
 LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
 BANDWIDTH = 0.07  # of the kernel
@@ -31,19 +32,64 @@ PENALTY = 0.1  # of the logistic regression, on unit vectors
 SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
 
 
+class Seen(NamedTuple):
+    """Cases as a comparison sees them."""
+
+    lexical: Float  # (N, basis) centred cosines to the texts of the basis
+    embedded: Float  # (N, d) placed in the bank's space
+
+
+class Near(NamedTuple):
+    """How near cases are to each label's rows, under the kernel; up to a constant per case."""
+
+    log_density: Float  # (N, K) logarithm of the mean kernel over a label's rows
+    log_square: Float  # (N, K) and of the sum of squares of its terms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """A regression on the lexical or the joint rows, as weights of what a case is seen by."""
+
+    lexical: Float  # (basis, K)
+    embedded: Float | None  # (d, K); None: of the lexical rows alone
+    bias: Float  # (K,)
+
+    @classmethod
+    def of(cls, fitted: Logistic, project: Float, *, joint: bool) -> Summary:
+        """From weights of coordinates to weights of cosines: coordinates are cosines times `project`."""
+        if not joint:
+            return cls(project @ fitted.weights, None, fitted.bias)
+        words, embedded = np.split(fitted.weights, [project.shape[1]])
+        scale = np.sqrt(LEXICAL_SHARE), np.sqrt(1 - LEXICAL_SHARE)
+        return cls(scale[0] * (project @ words), scale[1] * embedded, fitted.bias)
+
+    def scores(self, seen: Seen) -> Float:
+        """(N, K) what log-probabilities are made of; the penalty keeps their mean over labels at zero."""
+        found = seen.lexical @ self.lexical + self.bias
+        return found if self.embedded is None else found + seen.embedded @ self.embedded
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Both comparisons, fitted to labelled simulations."""
+    """Both comparisons, fitted to labelled simulations.
+
+    Products are in double precision and of the size of the batch, so that an answer is the same to 1e-9
+    whatever is asked with it.
+    """
 
     space: Space
-    lexical: LexicalSpace  # its own rows are in the order before the last label was split
-    bank: Float  # (n, r) joint rows, label-sorted
+    lexical: LexicalBasis  # the rows' own texts in their order, or some texts that span them
+    through: (
+        Float | None
+    )  # (basis, n) from cosines to the basis to those to the rows; None: they are the same
+    embedded: Float  # (n, d) label-sorted
     label_index: Int
     n_labels: int
-    logistic: Logistic
+    regressed: Summary
     bandwidth: float
     bias: Float  # (K,)
     weight: Float | None = None  # (n,) how many simulations each row counts as; None: one each
+    joint: Summary | None = None  # the same labels told apart by the joint rows, where that was asked for
     last: LastBatch = field(default_factory=LastBatch)
 
     @classmethod
@@ -58,26 +104,36 @@ class Comparison:
         penalty: float = PENALTY,
         weight: Float | None = None,
         real: RealRows | None = None,
+        places: Int | None = None,
         split_last: Callable[[Float], Int] | None = None,
+        regress_joint: bool = False,
     ) -> Comparison:
         """Fit to a bank; the options are for callers who know more about its rows than their labels.
 
         `weight` (n,), in the bank's order: how many simulations each row counts as, within its label.
         `real`: which rows are not simulations.
+        `places`: where the texts stand among the lexicon's own, if they all do.
         `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
         """
+        from simdx.methods.logistic import fit_logistic  # an answer does not need it
+
         embedded_apart = lexical_apart = None
         if real is not None and real.centre is not None:
             embedded_apart = Apart(real.rows, real.centre.embedded)
         space = Space.fit(bank, centre=True, apart=embedded_apart)
         if real is not None and real.centre is not None:
             lexical_apart = Apart(real.rows[space.rows], real.centre.lexical)
-        lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows], lexical_apart)
-        words = lexical.bank
+        places = None if places is None or lexicon.own is None else places[space.rows]
+        lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows], lexical_apart, places)
+        words, project, basis = lexical.bank, lexical.project, lexical.basis
         joint = joint_rows(words, space.bank)
+        order: Int = np.arange(len(words))
         if split_last is not None:
             space, order = with_last_split(space, split_last(joint[space.label_index == space.n_labels - 1]))
             words, joint = words[order], joint[order]
+        through: Float | None = project @ words.T
+        if len(basis.rows) == len(words):  # every row is in the basis, which can take the rows' order
+            basis, project, through = basis.at(order), project[order], None
         label, n_labels = space.label_index, space.n_labels
         sorted_weight = None if weight is None else np.asarray(weight, dtype=float)[space.rows]
         logistic = fit_logistic(words, label, n_labels, penalty, sorted_weight)
@@ -87,28 +143,78 @@ class Comparison:
             known = np.ones(len(label), dtype=bool) if real is None else ~real.inferred[space.rows]
             each = None if sorted_weight is None else sorted_weight[known]
             bias = self_consistent_bias(joint[known], label[known], n_labels, bandwidth, each)
-        return cls(space, lexical, joint, label, n_labels, logistic, bandwidth, bias, sorted_weight)
-
-    def observe(self, observations: Observations) -> tuple[Float, Float]:
-        """(lexical rows, joint rows) of cases."""
-
-        def make() -> tuple[Float, Float]:
-            lexical = self.lexical.transform(observations.texts)
-            return lexical, joint_rows(lexical, self.space.transform(observations.vectors))
-
-        return self.last.get(observations.texts, make)
-
-    def summary(self, lexical: Float) -> Float:
-        """(N, K) log-probabilities of the learned summary under a uniform prior."""
-        return self.logistic.log_probabilities(lexical)
-
-    def kernel(self, joint: Float) -> Float:
-        """(N, K) log-probabilities of the soft kernel under a uniform prior."""
-        posterior = exact.multinomial(
-            self.bank, self.label_index, self.n_labels, joint, Prior.uniform(self.n_labels),
-            kernel="soft", bandwidth=self.bandwidth, bias=self.bias, row_weight=self.weight,
+        by_both = None
+        if regress_joint:
+            found = fit_logistic(joint, label, n_labels, penalty, sorted_weight)
+            by_both = Summary.of(found, project, joint=True)
+        return cls(
+            space, basis, through, space.bank.astype(np.float64), label, n_labels,
+            Summary.of(logistic, project, joint=False), bandwidth, bias, sorted_weight, by_both,
         )  # fmt: skip
-        return np.log(np.maximum(posterior.probabilities, SMALLEST))
+
+    def observe(self, observations: Observations) -> Seen:
+        """Cases beside the bank's rows."""
+        return self.last.get(
+            observations.texts,
+            lambda: Seen(
+                self.lexical.cosines(observations.texts),
+                self.space.transform(observations.vectors).astype(np.float64),
+            ),
+        )
+
+    def cosine(self, seen: Seen) -> Float:
+        """(N, n) joint cosines to every row: the weighted mean of the lexical and the embedded one."""
+        words = seen.lexical if self.through is None else seen.lexical @ self.through
+        found = seen.embedded @ self.embedded.T
+        found *= 1 - LEXICAL_SHARE
+        found += LEXICAL_SHARE * words
+        return found
+
+    def summary(self, seen: Seen) -> Float:
+        """(N, K) log-probabilities of the learned summary under a uniform prior."""
+        return log_softmax(self.regressed.scores(seen), axis=1)
+
+    def near(self, seen: Seen) -> Near:
+        """The kernel, summed over the rows of each label."""
+        cosine = self.cosine(seen)
+        starts, counts, mass = self._labels
+        top = np.maximum.reduceat(cosine, starts, axis=1)
+        cosine -= np.repeat(top, counts, axis=1)
+        cosine /= self.bandwidth
+        kernel = np.exp(cosine, out=cosine)
+        if self.weight is not None:
+            kernel *= self.weight
+        scaled = top / self.bandwidth - np.log(mass)
+        with np.errstate(divide="ignore"):
+            density = np.log(np.add.reduceat(kernel, starts, axis=1)) + scaled
+            square = np.log(np.add.reduceat(kernel**2, starts, axis=1)) + 2 * scaled
+        return Near(density, square)
+
+    @property
+    def _labels(self) -> tuple[Int, Int, Float]:
+        """First row, number of rows and their weight, of each label."""
+        counts = np.bincount(self.label_index, minlength=self.n_labels)
+        mass = counts if self.weight is None else np.bincount(self.label_index, weights=self.weight)
+        return np.cumsum(counts) - counts, counts, mass.astype(float)
+
+    def kernel(self, near: Near) -> Float:
+        """(N, K) log-probabilities of the soft kernel under a uniform prior."""
+        return np.maximum(log_softmax(near.log_density + self.bias, axis=1), np.log(SMALLEST))
+
+    def effective(self, near: Near, prior: Float) -> Float:
+        """(N,) how many simulations carry the kernel's answer under a prior."""
+        with np.errstate(divide="ignore"):
+            log_mass = np.log(prior) + self.bias
+        total = logsumexp(near.log_density + log_mass, axis=1)
+        return np.exp(2 * total - logsumexp(near.log_square + 2 * log_mass, axis=1))
+
+    def shares(self, cosine: Float, prior: Float) -> Float:
+        """(N, n) the rows' shares of the kernel's answer under a prior."""
+        _, _, mass = self._labels
+        with np.errstate(divide="ignore"):
+            offset = (np.log(prior) + self.bias - np.log(mass))[self.label_index]
+            offset = offset if self.weight is None else offset + np.log(self.weight)
+        return np.exp(log_softmax(cosine / self.bandwidth + offset, axis=1))
 
 
 def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:

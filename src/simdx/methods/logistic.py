@@ -1,4 +1,4 @@
-"""Multinomial logistic regression with an L2 penalty, fitted by L-BFGS: numpy and scipy, nothing else.
+"""Multinomial logistic regression with an L2 penalty, fitted by L-BFGS.
 
 The loss is the mean over labels of each label's mean log-loss, so that an unevenly filled bank does not
 smuggle its label counts in as a prior; the penalty is per simulation, as usual.
@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 
+from simdx.abc.logs import log_softmax
 from simdx.types import Float, Int
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)  # times 1/n: the usual grid around C = 1
@@ -54,6 +53,8 @@ def fit_logistic(x: Float, y: Int, n_labels: int, penalty: float, weight: Float 
         residual = share[:, None] * np.exp(log_p) - target
         gradient = np.concatenate([(x.T @ residual + ridge * weights).ravel(), residual.sum(axis=0)])
         return float(-(target * log_p).sum() + 0.5 * ridge * (weights**2).sum()), gradient
+
+    from scipy.optimize import minimize  # slow to import, and an answer does not need it
 
     found = minimize(
         loss, np.zeros((d + 1) * n_labels), jac=True, method="L-BFGS-B", options={"maxiter": 500}

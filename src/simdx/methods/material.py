@@ -6,7 +6,7 @@ some, apart from the bank, because nothing may quote or keep them. `Observations
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.methods.calibration import Calibration
-from simdx.methods.lexical import Lexicon
+from simdx.methods.lexical import LARGEST_BASIS, Lexicon
 from simdx.methods.questions import as_statements
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key
 
@@ -96,6 +96,8 @@ class Material:
     real: RealCases | None = None
     calibration: Calibration | None = None
     folder: Path | None = None  # of the panel file, which may hold what its maintainer found
+    compiled: Mapping[str, Float] | None = None  # what was fitted to it before (`compiled`)
+    address: str | None = None  # and where such is kept
 
     @classmethod
     def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> Material:
@@ -108,7 +110,13 @@ class Material:
     @cached_property
     def lexicon(self) -> Lexicon:
         """The vocabulary of everything that was simulated for the panel."""
-        return Lexicon([*self.bank.texts, *self.bank.background])
+        if self.compiled is not None:
+            return Lexicon.from_arrays(part(self.compiled, "lexicon"))
+        texts = [*self.bank.texts, *self.bank.background]
+        found = Lexicon.of(texts)
+        if len(texts) <= LARGEST_BASIS:  # else a comparison is with a part of them
+            found.take(found.counts(texts))
+        return found
 
     def beside(self, real: RealCases | None) -> Material:
         """The same bank with these real cases beside it; the vocabulary, which is the bank's, is kept."""
@@ -135,6 +143,16 @@ class Material:
         whole = None if of is None else tuple(of)
         vectors = embed_texts(self.embedder, [as_statements(text) for text in texts])
         return Observations(tuple(texts), vectors, tuple(keys), whole)
+
+
+def named(prefix: str, arrays: Mapping[str, Float]) -> dict[str, Float]:
+    """Arrays under longer names, as a compiled panel has them."""
+    return {f"{prefix}.{name}": values for name, values in arrays.items()}
+
+
+def part(arrays: Mapping[str, Float], prefix: str) -> dict[str, Float]:
+    """And back."""
+    return {n.removeprefix(f"{prefix}."): v for n, v in arrays.items() if n.startswith(f"{prefix}.")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +191,20 @@ class Gathered:
     bank: EmbeddedBank
     weight: Float | None  # (n,) how many simulations each counts as; None: there are simulations alone
     real: RealRows | None
+    places: Int | None  # where the texts stand among the lexicon's own; None: not all are of the bank
 
 
 def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
     """These rows of the bank, then the background as one more label where wanted, then all real cases."""
     bank, real = material.embedded, material.real
     texts = [material.bank.texts[i] for i in rows]
+    places = rows
     vectors, label_index = [bank.vectors[rows]], [bank.label_index[rows]]
     if background and bank.background is not None:
         texts += material.bank.background
         vectors.append(bank.background)
         label_index.append(np.full(len(bank.background), bank.n_labels))
+        places = np.concatenate([rows, len(material.bank.texts) + np.arange(len(bank.background))])
     n_simulated = len(texts)
     weight, rows_of = None, None
     if real is not None:
@@ -197,4 +218,4 @@ def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
     gathered = EmbeddedBank(
         np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
     )
-    return Gathered(texts, gathered, weight, rows_of)
+    return Gathered(texts, gathered, weight, rows_of, places if real is None else None)

@@ -15,8 +15,8 @@ from functools import cache
 from importlib.resources import files
 
 import numpy as np
-from scipy.special import logit
 
+from simdx.abc.logs import logit
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.embedders.base import Embedder, embed_texts
@@ -51,6 +51,16 @@ class Novelty:
     @classmethod
     def fit(cls, material: Material) -> Novelty | None:
         """None for a panel whose own texts are everyday ones: there nothing is novel in this sense."""
+        space = cls.space_of(material)
+        typicality = Typicality.fit(space.bank)
+        others = typicality.distance(space.transform(embed_cached(material.embedder, everyday_texts())))
+        own = float(np.median(typicality.reference))
+        span = float(np.median(others)) - own
+        return None if span < LEAST_SPAN else cls(material.embedder, space, typicality, own, span)
+
+    @staticmethod
+    def space_of(material: Material) -> Space:
+        """Every simulation, uncentred, and labelled cases."""
         bank, real = material.embedded, material.real
         parts = [bank.vectors]
         parts += [] if bank.background is None else [bank.background]
@@ -59,12 +69,7 @@ class Novelty:
         parts += [labelled] if len(labelled) else []
         vectors = np.concatenate(parts)
         rows = EmbeddedBank(vectors, np.zeros(len(vectors), dtype=np.int64), 1, bank.blocks)
-        space = Space.fit(rows, centre=False)
-        typicality = Typicality.fit(space.bank)
-        others = typicality.distance(space.transform(embed_cached(material.embedder, everyday_texts())))
-        own = float(np.median(typicality.reference))
-        span = float(np.median(others)) - own
-        return None if span < LEAST_SPAN else cls(material.embedder, space, typicality, own, span)
+        return Space.fit(rows, centre=False)
 
     def of(self, observations: Observations) -> Float:
         """(N,) how far the cases are from every simulation.
@@ -81,7 +86,7 @@ class Novelty:
 
     def log_odds(self, observations: Observations) -> Float:
         """(N,) of another kind of text."""
-        return SLOPE * self.of(observations) + OFFSET + float(logit(PRIOR))
+        return SLOPE * self.of(observations) + OFFSET + logit(PRIOR)
 
     def _scaled(self, vectors: Float) -> Float:
         return (self.typicality.distance(self.space.transform(vectors)) - self.own) / self.span

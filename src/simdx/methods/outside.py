@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit
 
+from simdx.abc.logs import expit
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods.background import Opposition
@@ -74,7 +74,7 @@ def at_prior(bank: Bank, prior: float) -> Bank:
     return replace(bank, none_prior=float(prior))
 
 
-def fit_outside(material: Material) -> CrossFitted[Outside] | None:
-    """None for a bank without background."""
-    whole = Outside.fit(material)
+def fit_outside(material: Material, before: Outside | None = None) -> CrossFitted[Outside] | None:
+    """None for a bank without background. `before`: where it was fitted before."""
+    whole = before or Outside.fit(material)
     return None if whole is None else CrossFitted(material, whole.fit_again, whole)

@@ -11,19 +11,26 @@ How sure an answer is, and where none of these begins, is found for each bank (`
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from simdx.abc.prior import Prior
+from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
+from simdx.methods import compiled
 from simdx.methods.among import AmongLabels
+from simdx.methods.background import BANDWIDTH as OUTSIDE_BANDWIDTH
+from simdx.methods.comparison import BANDWIDTH as LABELS_BANDWIDTH
 from simdx.methods.crossfit import CrossFitted
-from simdx.methods.fitted import Carried, Fitted, Inferred, Settings
-from simdx.methods.material import Material, Observations
-from simdx.methods.outside import fit_outside
+from simdx.methods.fitted import AnswerTable, Carried, Fitted, Inferred, Settings, joined
+from simdx.methods.material import Material, Observations, named, part
+from simdx.methods.outside import Outside, fit_outside
 from simdx.methods.rehearsal import calibrated
 from simdx.methods.smc import SimplexPosterior
 from simdx.types import Float, Posterior, SecondOrder
+
+CHUNK = 512  # cases compared at a time: bounded memory, and products that stay near the processor
 
 
 class Recipe(Fitted):
@@ -36,12 +43,60 @@ class Recipe(Fitted):
         material = calibrated(material, settings.bandwidth)
         super().__init__(material)
         self.calibration = material.calibration
-        self.labels = CrossFitted(material, lambda part: AmongLabels(part, settings.bandwidth))
-        self.outside = fit_outside(material)
+        labels, outside = self._compiled(material, settings)
+        self.labels = CrossFitted(material, lambda part: AmongLabels(part, settings.bandwidth), labels)
+        self.outside = fit_outside(material, outside)
+        usual = settings.bandwidth is None and material.real is None and material.lexicon.own is not None
+        if usual and material.compiled is None and material.address is not None:
+            compiled.remember(material.address, self.arrays())
         self.none_of_these = self.outside is not None
         self.simplex: SimplexPosterior = SimplexPosterior(
             material, replace(settings, kernel=None, tolerance=None)
         )
+
+    @staticmethod
+    def _compiled(material: Material, settings: Settings) -> tuple[AmongLabels | None, Outside | None]:
+        """Both parts from a compiled panel; None where there is none, or one of another kind is wanted."""
+        arrays, found = material.compiled, material.calibration
+        if arrays is None or settings.bandwidth is not None or material.real is not None:
+            return None, None
+        own = compiled.comparison_from(part(arrays, "labels"), material, LABELS_BANDWIDTH)
+        labels = AmongLabels(material, None, own)
+        others, novelty = part(arrays, "outside"), part(arrays, "novelty")
+        if not others or found is None or found.outside is None:
+            return labels, None
+        return labels, Outside(
+            compiled.opposition_from(others, material, OUTSIDE_BANDWIDTH),
+            compiled.novelty_from(novelty, material) if novelty else None,
+            found.outside,
+            material.bank.none_prior,
+        )
+
+    def arrays(self) -> dict[str, Float]:
+        """All of it that depends on panel, bank and embedder alone, to be kept (`compiled`)."""
+        out = compiled.material_arrays(self.material)
+        out |= named("labels", compiled.comparison_arrays(self.labels.whole.comparison))
+        out["typicality"] = self.typicality.reference
+        if self.outside is not None:
+            whole = self.outside.whole
+            out |= named("outside", compiled.comparison_arrays(whole.opposition.comparison))
+            if whole.novelty is not None:
+                out |= named("novelty", compiled.novelty_arrays(whole.novelty))
+        return out
+
+    @cached_property
+    def typicality(self) -> Typicality:
+        arrays = self.material.compiled
+        if arrays is None:
+            return Typicality.fit(self.space.bank)
+        return Typicality.known(self.space.bank, arrays["typicality"])
+
+    def answer(self, observations: Observations, prior: Prior) -> AnswerTable:
+        n = len(observations.texts)
+        if n <= CHUNK:
+            return super().answer(observations, prior)
+        chunks = (np.arange(start, min(n, start + CHUNK)) for start in range(0, n, CHUNK))
+        return joined([super(Recipe, self).answer(observations.at(rows), prior) for rows in chunks])
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         parts = [(rows, labels(part, prior)) for rows, part, labels in self.labels.parts(observations)]
@@ -68,11 +123,11 @@ class Recipe(Fitted):
     def carried(self, observations: Observations, prior: Prior) -> Carried:
         whole = self.labels.whole
         space = whole.comparison.space
+        carried = self.labels.join(
+            observations, lambda labels, part: np.stack(labels.carried(part, prior), axis=1)
+        )
         return Carried(
-            space.label_index[whole.simulated],
-            space.rows[whole.simulated],
-            self.labels.join(observations, lambda labels, part: labels.distances(part)),
-            self.labels.join(observations, lambda labels, part: labels.shares(part, prior)),
+            space.label_index[whole.simulated], space.rows[whole.simulated], carried[:, 0], carried[:, 1]
         )
 
 

@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_softmax, softmax
 
+from simdx.abc.logs import expit, log_softmax, softmax
 from simdx.abc.prior import Prior
 from simdx.embedders.cache import embed_cached
 from simdx.methods.among import AmongLabels
@@ -203,6 +202,8 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered
 
 def least_loss(loss: Callable[[float], float]) -> float:
     """The sharpness of least loss."""
+    from scipy.optimize import minimize_scalar
+
     low, high = np.log(FLATTEST), np.log(STEEPEST)
     found = minimize_scalar(lambda log_s: loss(float(np.exp(log_s))), bounds=(low, high), method="bounded")
     return float(np.exp(found.x))

@@ -12,8 +12,8 @@ from collections import OrderedDict
 
 import numpy as np
 
-from simdx.abc import exact
-from simdx.abc.dirichlet import SharedDraws
+from simdx.abc.dirichlet import SharedDraws, dirichlet, prepare
+from simdx.abc.multinomial import multinomial, simulation_weights
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.errors import BadInput
@@ -40,7 +40,7 @@ class Multinomial(Fitted):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         s, space = self.settings, self.raw
         return Inferred(
-            exact.multinomial(
+            multinomial(
                 space.bank,
                 space.label_index,
                 space.n_labels,
@@ -59,7 +59,7 @@ class Multinomial(Fitted):
 
 def kernel_shares(space: Space, settings: Settings, observations: Observations, prior: Prior) -> Carried:
     """Every simulation with the share of each answer that it carries."""
-    share = exact.simulation_weights(
+    share = simulation_weights(
         space.bank, space.label_index, space.n_labels, space.transform(observations.vectors),
         prior.probabilities, kernel=settings.kernel or "hard", bandwidth=settings.bandwidth or BANDWIDTH,
         populations=settings.populations, tolerance=settings.tolerance,
@@ -112,7 +112,7 @@ class SimplexPosterior:
 
     def __call__(self, observations: Observations, prior: Prior) -> Posterior:
         settings = self._settings
-        return exact.dirichlet(
+        return dirichlet(
             self._means, self._space.transform(observations.vectors), prior, seed=settings.seed,
             kernel=settings.kernel or "hard", draws=self._draws, populations=settings.populations,
             tolerance=settings.tolerance, bandwidth=settings.bandwidth or BANDWIDTH,
@@ -145,7 +145,7 @@ class SimplexPosterior:
             if found is not None:
                 self._kept.move_to_end(key)
                 return found
-        made = exact.prepare(
+        made = prepare(
             self._means, prior, seed=self._settings.seed, draws=self._draws,
             populations=self._settings.populations,
         )  # fmt: skip

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simdx.egress import check
@@ -20,6 +20,7 @@ from simdx.scale.blocks import Block, Piece, read
 from simdx.scale.classify import Work
 from simdx.scale.stages import AnswerStage, EmbedStage, write
 
+READ_CPUS, WRITE_CPUS = 0.5, 0.25
 MOST_INPUT_BLOCKS = 10_000  # beyond it several pieces share one task: the driver's memory stays bounded
 
 
@@ -37,6 +38,12 @@ class Pools:
     def __post_init__(self) -> None:
         if self.embedders < 1 or self.engines < 1:
             raise BadInput("each stage needs at least one actor: give --embedders and --engines of 1 or more")
+
+    def fitting(self, cores: int) -> Pools:
+        """Actors that leave room on so many cores for reading and writing, which would wait for ever else."""
+        wanted = self.embedders * self.embedder_cpus + self.engines * self.engine_cpus
+        share = min(1.0, max(0.2, cores - READ_CPUS - WRITE_CPUS) / wanted)
+        return replace(self, embedder_cpus=share * self.embedder_cpus, engine_cpus=share * self.engine_cpus)
 
 
 @contextmanager
@@ -58,8 +65,14 @@ def connected(address: str | None, *, cpus: int | None = None, allow_remote: boo
         options["address"] = address
     try:
         ray.init(**options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise BadInput(f"no Ray cluster answers at '{address}' ({type(error).__name__})") from None
+    except Exception as error:  # it raises many kinds, a bare Exception among them
+        if address is not None:
+            raise BadInput(f"no Ray cluster answers at '{address}' ({type(error).__name__})") from None
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise RunFailed(
+            f"Ray could not start on this machine ({why}): leave out --embedders and --engines, "
+            "and processes do the same without it"
+        ) from None
     try:
         yield
     finally:
@@ -97,7 +110,7 @@ class OnRay:
         answer: Any = _AnswerActor
         data = (
             ray.data.from_items(inputs, override_num_blocks=min(len(inputs), MOST_INPUT_BLOCKS))
-            .map_batches(read_pieces, batch_size=1, num_cpus=0.5)
+            .map_batches(read_pieces, batch_size=1, num_cpus=READ_CPUS)
             .map(
                 embed,
                 fn_constructor_args=(work.embedder, work.job.settings.allow_remote),
@@ -112,7 +125,7 @@ class OnRay:
                 num_cpus=pools.engine_cpus,
                 num_gpus=pools.engine_gpus,
             )
-            .map(write_block, num_cpus=0.25)
+            .map(write_block, num_cpus=WRITE_CPUS)
         )
         try:
             yield from data.iter_rows()

@@ -1,0 +1,197 @@
+"""From a text to an answer: what a user waits for, beside the same work done by others, in one run.
+
+cold        `simdx classify` of one text as a process of its own, compiled panel and all
+single      one text, numbers alone (`infer_batch`); explained: one text, whole answer (`infer`)
+batch       10,000 windows of 15 words of the bank's texts, and 1,000 whole cases of the oral benchmark
+floor       what no such answer can do without: the embedding and the bare products with the bank
+sklearn     scikit-learn's TF-IDF of the same character n-grams with a logistic regression, on the same texts
+minilm      sentence-transformers' MiniLM with a logistic regression, as SetFit ends, where it is installed
+
+Processor time of this process, the least of a few repeats; only `cold_wall_s` is time on the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from simdx.classifier import Classifier
+from simdx.errors import RunFailed, SimdxError
+from simdx.methods.recipe import CHUNK, Recipe
+from simdx.types import Bank
+
+PANEL = "oral-lesions"
+CASE = (
+    "A soft bluish swelling of the lower lip that comes and goes. It has been there for three weeks. No pain."
+)
+WORDS = 15  # of a short text
+MINILM_TEXTS = 64
+
+
+def run(
+    *, short: int = 10_000, long: int = 1_000, cold: int = 3, repeats: int = 3, panel: str = PANEL
+) -> dict[str, Any]:
+    """Everything measured, as one JSON-ready dictionary."""
+    starts = [cold_start(panel) for _ in range(cold)]
+    began = time.process_time()
+    classifier = Classifier(panel)
+    load_s = time.process_time() - began
+    first_ms = 1e3 * least(lambda _: classifier.infer(CASE), 1)
+    texts, cases = windows(classifier.bank, short), whole_cases(long)
+    batch = least(lambda i: classifier.infer_batch(texts), repeats) / short
+    split, floor = parts_of_an_answer(classifier, texts, repeats)
+    return {
+        "cold_cpu_s": round(min(s.cpu for s in starts), 3),
+        "cold_wall_s": round(min(s.wall for s in starts), 3),
+        "cold_peak_mb": round(max(s.peak_mb for s in starts), 1),
+        "load_s": round(load_s, 4),
+        "first_ms": round(first_ms, 2),
+        "single_ms": round(1e3 * per_call(lambda i: classifier.infer_batch([f"{CASE} {i}"])), 3),
+        "explained_ms": round(1e3 * per_call(lambda i: classifier.infer(f"{CASE} {i}")), 3),
+        "batch_us": round(1e6 * batch, 1),
+        "long_us": round(1e6 * least(lambda i: classifier.infer_batch(cases), repeats) / long, 1),
+        "floor_us": round(1e6 * floor, 1),
+        "ratio": round(batch / floor, 2),
+        **{f"{name}_us": round(1e6 * seconds, 1) for name, seconds in split.items()},
+        **by_scikit_learn(classifier.bank, texts, cases, repeats),
+        "minilm_us": by_minilm(texts[:MINILM_TEXTS]),
+        "texts": {"short": short, "long": long, "words": WORDS},
+        "panel": panel,
+        "cores": os.cpu_count(),
+        "threads": os.environ.get("OPENBLAS_NUM_THREADS", "default"),
+    }
+
+
+def least(call: Callable[[int], object], repeats: int) -> float:
+    """Seconds of processor time of the fastest of some calls."""
+    found = []
+    for i in range(repeats):
+        began = time.process_time()
+        call(i)
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+def per_call(call: Callable[[int], object], calls: int = 20, repeats: int = 3) -> float:
+    return least(lambda r: [call(r * calls + i) for i in range(calls)], repeats) / calls
+
+
+# --------------------------------------------------------------------------- texts
+
+
+def windows(bank: Bank, count: int) -> list[str]:
+    """Runs of words from the bank's texts, drawn by a seed."""
+    rng = np.random.default_rng(0)
+    texts = [text.split() for text in bank.texts]
+    out = []
+    for i in rng.integers(len(texts), size=count):
+        start = int(rng.integers(max(1, len(texts[i]) - WORDS)))
+        out.append(" ".join(texts[i][start : start + WORDS]))
+    return out
+
+
+def whole_cases(count: int) -> list[str]:
+    from simdx.datasets.oral import load_oral
+
+    cases = load_oral().cases.texts
+    return [cases[i % len(cases)] for i in range(count)]
+
+
+# --------------------------------------------------------------------------- parts
+
+
+class Start:
+    """One process from its start to its end."""
+
+    def __init__(self, cpu: float, wall: float, peak_mb: float) -> None:
+        self.cpu, self.wall, self.peak_mb = cpu, wall, peak_mb
+
+
+def cold_start(panel: str) -> Start:
+    command = [sys.executable, "-m", "simdx", "classify", CASE, "--panel", panel, "--json"]
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RunFailed(f"simdx classify ended with {process.returncode}")
+    return Start(used.ru_utime + used.ru_stime, time.perf_counter() - began, used.ru_maxrss / 1024)
+
+
+def parts_of_an_answer(
+    classifier: Classifier, texts: Sequence[str], repeats: int
+) -> tuple[dict[str, float], float]:
+    """Seconds a text for each part of an answer, and for the embedding and the bare products alone."""
+    fitted = classifier.fitted
+    if not isinstance(fitted, Recipe) or fitted.outside is None:
+        raise RunFailed("the parts of an answer are known of the shipped recipe with a background alone")
+    some = list(texts[:CHUNK])
+    n, seen = len(some), classifier.observe(some)
+    labels, outside = fitted.labels.whole.comparison, fitted.outside.whole
+    others, lexicon = outside.opposition.comparison, fitted.material.lexicon
+    table = classifier.infer_batch_observed(seen)
+    rows = lexicon.rows(some)
+    own, theirs = labels.observe(seen).embedded, others.observe(seen).embedded
+    novel = outside.novelty
+    placed = None if novel is None else novel.space.transform(seen.vectors).astype(float)
+
+    def products(_: int) -> None:
+        lexicon.products(rows)
+        own @ labels.embedded.T
+        theirs @ others.embedded.T
+        if novel is not None and placed is not None:
+            placed @ novel.typicality.vectors.T
+
+    def lexical(_: int) -> None:
+        batch = list(some)  # another object: what was remembered of the last batch does not count
+        labels.lexical.cosines(batch)
+        others.lexical.cosines(batch)
+
+    def decide(_: int) -> None:
+        classifier.desk.consider(seen, table, explain=False)
+
+    embed = least(lambda _: classifier.observe(some), 2 * repeats) / n
+    whole = least(lambda _: classifier.infer_batch_observed(classifier.observe(some)), 2 * repeats) / n
+    words = least(lexical, 2 * repeats) / n
+    split = {
+        "embed": embed,
+        "lexical": words,
+        "inference": max(0.0, whole - embed - words),
+        "decision": least(decide, repeats) / n,
+    }
+    return split, embed + least(products, 2 * repeats) / n
+
+
+# --------------------------------------------------------------------------- others
+
+
+def by_scikit_learn(bank: Bank, texts: Sequence[str], cases: Sequence[str], repeats: int) -> dict[str, float]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True, min_df=3)
+    model = make_pipeline(vectorizer, LogisticRegression(max_iter=1000)).fit(bank.texts, bank.label_index)
+    few = min(repeats, 2)
+    return {
+        "sklearn_us": round(1e6 * least(lambda _: model.predict_proba(texts), few) / len(texts), 1),
+        "sklearn_long_us": round(1e6 * least(lambda _: model.predict_proba(cases), few) / len(cases), 1),
+    }
+
+
+def by_minilm(texts: Sequence[str]) -> float | None:
+    """Microseconds a text; None where MiniLM is not installed."""
+    from simdx.embedders import embed_texts, get_embedder
+
+    try:
+        embedder = get_embedder("minilm")
+    except SimdxError:
+        return None
+    embed_texts(embedder, texts[:2])
+    return round(1e6 * least(lambda _: embed_texts(embedder, texts), 2) / len(texts), 1)

@@ -1,0 +1,125 @@
+"""A compiled panel: the fit's own answers, found by content; never stale, damaged or with a real case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx import Classifier
+from simdx.embedders import get_embedder
+from simdx.errors import BadInput
+from simdx.methods import compiled
+from simdx.methods.comparison import Comparison
+from simdx.models import REGISTRY
+from simdx.panels import PACKAGED
+from simdx.types import Bank, Case, Panel
+
+BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
+CASES = ["red sweet fruit", "the boat and the bridge", "a book in the library", "zzz", "42"]
+
+
+@pytest.fixture
+def bank(toy_bank: Bank) -> Bank:
+    return replace(toy_bank, background=BACKGROUND)
+
+
+def no_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Comparison, "fit", lambda *_, **__: pytest.fail("it was fitted again"))
+
+
+def files(home: Path) -> list[Path]:
+    return sorted((home / "compiled").glob("*"))
+
+
+def test_it_answers_as_the_fit_does(
+    toy_panel: Panel, bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = Classifier(toy_panel, bank)
+    assert fresh.material.compiled is None
+    expected, whole = fresh.infer_batch(CASES), fresh.infer(CASES[0])
+    fresh.compile()
+    assert len(files(private_home)) == 1  # the one of the first fit, with words and policy now
+    no_fit(monkeypatch)
+    kept = Classifier(toy_panel, bank)
+    found = kept.infer_batch(CASES)
+    for column in ("posterior", "out_of_class", "typicality", "effective_simulations"):
+        np.testing.assert_allclose(getattr(found, column), getattr(expected, column), rtol=1e-12, atol=1e-12)
+    assert kept.infer(CASES[0]).to_json() == whole.to_json()
+
+
+def test_every_packaged_panel_is_compiled(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For both embedders, for this recipe, and with the policy: nothing is fitted, tuned or written."""
+    no_fit(monkeypatch)
+    for name in PACKAGED:
+        one = Classifier(name)
+        assert one.policy.fits(one.desk.fingerprint)
+        joint = _Named(
+            f"wordllama/l2_supercat_256+minilm/{REGISTRY['minilm'].files['model.safetensors'][:12]}"
+        )
+        arrays = compiled.look_up(compiled.address_of(one.bank, joint))
+        assert arrays is not None, f"compile {name} with wordllama+minilm"
+        assert arrays["vectors"].shape == (len(one.bank.texts), 256 + 384)
+    assert not private_home.exists() or not any(private_home.rglob("*.safetensors"))
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self.id = name
+
+
+def test_another_text_label_embedder_or_recipe_is_another_panel(
+    bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashing, joint = get_embedder("hashing"), get_embedder("wordllama+hashing")
+    swapped = replace(bank, texts=(bank.texts[1], bank.texts[0], *bank.texts[2:]))
+    moved = replace(bank, label_index=np.roll(bank.label_index, 1))
+    against = replace(bank, against=np.arange(len(bank.texts)) % 2 == 0)
+    other = replace(bank, background=(*BACKGROUND[:-1], "another"))
+    asked = [(bank, hashing), (bank, joint), *((b, hashing) for b in (swapped, moved, against, other))]
+    found = {compiled.address_of(*one) for one in asked}
+    monkeypatch.setattr(compiled, "RECIPE_VERSION", compiled.RECIPE_VERSION + 1)
+    found.add(compiled.address_of(bank, hashing))
+    assert len(found) == len(asked) + 1
+
+
+def test_a_damaged_one_is_fitted_again_and_said(
+    toy_panel: Panel, bank: Bank, private_home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = Classifier(toy_panel, bank).predict_proba(CASES)
+    (path,) = files(private_home)
+    whole = path.read_bytes()
+    for at in (3, 60, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        caplog.clear()
+        np.testing.assert_allclose(Classifier(toy_panel, bank).predict_proba(CASES), expected, atol=1e-6)
+        assert [r.getMessage() for r in caplog.records] == [
+            f"simdx: '{path}' is damaged: the panel is fitted again"
+        ]
+        path.write_bytes(path.read_bytes()[: at if at > 60 else 0])  # and cut off
+        assert Classifier(toy_panel, bank).material.compiled is None
+        assert Classifier(toy_panel, bank).material.compiled is not None  # written again
+
+
+def test_what_is_not_compiled(
+    toy_panel: Panel, bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real cases are never written, nor what another setting makes; a folder that is not ours is no fault."""
+    real = [Case("an apple a day", "1", "apple")]
+    taught = Classifier(toy_panel, bank, real_cases=real)
+    other = Classifier(toy_panel, bank, bandwidth=0.2)
+    assert files(private_home) == []
+    for one in (taught, other, Classifier(toy_panel, bank, method="m-smc")):
+        with pytest.raises(BadInput, match="only --method auto is compiled"):
+            one.compile()
+    plain = Classifier(toy_panel, bank)
+    assert len(files(private_home)) == 1
+    again = Classifier(toy_panel, bank, real_cases=real)  # from the compiled panel's vectors, fitted anew
+    np.testing.assert_allclose(again.predict_proba(CASES), taught.predict_proba(CASES), atol=1e-6)
+    assert not np.allclose(again.predict_proba(CASES), plain.predict_proba(CASES), atol=1e-6)
+    monkeypatch.setenv("SIMDX_HOME", "/proc/no/such/place")
+    np.testing.assert_allclose(
+        Classifier(toy_panel, bank).predict_proba(CASES), plain.predict_proba(CASES), atol=1e-6
+    )
