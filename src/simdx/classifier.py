@@ -61,6 +61,7 @@ class Classifier:
         real_weight: float | None = None,
         unlabelled: Sequence[str] = (),
         unlabelled_weight: float | None = None,
+        calibration_cases: Sequence[Case] = (),
         none_prior: float | None = None,
         **settings: Any,
     ) -> None:
@@ -77,6 +78,8 @@ class Classifier:
             real_weight: See `real_cases`; the weight that simulated text preferred when left out.
             unlabelled: An archive of real texts to learn from without labels (`simdx.methods.archive`).
             unlabelled_weight: How many simulations each counts as; 0 centres cases on them and no more.
+            calibration_cases: 20 labelled cases or more that say how sure answers should be, and no more
+                (`simdx.methods.handful`); not together with the two above.
             none_prior: Prior probability that a case is another condition than the labels; the panel's own
                 when left out.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
@@ -90,6 +93,12 @@ class Classifier:
             from simdx.methods.real import archive_identity
 
             settings["archive"] = archive_identity(unlabelled, unlabelled_weight)
+        if calibration_cases:
+            from simdx.methods.real import calibration_identity
+
+            if real_cases or unlabelled:
+                raise BadInput("calibration cases stand alone: leave out the real cases to compare with")
+            settings["real"] = calibration_identity(calibration_cases)
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
         self.panel, self.bank, self._source = _resolve(panel, bank)
         self._own_bank = bank is not None
@@ -105,7 +114,7 @@ class Classifier:
         )
         folder = None if self._source is None else self._source.folder
         material = Material.prepare(self.panel, self.bank, self.embedder, folder)
-        if real_cases or unlabelled:
+        if real_cases or unlabelled or calibration_cases:
             from simdx.methods.real import check_settings
 
             check_settings(self.settings)
@@ -119,6 +128,10 @@ class Classifier:
             material = with_archive(
                 material, unlabelled, unlabelled_weight, bandwidth=self.settings.bandwidth
             )
+        if calibration_cases:
+            from simdx.methods.handful import calibrated_on
+
+            material = calibrated_on(material, calibration_cases)
         self._take(material)
         if none_prior is not None and not self.fitted.none_of_these:
             raise BadInput(f"{method} does not answer none of these here, so that it takes no prior of it")

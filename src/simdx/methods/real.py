@@ -62,6 +62,11 @@ def real_identity(labelled: Sequence[Case], weight: float | None) -> str:
     return _identity(weight, (content_hash(str(case.label), case.text) for case in labelled))
 
 
+def calibration_identity(labelled: Sequence[Case]) -> str:
+    """The same for cases that calibrate alone."""
+    return "calibration " + real_identity(labelled, None)
+
+
 def archive_identity(texts: Sequence[str], weight: float | None) -> str:
     """The same for unlabelled ones."""
     return _identity(weight, (content_hash(text) for text in texts))
