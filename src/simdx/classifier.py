@@ -315,9 +315,14 @@ class Classifier:
         """The same for a case observed before."""
         return self._simplex.draws(observations, self.prior(prior), count)
 
-    def prior(self, prior: PriorLike) -> Prior:
-        """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities."""
+    def prior(self, prior: PriorLike, options: Sequence[str] | None = None) -> Prior:
+        """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities.
+
+        With `options` it is given that the answer is one of these labels: a panel of the case's own.
+        """
         names = self.panel.names
+        if options is not None:
+            return self.prior(prior).only(names, options)
         if prior is None:
             return Prior.uniform(len(names))
         if isinstance(prior, Prior):
@@ -394,6 +399,19 @@ class Classifier:
                 )
             )
         return out
+
+
+def infer_panels(
+    classifiers: Sequence[Classifier], text: str, priors: Sequence[PriorLike] = (), **how: bool
+) -> list[Answer]:
+    """Independent questions about one text: an answer of each; it is embedded once for each embedder."""
+    seen: dict[str, Observations] = {}
+    answers = []
+    for classifier, prior in zip(classifiers, priors or [None] * len(classifiers), strict=True):
+        if classifier.embedder.id not in seen:
+            seen[classifier.embedder.id] = classifier.observe([text])
+        answers += classifier.infer_observed(seen[classifier.embedder.id], prior, **how)
+    return answers
 
 
 def _checked(unlabelled: Sequence[str], weight: float | None) -> list[str]:

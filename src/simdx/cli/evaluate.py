@@ -33,6 +33,10 @@ def evaluate(
     prior: options.PriorOptions,
     ood: Annotated[str | None, Option("--ood", help="Cases of none of the labels, a file.")] = None,
     by: Annotated[str | None, Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
+    options_column: Annotated[
+        str | None,
+        Option(help="Column of the labels a case is to be told among: a list, or A|B|C."),
+    ] = None,
     calibrate: Annotated[
         Path | None, Option("--calibrate", help="Labelled cases to fit a temperature and conformal sets on.")
     ] = None,
@@ -46,6 +50,7 @@ def evaluate(
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
     from simdx.datasets import open_data, read_cases
     from simdx.datasets.differential import differentials
+    from simdx.datasets.options import check_options
     from simdx.evaluate import evaluate as run
     from simdx.panels import load_panel
 
@@ -68,14 +73,17 @@ def evaluate(
     for field in fields:
         for part in field.split("*"):
             cases.cases.field(part.strip())
+    if options_column is not None:
+        check_options(cases.cases, options_column, labels)
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
     say_model(chosen.method, chosen.engine, chosen.simulator)
     with CasesBar(len(cases.cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(
-            classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, calibrate=held, out=out,
-            resume=resume, show_texts=show_texts, resamples=resamples, coverage=coverage, progress=progress,
+            classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, options=options_column,
+            calibrate=held, out=out, resume=resume, show_texts=show_texts, resamples=resamples,
+            coverage=coverage, progress=progress,
         )  # fmt: skip
     if out is not None:
         note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
