@@ -9,7 +9,7 @@ Rows hold ids, labels, probabilities and the fields asked for with `by`, never a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,8 +182,9 @@ def evaluate(
         record["accuracy_at"] = _accuracy_at(arrays["posterior"], y, **how)
         record["differential"] = _against(references, arrays, **how)
         record["conformal"] = measured_sets(
-            raw, y, labels, asked.prior.probabilities, level=coverage, calibration=held, **how
-        )
+            raw, y, labels, asked.prior.probabilities, level=coverage, calibration=held,
+            groups=_groups_of_both(dataset, calibrate, by), **how,
+        )  # fmt: skip
         record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
         curves = plotted(arrays["posterior"], y, labels)
         result = Evaluation(record, curves, labels, dataset, ood, y, arrays, outside, fields)
@@ -359,6 +360,16 @@ def _prepare(folder: Path) -> Path:
         raise MissingExtra("writing per-case rows as Parquet", "eval") from None
     make_folder(folder)
     return folder
+
+
+def _groups_of_both(dataset: Dataset, calibrate: Dataset | None, by: Sequence[str]) -> dict[str, list[str]]:
+    """Groups of the cases and then of those that calibrate, which may not state every field."""
+    if calibrate is None:
+        return {entry: groups_of(dataset, entry) for entry in by}
+    both = replace(dataset, cases=(*dataset.cases, *calibrate.cases))
+    stated = {name for case in calibrate.cases for name in case.fields}
+    kept = [entry for entry in by if {part.strip() for part in entry.split("*")} <= stated]
+    return {entry: groups_of(both, entry) for entry in kept}
 
 
 def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:
