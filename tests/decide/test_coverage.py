@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simdx.decide.coverage import measured_sets
-from simdx.decide.guarantees import calibrate, coverage_of, mondrian_sets, shift_weights
+from simdx.decide.guarantees import ConformalThresholds, calibrate, coverage_of, mondrian_sets, shift_weights
 from simdx.types import Float, Int
 
 OLD, NEW = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
@@ -91,9 +91,8 @@ def test_stored_thresholds_at_another_prior(labels: int) -> None:
 
     def drawn(n: int, prior: Float) -> tuple[Float, Int]:
         y = rng.choice(labels, size=n, p=prior)
-        score = (
-            rng.normal(size=(n, labels)) + np.eye(labels)[y] * np.array([2.0, 1.0, 0.4])[:labels][y][:, None]
-        )
+        told = np.array([2.0, 1.0, 0.4])[y]
+        score = rng.normal(size=(n, labels)) + np.eye(labels)[y] * told[:, None]
         p = np.exp(2 * score)
         return p / p.sum(axis=1, keepdims=True), y
 
@@ -118,7 +117,7 @@ def test_stored_thresholds_at_another_prior(labels: int) -> None:
     dropped = stored.under(np.eye(labels)[0])
     assert dropped is not None
     assert dropped.largest[1:] == (-1.0,) * (labels - 1)
-    assert calibrate(p, y, kind="split").__class__("split", 0.9, (0.5,) * labels, 9).under(new) is None
+    assert ConformalThresholds("split", 0.9, (0.5,) * labels, 9).under(new) is None
 
 
 def test_mondrian_sets_cover_every_group() -> None:

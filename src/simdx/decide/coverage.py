@@ -37,8 +37,8 @@ def measured_sets(
 
     `calibration` are posteriors and labels of other cases. `groups` are values of fields, of the cases and
     then of the other ones: split sets are measured by group, with one threshold for all and with one for each
-    group (`mondrian`). None where there is nothing to calibrate on; `at_prior` is None where the cases' labels
-    come in the shares of the prior already.
+    group (`mondrian`). None where there is nothing to calibrate on; `at_prior` is None where the labels come
+    in the shares of the prior already.
     """
     if calibration is None and len(truth) < 2:
         return None
