@@ -146,13 +146,20 @@ class Classifier:
         self._known_beside = beside
 
     def with_method(self, method: str) -> Classifier:
-        """This panel, bank and embedder under another method; nothing is read from disk again."""
+        """This panel, bank and embedder under another method; nothing is read from disk again.
+
+        Real cases go along with a method that takes them.
+        """
+        from simdx.methods.real import TAKE_REAL
+
         other = object.__new__(Classifier)
-        other.settings = replace(self.settings, method=method)
+        other.settings, material = replace(self.settings, method=method), self.material
+        if method not in TAKE_REAL:
+            other.settings, material = replace(other.settings, real=None, archive=None), material.beside(None)
         other.panel, other.embedder, other._source = self.panel, self.embedder, self._source
         other._own_bank, other._none_prior = self._own_bank, self._none_prior
         other._given_policy = self._given_policy
-        other._take(self.material, self.beside)
+        other._take(material, self.beside)
         return other
 
     @property

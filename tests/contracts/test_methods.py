@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simdx.abc.prior import Prior
 from simdx.amortised.network import save
 from simdx.amortised.train import TrainSettings, train
+from simdx.baselines import fine_tuned
 from simdx.decide.tune import cross_fitted
 from simdx.fitting import ENGINES, METHODS
 from simdx.methods import Fitted, Material
@@ -19,6 +20,7 @@ from simdx.methods.fitted import joined
 from simdx.simulators.base import Request
 from simdx.types import Float, case_key
 from tests.amortised.conftest import toy_material
+from tests.baselines.conftest import tiny_nli
 from tests.contracts.variants import VARIANTS, House
 from tests.properties.strategies import SAMPLES, bounded, filled_texts
 
@@ -29,7 +31,9 @@ SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  
 WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
 
 # What they declare, said once more: a method that stops declaring it must say so here.
-PROPORTIONAL = ("auto", "m-smc soft", "m-smc two-stage", "bank-logistic")
+PROPORTIONAL = (
+    "auto", "m-smc soft", "m-smc two-stage", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
+)  # fmt: skip
 REFITS = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
     "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic", "m-smc torch", "d-smc torch",
@@ -44,9 +48,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))
         material = toy_material(embedder="wordllama")
+    fine_tuned.ROUNDS = fine_tuned.EPOCHS = 1  # what is learned is tested elsewhere
     folder = tmp_path_factory.mktemp("network")
     save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
-    return House(material, str(folder))
+    return House(material, str(folder), tiny_nli(tmp_path_factory.mktemp("nli")))
 
 
 @pytest.fixture

@@ -117,8 +117,8 @@ class MethodOptions(MaterialOptions):
         str,
         Option(
             "--method",
-            help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic; "
-            "asking a model: logits | elicited | ensemble | fidelity.",
+            help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
+            "setfit | setfit-real | zerogen | nli; asking a model: logits | elicited | ensemble | fidelity.",
         ),
     ] = "auto"
     engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"

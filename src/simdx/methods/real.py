@@ -24,6 +24,7 @@ from simdx.methods.fitted import Settings
 from simdx.methods.material import Material, RealCases
 from simdx.types import NONE_OF_THESE, Case, content_hash
 
+TAKE_REAL = ("auto", "setfit-real")  # methods that labelled cases may be given to
 WEIGHT = 1.0  # simulations that one real labelled case counts as
 
 
@@ -77,7 +78,9 @@ def _identity(weight: float | None, hashes: Iterable[str]) -> str:
 
 
 def check_settings(settings: Settings) -> None:
-    """Real cases, labelled or not, are for the shipped recipe."""
+    """Real cases, labelled or not, are for the shipped recipe; few-shot SetFit takes labelled ones."""
+    if settings.method == "setfit-real" and settings.archive is None:
+        return
     if settings.method != "auto":
         raise BadInput(f"real cases are for --method auto: {settings.method} has no use for them")
     if settings.engine != "exact" or settings.kernel == "hard":
