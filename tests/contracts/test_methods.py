@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -44,14 +45,16 @@ REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))
         material = toy_material(embedder="wordllama")
-    fine_tuned.ROUNDS = fine_tuned.EPOCHS = 1  # what is learned is tested elsewhere
     folder = tmp_path_factory.mktemp("network")
     save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
-    return House(material, str(folder), tiny_nli(tmp_path_factory.mktemp("nli")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fine_tuned, "ROUNDS", 1)  # few steps, and large ones
+        patch.setattr(fine_tuned, "RATE", 2e-4)
+        yield House(material, str(folder), tiny_nli(tmp_path_factory.mktemp("nli")))
 
 
 @pytest.fixture
@@ -97,7 +100,7 @@ def test_rows_are_distributions_of_finite_weight(
     if table.second_order is not None:
         np.testing.assert_allclose(table.second_order.mean.sum(axis=1), 1, atol=1e-6)
         assert (table.second_order.epistemic_bits >= -1e-9).all()
-    if name not in SAMPLED and min(prior) > 0:
+    if name not in SAMPLED | {"nli"} and min(prior) > 0:  # the NLI model's weights are random ones
         assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
 
 
