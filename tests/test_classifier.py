@@ -84,7 +84,8 @@ def test_another_method_on_the_same_bank(toy_panel: Panel, toy_bank: Bank) -> No
 
 def test_the_public_names() -> None:
     assert set(simdx.__all__) == {
-        "Answer", "BadInput", "Classifier", "Prior", "RunFailed", "SimdxError", "__version__",
+        "Answer", "BadInput", "Classifier", "Prior", "RunFailed", "SimdxError", "SimulationClassifier",
+        "__version__",
     }  # fmt: skip
     for name in simdx.__all__:
         assert getattr(simdx, name) is not None

@@ -206,3 +206,32 @@ def test_a_run_that_dies_keeps_its_finished_chunks(tmp_path):
     calls.clear()
     assert len(Store(tmp_path).answers("run", list("abcdef"), compute, size=2)["x"]) == 6
     assert len(calls) == 1
+
+
+def test_a_case_is_told_among_its_own_options(classifier, bench, tmp_path):
+    names = classifier.panel.names
+    cases = []
+    for i, case in enumerate(bench.cases.cases):
+        other = next(name for name in names if name != case.label)
+        options = [case.label, other] if i % 2 else " | ".join(names)
+        cases.append(replace(case, fields={**case.fields, "options": options}))
+    asked = replace(bench.cases, cases=tuple(cases))
+    found = evaluate(classifier, asked, options="options", resamples=200, out=tmp_path)
+    whole = classifier.infer_batch(asked.texts)
+    p = found.arrays["posterior"]
+    for i, case in enumerate(cases):
+        inside = [name in case.fields["options"] for name in names]
+        assert p[i, ~np.array(inside)].sum() == 0
+        if i % 2:
+            pair = whole.posterior_in_class[i] * inside
+            assert found.arrays["posterior_in_class"][i] == pytest.approx(pair / pair.sum(), abs=1e-6)
+        else:
+            assert p[i] == pytest.approx(whole.posterior[i], abs=1e-6)
+    changed = replace(cases[1], fields={**cases[1].fields, "options": list(names)})
+    other = replace(asked, cases=(cases[0], changed, *cases[2:]))
+    again = evaluate(classifier, other, options="options", resamples=200, out=tmp_path)
+    assert again.arrays["posterior"][1].min() > 0  # a chunk made for other options is not taken
+    for bad in ([cases[0].label], ["apple", cases[0].label], 7, [n for n in names if n != cases[0].label]):
+        one = replace(asked, cases=(replace(cases[0], fields={"options": bad}),))
+        with pytest.raises(BadInput, match=r"option|labels"):
+            evaluate(classifier, one, options="options")

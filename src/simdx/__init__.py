@@ -10,13 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "BadInput", "Classifier", "Prior", "RunFailed", "SimdxError", "__version__"]
+__all__ = [
+    "Answer",
+    "BadInput",
+    "Classifier",
+    "Prior",
+    "RunFailed",
+    "SimdxError",
+    "SimulationClassifier",
+    "__version__",
+]
 
 if TYPE_CHECKING:
     from simdx.abc.prior import Prior
     from simdx.answer import Answer
     from simdx.classifier import Classifier
     from simdx.errors import BadInput, RunFailed, SimdxError
+    from simdx.estimator import SimulationClassifier
 
 _HOMES = {
     "Answer": "simdx.answer",
@@ -25,6 +35,7 @@ _HOMES = {
     "Prior": "simdx.abc.prior",
     "RunFailed": "simdx.errors",
     "SimdxError": "simdx.errors",
+    "SimulationClassifier": "simdx.estimator",
 }
 
 

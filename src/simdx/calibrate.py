@@ -16,8 +16,8 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
 from simdx.methods.calibration import FILE, Calibration, keep, to_json
-from simdx.methods.handful import calibrate_on, refuse_few
-from simdx.methods.rehearsal import FOLDS, Progress, SecondWriter, address_for, answered_by, rehearse
+from simdx.methods.handful import measured_on, refuse_few
+from simdx.methods.rehearsal import FOLDS, Progress, SecondWriter, address_for, rehearse
 from simdx.panels import PACKAGED, load_source
 from simdx.types import NONE_OF_THESE, Bank, Panel
 
@@ -108,7 +108,7 @@ def calibrate_panel(
     )
     found = rehearse(material, writer=second, progress=progress)
     if cases is not None:
-        found = _measured(replace(material, calibration=found), cases)
+        found = measured_on(replace(material, calibration=found), cases.cases)
     address = address_for(material)
     kept: Path | None = None if name in PACKAGED or bank is not None else source.folder / FILE
     try:
@@ -126,20 +126,6 @@ def _labelled(panel: Panel, bank: Bank, data: Path) -> Dataset:
         raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real ones")
     refuse_few(sum(case.label != NONE_OF_THESE for case in cases.cases))
     return cases
-
-
-def _measured(material: Material, cases: Dataset) -> Calibration:
-    """What labelled cases make of a rehearsed calibration."""
-    panel, base = material.panel, material.calibration
-    assert base is not None
-    inside = [case for case in cases.cases if case.label != NONE_OF_THESE]
-    others = [case.text for case in cases.cases if case.label == NONE_OF_THESE]
-    labels = np.array([panel.names.index(str(case.label)) for case in inside], dtype=np.int64)
-    asked = answered_by(material, material.observe([case.text for case in inside]), labels)
-    beyond = (
-        answered_by(material, material.observe(others), np.zeros(len(others), dtype=int)) if others else None
-    )
-    return calibrate_on(asked, base, beyond)
 
 
 def _second_writer(panel: Panel, inside: Path, outside: Sequence[Path], held: set[str]) -> SecondWriter:

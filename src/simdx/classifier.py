@@ -63,6 +63,7 @@ class Classifier:
         real_weight: float | None = None,
         unlabelled: Sequence[str] = (),
         unlabelled_weight: float | None = None,
+        calibration_cases: Sequence[Case] = (),
         none_prior: float | None = None,
         **settings: Any,
     ) -> None:
@@ -79,6 +80,8 @@ class Classifier:
             real_weight: See `real_cases`; the weight that simulated text preferred when left out.
             unlabelled: An archive of real texts to learn from without labels (`simdx.methods.archive`).
             unlabelled_weight: How many simulations each counts as; 0 centres cases on them and no more.
+            calibration_cases: 20 labelled cases or more that say how sure answers should be, and no more
+                (`simdx.methods.handful`); not together with the two above.
             none_prior: Prior probability that a case is another condition than the labels; the panel's own
                 when left out.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
@@ -92,6 +95,12 @@ class Classifier:
             from simdx.methods.real import archive_identity
 
             settings["archive"] = archive_identity(unlabelled, unlabelled_weight)
+        if calibration_cases:
+            from simdx.methods.real import calibration_identity
+
+            if real_cases or unlabelled:
+                raise BadInput("calibration cases stand alone: leave out the real cases to compare with")
+            settings["real"] = calibration_identity(calibration_cases)
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
         self.panel, self.bank, self._source = _resolve(panel, bank)
         self._own_bank = bank is not None
@@ -107,7 +116,7 @@ class Classifier:
         )
         folder = None if self._source is None else self._source.folder
         material = prepared(self.panel, self.bank, self.embedder, folder)
-        if real_cases or unlabelled:
+        if real_cases or unlabelled or calibration_cases:
             from simdx.methods.real import check_settings
 
             check_settings(self.settings)
@@ -121,6 +130,10 @@ class Classifier:
             material = with_archive(
                 material, unlabelled, unlabelled_weight, bandwidth=self.settings.bandwidth
             )
+        if calibration_cases:
+            from simdx.methods.handful import calibrated_on
+
+            material = calibrated_on(material, calibration_cases)
         self._take(material)
         if none_prior is not None and not self.fitted.none_of_these:
             raise BadInput(f"{method} does not answer none of these here, so that it takes no prior of it")
@@ -135,13 +148,20 @@ class Classifier:
         self._known_beside = beside
 
     def with_method(self, method: str) -> Classifier:
-        """This panel, bank and embedder under another method; nothing is read from disk again."""
+        """This panel, bank and embedder under another method; nothing is read from disk again.
+
+        Real cases go along with a method that takes them.
+        """
+        from simdx.methods.real import TAKE_REAL
+
         other = object.__new__(Classifier)
-        other.settings = replace(self.settings, method=method)
+        other.settings, material = replace(self.settings, method=method), self.material
+        if method not in TAKE_REAL:
+            other.settings, material = replace(other.settings, real=None, archive=None), material.beside(None)
         other.panel, other.embedder, other._source = self.panel, self.embedder, self._source
         other._own_bank, other._none_prior = self._own_bank, self._none_prior
         other._given_policy = self._given_policy
-        other._take(self.material, self.beside)
+        other._take(material, self.beside)
         return other
 
     @property
@@ -313,9 +333,14 @@ class Classifier:
         """The same for a case observed before."""
         return self._simplex.draws(observations, self.prior(prior), count)
 
-    def prior(self, prior: PriorLike) -> Prior:
-        """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities."""
+    def prior(self, prior: PriorLike, options: Sequence[str] | None = None) -> Prior:
+        """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities.
+
+        With `options` it is given that the answer is one of these labels: a panel of the case's own.
+        """
         names = self.panel.names
+        if options is not None:
+            return self.prior(prior).only(names, options)
         if prior is None:
             return Prior.uniform(len(names))
         if isinstance(prior, Prior):
@@ -392,6 +417,19 @@ class Classifier:
                 )
             )
         return out
+
+
+def infer_panels(
+    classifiers: Sequence[Classifier], text: str, priors: Sequence[PriorLike] = (), **how: bool
+) -> list[Answer]:
+    """Independent questions about one text: an answer of each; it is embedded once for each embedder."""
+    seen: dict[str, Observations] = {}
+    answers = []
+    for classifier, prior in zip(classifiers, priors or [None] * len(classifiers), strict=True):
+        if classifier.embedder.id not in seen:
+            seen[classifier.embedder.id] = classifier.observe([text])
+        answers += classifier.infer_observed(seen[classifier.embedder.id], prior, **how)
+    return answers
 
 
 def _checked(unlabelled: Sequence[str], weight: float | None) -> list[str]:

@@ -9,7 +9,7 @@ Rows hold ids, labels, probabilities and the fields asked for with `by`, never a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ from simdx import __version__
 from simdx.abc.prior import Prior
 from simdx.datasets.dataset import Dataset
 from simdx.datasets.differential import Differentials, differentials
+from simdx.datasets.options import check_options, options_of
 from simdx.decide.alarm import alarm_performance
 from simdx.decide.coverage import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
-from simdx.evaluation import BITS, Evaluation
+from simdx.evaluation import BITS, Evaluation, group_names, groups_of
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -39,14 +40,15 @@ from simdx.metrics import (
     uncertainty,
 )
 from simdx.metrics.curves import plotted
-from simdx.metrics.gaps import combined, subgroup_gaps
+from simdx.metrics.gaps import subgroup_gaps
 from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
-from simdx.types import Float, Int, entropy_bits, plain
+from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain
 
 if TYPE_CHECKING:
+    from simdx.answer import Answer
     from simdx.classifier import Classifier, PriorLike
+    from simdx.methods.material import Observations
 
-_MANY_VALUES = 12
 _FIRST = (1, 3, 5)  # accuracy among so many labels, of panels with more than the last
 
 
@@ -57,11 +59,13 @@ class _Asked:
     classifier: Classifier
     prior: Prior
     data: dict[str, Dataset]  # cases; ood and calibrate where there are such
+    options: str | None = None  # the field of the labels a case is to be told among
 
     @property
     def settings(self) -> dict[str, Any]:
         prior = [*self.prior.probabilities.tolist(), self.prior.alpha0]
-        return {**asdict(self.classifier.settings), "prior": prior}
+        options = {} if self.options is None else {"options": self.options}
+        return {**asdict(self.classifier.settings), "prior": prior, **options}
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -74,15 +78,35 @@ class _Asked:
 
     def key(self, name: str) -> str:
         """Everything that decides the numbers of one data set."""
-        return identity(self.settings, {**self._sources, "data": self.data[name].hash})[:24]
+        data = self.data[name]
+        told = "" if self.options is None else content_hash(*map(str, map(self._options_of, data.cases)))
+        return identity(self.settings, {**self._sources, "data": data.hash + told})[:24]
 
     def answers(self, name: str, store: Store, **how: Any) -> Arrays:
-        return store.answers(self.key(name), self.data[name].texts, self._answer, **how)
+        return store.answers(self.key(name), self.data[name].cases, self._answer, **how)
 
-    def _answer(self, texts: Sequence[str]) -> Arrays:
-        """A batch as plain arrays; what a method does not have is left out."""
-        observations = self.classifier.observe(list(texts))
-        batch = self.classifier.infer_batch_observed(observations, self.prior)
+    def _options_of(self, case: Case) -> tuple[str, ...] | None:
+        return None if self.options is None else options_of(case, self.options)
+
+    def answer_to(self, case: Case) -> Answer:
+        return self.classifier.infer(case.text, self.classifier.prior(self.prior, self._options_of(case)))
+
+    def _answer(self, cases: Sequence[Case]) -> Arrays:
+        """A batch as plain arrays: the cases that share their options together."""
+        observations = self.classifier.observe([case.text for case in cases])
+        groups: dict[tuple[str, ...] | None, list[int]] = {}
+        for i, case in enumerate(cases):
+            groups.setdefault(self._options_of(case), []).append(i)
+        if len(groups) == 1:
+            return self._answer_among(observations, next(iter(groups)))
+        parts = [self._answer_among(observations.at(np.array(r)), options) for options, r in groups.items()]
+        back = np.argsort(np.concatenate([np.array(rows) for rows in groups.values()]))
+        return {name: np.concatenate([part[name] for part in parts])[back] for name in parts[0]}
+
+    def _answer_among(self, observations: Observations, options: tuple[str, ...] | None) -> Arrays:
+        """What a method does not have is left out."""
+        prior = self.classifier.prior(self.prior, options)
+        batch = self.classifier.infer_batch_observed(observations, prior)
         alarms = self.classifier.alarms(observations, batch)
         found: dict[str, Any] = {
             "posterior": batch.posterior, "posterior_in_class": batch.posterior_in_class,
@@ -103,6 +127,7 @@ def evaluate(
     ood: Dataset | None = None,
     by: Sequence[str] = (),
     prior: PriorLike = None,
+    options: str | None = None,
     calibrate: Dataset | None = None,
     out: str | Path | None = None,
     resume: bool = True,
@@ -113,6 +138,7 @@ def evaluate(
 ) -> Evaluation:
     """Classify every case and measure the answers; cases with a `differential` are held against it too.
 
+    `options` names a field with the labels that a case is to be told among, where a question brings its own.
     `calibrate` is a labelled set, disjoint from `dataset` by text, on which a temperature is fitted and then
     applied to every posterior. Conformal sets of `coverage` are calibrated on it too; without it, on other
     cases of `dataset`. With `out`, per-case rows (Parquet), metrics (JSON) and a report (HTML) are written
@@ -121,8 +147,12 @@ def evaluate(
     """
     labels = classifier.panel.names
     y = dataset.label_index(labels)
+    if options is not None:
+        check_options(dataset, options, labels)
+        if ood is not None or calibrate is not None:
+            raise BadInput("cases with options of their own are evaluated alone: leave out ood and calibrate")
     references = differentials(dataset, labels)
-    fields = {entry: _groups_of(dataset, entry) for entry in by}
+    fields = {entry: groups_of(dataset, entry) for entry in by}
     store = Store(None if out is None else _prepare(Path(out)), place="")
     _check_unseen(classifier, dataset)
     if ood is not None:
@@ -130,7 +160,9 @@ def evaluate(
     if calibrate is not None:
         _check_disjoint(calibrate, dataset)
     given = {"cases": dataset, "ood": ood, "calibrate": calibrate}
-    asked = _Asked(classifier, classifier.prior(prior), {k: d for k, d in given.items() if d is not None})
+    asked = _Asked(
+        classifier, classifier.prior(prior), {k: d for k, d in given.items() if d is not None}, options
+    )
     found: list[Evaluation] = []
 
     def measure(asked: _Asked) -> Result:
@@ -150,8 +182,9 @@ def evaluate(
         record["accuracy_at"] = _accuracy_at(arrays["posterior"], y, **how)
         record["differential"] = _against(references, arrays, **how)
         record["conformal"] = measured_sets(
-            raw, y, labels, asked.prior.probabilities, level=coverage, calibration=held, **how
-        )
+            raw, y, labels, asked.prior.probabilities, level=coverage, calibration=held,
+            groups=_groups_of_both(dataset, calibrate, by), **how,
+        )  # fmt: skip
         record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
         curves = plotted(arrays["posterior"], y, labels)
         result = Evaluation(record, curves, labels, dataset, ood, y, arrays, outside, fields)
@@ -175,10 +208,7 @@ def _write_beside(result: Evaluation, folder: Path, asked: _Asked, show_texts: b
     outside = result.ood_rows()
     if outside is not None:
         _write_parquet(folder / "ood.parquet", outside)
-    worst = result.worst()
-    texts = [result.dataset.cases[i].text for i in worst]
-    answers = asked.classifier.infer(texts, asked.prior) if texts else []
-    by_case = dict(zip(worst, answers, strict=True))
+    by_case = {i: asked.answer_to(result.dataset.cases[i]) for i in result.worst()}
     page = render_evaluation(result, by_case, panel=asked.classifier.panel, show_texts=show_texts)
     write_atomically(folder / "report.html", page)
 
@@ -277,7 +307,7 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
     score = next(iter(usable))
     known = {key for case in ood.cases for key in case.fields}
     kind = next((name for name in ("distance", "topic") if name in known), None)
-    kinds = None if kind is None else _group_names(ood.field(kind))
+    kinds = None if kind is None else group_names(ood.field(kind))
     found = out_of_class(*usable[score], kinds)
     k = outside["posterior"].shape[1]
     none: dict[str, float | None] = {"mean_inside": None, "mean_outside": None}  # of these
@@ -318,28 +348,6 @@ def _tempered(arrays: Arrays, temperature: float) -> Arrays:
     return {**arrays, "posterior": apply_temperature(arrays["posterior"], temperature)}
 
 
-def _groups_of(dataset: Dataset, entry: str) -> list[str]:
-    """Group names for one entry of `by`: a field, or fields crossed as 'sex*site'."""
-    parts = [part.strip() for part in entry.split("*")]
-    columns = {part: _group_names(dataset.field(part)) for part in parts}
-    return columns[parts[0]] if len(parts) == 1 else combined(columns, [entry])[entry]
-
-
-def _group_names(values: Sequence[object]) -> list[str]:
-    """Group values as strings; a number with many values is cut at its quartiles."""
-    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-    stated = [v for v in values if v is not None and v != ""]
-    if len(numbers) < len(stated) or len(set(numbers)) <= _MANY_VALUES:
-        return ["" if v is None else str(v) for v in values]
-    edges = np.quantile(numbers, [0.25, 0.5, 0.75])
-    cuts = [min(numbers), *edges.tolist(), max(numbers)]
-    names = [f"Q{i + 1}: {cuts[i]:g} to {cuts[i + 1]:g}" for i in range(4)]
-    return [
-        names[int(np.searchsorted(edges, float(v), side="left"))] if isinstance(v, int | float) else ""
-        for v in values
-    ]
-
-
 # --------------------------------------------------------------------------- files
 
 
@@ -352,6 +360,16 @@ def _prepare(folder: Path) -> Path:
         raise MissingExtra("writing per-case rows as Parquet", "eval") from None
     make_folder(folder)
     return folder
+
+
+def _groups_of_both(dataset: Dataset, calibrate: Dataset | None, by: Sequence[str]) -> dict[str, list[str]]:
+    """Groups of the cases and then of those that calibrate, which may not state every field."""
+    if calibrate is None:
+        return {entry: groups_of(dataset, entry) for entry in by}
+    both = replace(dataset, cases=(*dataset.cases, *calibrate.cases))
+    stated = {name for case in calibrate.cases for name in case.fields}
+    kept = [entry for entry in by if {part.strip() for part in entry.split("*")} <= stated]
+    return {entry: groups_of(both, entry) for entry in kept}
 
 
 def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:

@@ -1,4 +1,4 @@
-"""What an evaluation found: the record, the curves of its plots, and a row for each case."""
+"""What an evaluation found: the record, the curves of its plots, a row for each case, and their groups."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from simdx.datasets.dataset import Dataset
+from simdx.metrics.gaps import combined
 from simdx.runs import Arrays
 from simdx.types import Int, entropy_bits
 
 BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
+_MANY_VALUES = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +65,25 @@ def _columns(data: Dataset, arrays: Arrays, labels: Sequence[str]) -> dict[str, 
         if name in arrays:
             table[name] = arrays[name].tolist()
     return table
+
+
+def groups_of(dataset: Dataset, entry: str) -> list[str]:
+    """Group names for one entry of `by`: a field, or fields crossed as 'sex*site'."""
+    parts = [part.strip() for part in entry.split("*")]
+    columns = {part: group_names(dataset.field(part)) for part in parts}
+    return columns[parts[0]] if len(parts) == 1 else combined(columns, [entry])[entry]
+
+
+def group_names(values: Sequence[object]) -> list[str]:
+    """Group values as strings; a number with many values is cut at its quartiles."""
+    numbers = [float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    stated = [v for v in values if v is not None and v != ""]
+    if len(numbers) < len(stated) or len(set(numbers)) <= _MANY_VALUES:
+        return ["" if v is None else str(v) for v in values]
+    edges = np.quantile(numbers, [0.25, 0.5, 0.75])
+    cuts = [min(numbers), *edges.tolist(), max(numbers)]
+    names = [f"Q{i + 1}: {cuts[i]:g} to {cuts[i + 1]:g}" for i in range(4)]
+    return [
+        names[int(np.searchsorted(edges, float(v), side="left"))] if isinstance(v, int | float) else ""
+        for v in values
+    ]

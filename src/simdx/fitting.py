@@ -13,7 +13,9 @@ from simdx.methods.material import Material
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
     import simdx.amortised.method
     import simdx.baselines.asking
-    import simdx.baselines.by_bank  # noqa: F401
+    import simdx.baselines.by_bank
+    import simdx.baselines.entailment
+    import simdx.baselines.fine_tuned  # noqa: F401
 
 ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
 KERNELS = ("soft", "hard")
@@ -26,6 +28,10 @@ _PLACES = {
     "tfidf": ("simdx.baselines.by_bank", "TfIdf"),
     "zero-shot": ("simdx.baselines.by_bank", "ZeroShot"),
     "bank-logistic": ("simdx.baselines.by_bank", "BankLogistic"),
+    "setfit": ("simdx.baselines.fine_tuned", "FineTuned"),
+    "setfit-real": ("simdx.baselines.fine_tuned", "FineTuned"),
+    "zerogen": ("simdx.baselines.fine_tuned", "FineTuned"),
+    "nli": ("simdx.baselines.entailment", "Entailment"),
     "logits": ("simdx.baselines.asking", "fit_asking"),
     "elicited": ("simdx.baselines.asking", "fit_asking"),
     "ensemble": ("simdx.baselines.asking", "fit_asking"),

@@ -90,6 +90,16 @@ def _csv(path: Path) -> Iterator[Row]:
         raise BadInput(f"{path.name}, line {start}: not valid CSV") from None
 
 
+def _class_names(metadata: bytes) -> dict[str, list[str]]:
+    """Columns whose numbers stand for names, as Hugging Face's `datasets` notes it (ClassLabel)."""
+    try:
+        features = json.loads(metadata)["info"]["features"]
+        labels = {k: f["names"] for k, f in features.items() if isinstance(f, dict) and "names" in f}
+        return {k: names for k, names in labels.items() if all(isinstance(name, str) for name in names)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
 def _parquet(path: Path) -> Iterator[Row]:
     try:
         import pyarrow as pa
@@ -98,10 +108,14 @@ def _parquet(path: Path) -> Iterator[Row]:
         raise MissingExtra("reading Parquet", "eval") from None
     try:
         table = pq.ParquetFile(path)
+        names = _class_names((table.schema_arrow.metadata or {}).get(b"huggingface", b""))
         number = 0
         for batch in table.iter_batches(batch_size=1000):
             for row in batch.to_pylist():
                 number += 1
+                for column, known in names.items():
+                    if isinstance(value := row.get(column), int) and 0 <= value < len(known):
+                        row[column] = known[value]
                 yield number, {k: v for k, v in row.items() if v is not None}
     except (pa.ArrowException, OSError, ValueError):  # a ValueError: names or texts that are not UTF-8
         raise BadInput(f"{path.name} is not a readable Parquet file") from None

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from simdx.bank import read_bank, write_bank
-from simdx.bank.exchange import export_bank, merge_banks
+from simdx.bank.exchange import export_bank, merge_banks, read_descriptions
 from simdx.bank.files import problems_of
 from simdx.bank.live import ATTEMPTS, LiveSimulations
 from simdx.bank.plan import BuildSettings
 from simdx.bank.stats import describe_bank
+from simdx.datasets import Columns
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import BadInput, RunFailed
 from simdx.simulators.scripted import ScriptedSimulator
@@ -133,3 +134,46 @@ def test_live_takes_a_poor_text_rather_than_ask_for_ever_but_needs_one(toy_panel
     assert poor.usage.taken_unscrubbed == 2
     with pytest.raises(RunFailed, match="no text"):
         live(toy_panel, ScriptedSimulator(empty=1.0))(np.array([0]), np.random.default_rng(1))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library
+def test_hugging_face_data_sets_in_and_out(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
+    """Read by their own library and written by it: distilabel's columns, class numbers, shards, failures."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    folder, out = tmp_path / "bank", tmp_path / "bank.parquet"
+    write_bank(folder, replace(toy_bank, background=("a stone wall",)), toy_panel)
+    export_bank(folder, out)
+    theirs = datasets.Dataset.from_parquet(str(out), cache_dir=str(tmp_path / "cache"))
+    assert theirs.num_rows == 37
+    assert [row["text"] for row in theirs if row["label"] == "apple"] == list(toy_bank.texts[:12])
+    assert [row["text"] for row in theirs if row["label"] is None] == ["a stone wall"]
+    features = datasets.Features(
+        {
+            "task": datasets.Value("string"),
+            "input_text": datasets.Value("string"),
+            "label": datasets.ClassLabel(names=["engine", "apple", "river"]),
+            "model_name": datasets.Value("string"),
+        }
+    )
+    number = {name: i for i, name in enumerate(features["label"].names)}
+    rows = [
+        {"task": "t", "input_text": text, "label": number[toy_panel.names[k]], "model_name": "m"}
+        for k, text in zip(toy_bank.label_index, toy_bank.texts, strict=True)
+    ]
+    rows.append({**rows[0], "input_text": None})
+    shards = tmp_path / "data"
+    shards.mkdir()
+    for i, part in enumerate((rows[:20], rows[20:])):
+        made = datasets.Dataset.from_list(part, features=features)
+        made.to_parquet(str(shards / f"train-{i:05d}-of-00002.parquet"))
+    columns = Columns(text="input_text", id=None)
+    bank = read_descriptions(shards, toy_panel, columns)
+    assert bank.hash == toy_bank.hash
+    assert bank.rejected == {"no text": 1}
+    with pytest.raises(BadInput, match="no text in"):
+        read_descriptions(shards, toy_panel, Columns(text="text", id=None))
+    other = replace(toy_panel, labels=toy_panel.labels[:2])
+    with pytest.raises(BadInput, match="no label of panel"):
+        read_descriptions(shards / "train-00001-of-00002.parquet", other, columns)

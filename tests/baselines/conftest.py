@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +71,23 @@ class Oracle:
 @pytest.fixture
 def toy(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material:
     return Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+
+
+def tiny_nli(folder: Path, labels: tuple[str, ...] = ("contradiction", "neutral", "entailment")) -> str:
+    """An NLI classifier of a few thousand random weights, as a folder that transformers loads."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "this", "text", "is", "about", "."]
+    words += ["apple", "river", "engine", "red", "water", "motor"]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    names = dict(enumerate(labels))
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, id2label=names, label2id={name: i for i, name in names.items()},
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        BertForSequenceClassification(config).save_pretrained(folder)
+    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    return str(folder)

@@ -167,3 +167,32 @@ def test_the_words_on_the_terminal(cli: Cli) -> None:
     assert ran.code == 0
     for word in ("oral mucocele", "aleatoric", "epistemic", "none of these", "ACCEPT"):
         assert word in ran.out
+
+
+def test_several_panels_are_independent_questions(cli: Cli, tmp_path: Path) -> None:
+    panels = ("--panel", "oral-lesions", "--panel", "symptom-to-diagnosis")
+    prior = ("--prior", "oral mucocele=.1", "arthritis=.5", "--json")
+    page = tmp_path / "page.html"
+    found = cli("classify", CASE, *panels, *prior, "--html", page).json
+    assert list(found) == ["results"]
+    for answer, name, own in zip(found["results"], panels[1::2], prior[1:3], strict=True):
+        check_answer(answer)
+        assert answer == cli("classify", CASE, "--panel", name, "--prior", own, "--json").json
+        assert answer["label"] in page.read_text("utf-8")
+    said = cli("classify", CASE, *panels).out
+    assert said.index("oral-lesions") < said.index("symptom-to-diagnosis")
+    refused = {
+        ("--prior", "pear=.1"): "none of these panels",
+        ("--panel", "oral-lesions"): "named twice",
+        ("--bank", "x"): "--bank belongs to one panel",
+    }
+    for more, complaint in refused.items():
+        assert complaint in cli("classify", CASE, *panels, *more).complaint
+
+
+def test_only_some_labels(cli: Cli) -> None:
+    answer = cli("classify", CASE, "--only", LABELS[0], "--only", LABELS[2], "--json").json
+    check_answer(answer)
+    assert answer["posterior"][LABELS[1]] == 0 < answer["posterior"][LABELS[0]]
+    assert answer["provenance"]["alpha0"] == pytest.approx(2)
+    assert "is not a label" in cli("classify", CASE, "--only", "pear").complaint

@@ -12,9 +12,19 @@ from simdx.baselines import interview
 from simdx.baselines.asking import ASKING
 from simdx.fitting import METHODS, fit_method
 from simdx.methods import Fitted, Material, Settings
+from simdx.methods.real import with_real
 from simdx.simulators.base import Request
+from simdx.types import Case
 from tests.baselines.conftest import Oracle
 
+LABELLED = [
+    Case("apple juice from the orchard", label="apple"),
+    Case("a bridge over the river", label="river"),
+    Case("oil for the engine", label="engine"),
+    Case("the sweet peel of an apple", label="apple"),
+    Case("a boat on the river", label="river"),
+    Case("the motor of an engine", label="engine"),
+]
 VARIANTS: dict[str, dict[str, Any]] = {
     **{name: {"method": name} for name in METHODS},
     "m-smc soft": {"method": "m-smc", "kernel": "soft"},
@@ -48,6 +58,7 @@ class House:
 
     material: Material
     network: str
+    nli: str
     fitted: dict[str, Fitted] = field(default_factory=dict)
 
     def settings(self, name: str) -> Settings:
@@ -56,6 +67,8 @@ class House:
             options["network"] = self.network
         if options["method"] in ASKING:
             options["simulator"] = "oracle"
+        if options["method"] == "nli":
+            options["simulator"] = self.nli
         return Settings(**options)
 
     def fit(
@@ -64,7 +77,10 @@ class House:
         """Asking methods ask an oracle, which says `answer` of each request."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(interview, "simulator_for", lambda _: Oracle(answer=answer))
-            return fit_method(material or self.material, self.settings(name))
+            chosen = material or self.material
+            if name == "setfit-real":
+                chosen = with_real(chosen, LABELLED)
+            return fit_method(chosen, self.settings(name))
 
     def __getitem__(self, name: str) -> Fitted:
         if name not in self.fitted:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simdx.decide.coverage import measured_sets
-from simdx.decide.guarantees import calibrate, coverage_of, shift_weights
+from simdx.decide.guarantees import ConformalThresholds, calibrate, coverage_of, mondrian_sets, shift_weights
 from simdx.types import Float, Int
 
 OLD, NEW = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
@@ -81,6 +81,66 @@ def test_coverage_under_label_shift() -> None:
     assert np.mean(found["split"]) < 0.8
     assert 0.9 - error["weighted"] < np.mean(found["weighted"]) < 0.93
     assert 0.9 - error["class-conditional"] < np.mean(found["class-conditional"]) < 0.94
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_stored_thresholds_at_another_prior(labels: int) -> None:
+    """As if calibrated for it; a panel of two labels too, whose sets may be empty, single or both."""
+    rng = np.random.default_rng(10)
+    old, new = (prior[-labels:] / prior[-labels:].sum() for prior in (OLD, NEW))
+
+    def drawn(n: int, prior: Float) -> tuple[Float, Int]:
+        y = rng.choice(labels, size=n, p=prior)
+        told = np.array([2.0, 1.0, 0.4])[y]
+        score = rng.normal(size=(n, labels)) + np.eye(labels)[y] * told[:, None]
+        p = np.exp(2 * score)
+        return p / p.sum(axis=1, keepdims=True), y
+
+    found: dict[str, list[float]] = {"split": [], "class-conditional": []}
+    sizes = set()
+    for _ in range(100):
+        p, y = drawn(200, old)
+        fresh, truth = drawn(500, new)
+        for kind in found:
+            stored = calibrate(p, y, level=0.8, kind=kind)
+            moved = stored.under(new)
+            assert moved is not None
+            again = calibrate(p, y, level=0.8, kind=kind, prior=new)
+            np.testing.assert_array_equal(moved.largest, again.largest)
+            sets = moved.sets(fresh)
+            sizes |= set(sets.sum(axis=1).tolist())
+            found[kind].append(coverage_of(sets, truth))
+    for kind, values in found.items():
+        error = 4 * np.std(values) / 10
+        assert 0.8 - error < np.mean(values) < 0.86, kind
+    assert sizes == set(range(labels + 1))
+    dropped = stored.under(np.eye(labels)[0])
+    assert dropped is not None
+    assert dropped.largest[1:] == (-1.0,) * (labels - 1)
+    assert ConformalThresholds("split", 0.9, (0.5,) * labels, 9).under(new) is None
+
+
+def test_mondrian_sets_cover_every_group() -> None:
+    """One threshold for all leaves the harder group uncovered; one for each group covers both."""
+    rng = np.random.default_rng(11)
+    found: dict[str, dict[str, list[float]]] = {}
+    for _ in range(60):
+        p, y = population(800, OLD, rng)
+        group = np.where(rng.random(800) < 0.25, "hard", "easy")
+        hard = group == "hard"
+        p[hard] = 0.4 * p[hard] + 0.6 / 3
+        measured = measured_sets(p, y, LABELS, OLD, level=0.9, groups={"site": group}, resamples=100, rng=rng)
+        assert measured is not None
+        for value, about in measured["groups"]["site"].items():
+            for kind in ("split", "mondrian"):
+                found.setdefault(kind, {}).setdefault(value, []).append(about[kind]["coverage"])
+    mean = {kind: {value: np.mean(c) for value, c in by.items()} for kind, by in found.items()}
+    assert mean["split"]["hard"] < 0.85 or mean["split"]["hard"] > 0.95
+    for value in ("hard", "easy"):
+        error = 4 * np.std(found["mondrian"][value]) / np.sqrt(60)
+        assert 0.9 - error < mean["mondrian"][value] < 0.93, value
+    own = mondrian_sets(p[:2], ["easy", "new"], p, y, group, level=0.9)
+    assert own[1].all()  # nothing is known of a new group
 
 
 def test_labels_that_will_not_come_and_labels_never_seen() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from simdx.classifier import Classifier
+from simdx.decide.guarantees import calibrate
 from simdx.decide.policy import policy_text, read_policy
 from simdx.decide.tune import cross_fitted, folds_in_turn
 from simdx.errors import BadInput
@@ -142,9 +143,24 @@ def test_calibrated_sets_and_when_they_are_withheld(tmp_path: Path, toy_panel: P
     sets = [tuned.infer(t, explain=False).conformal_set for t in texts]
     held = [toy_panel.names[k] in (s or ()) for k, s in zip(toy_bank.label_index[pick], sets, strict=True)]
     assert np.mean(held) >= 0.9  # on the calibration cases themselves it holds by construction
+    # Class-conditional sets hold whatever the labels' shares: only a label that cannot come goes.
     other_prior = tuned.infer(texts[0], prior={"apple": 0.8})
-    assert other_prior.conformal_set is None
-    assert "uniform prior" in other_prior.provenance.notes[0]
+    assert other_prior.conformal_set == sets[0]
+    dropped = tuned.infer(texts[0], prior={str(sets[0][0]): 0.0})
+    assert dropped.conformal_set == sets[0][1:]
+    split = c.tune_policy(texts, toy_bank.label_index[pick], risk=0.2, kind="split")
+    assert len(split.conformal.scores["apple"]) == int((toy_bank.label_index[pick] == 0).sum())
+    file.write_text(policy_text(split), encoding="utf-8")
+    moved = Classifier(toy_panel, toy_bank, policy=file).infer(texts[0], prior={"apple": 0.8})
+    limits = calibrate(
+        c.predict_proba(texts), toy_bank.label_index[pick], kind="split", prior=[0.8, 0.1, 0.1]
+    )
+    inside = limits.sets(c.predict_proba(texts[:1]))[0]
+    assert moved.conformal_set == tuple(n for n, held in zip(toy_panel.names, inside, strict=True) if held)
+    file.write_text(policy_text(replace(split, conformal=replace(split.conformal, scores=None))), "utf-8")
+    without = Classifier(toy_panel, toy_bank, policy=file).infer(texts[0], prior={"apple": 0.8})
+    assert without.conformal_set is None
+    assert "uniform prior" in without.provenance.notes[0]
     other_method = Classifier(toy_panel, toy_bank, method="m-smc", policy=file).infer(texts[0])
     assert other_method.conformal_set is None
     assert "another bank, embedder or method" in other_method.provenance.notes[0]

@@ -110,6 +110,15 @@ class Prior:
             raise BadInput("these odds multipliers leave no label possible; keep at least one above 0")
         return cls(p / p.sum(), base.alpha0)
 
+    def only(self, labels: Sequence[str], options: Sequence[str]) -> Prior:
+        """The same given that the answer is among the options; their Dirichlet parameters stay."""
+        _check_names(labels, dict.fromkeys(options, 0.0))
+        inside = np.isin(np.arange(len(labels)), [list(labels).index(name) for name in options])
+        mass = float(self.probabilities[inside].sum())
+        if mass <= 0:
+            raise BadInput("the prior leaves none of the options possible; give options it does not drop")
+        return Prior(np.where(inside, self.probabilities, 0.0) / mass, self.alpha0 * mass)
+
 
 def prior_rows(prior: Prior | Float, n_labels: int, n_cases: int) -> Float:
     """The prior as rows: (1, K) when all cases share it, (N, K) when each case brings its own."""

@@ -140,7 +140,11 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
         raise BadInput(
             f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
         )
-    if is_table(source):
+    if shards := sorted(source.rglob("*.parquet")) if os.path.isdir(source) else []:
+        bank = _generated(shards, panel, columns, source.stem)
+    elif source.suffix.lower() == ".parquet" and is_table(source):
+        bank = _generated([source], panel, columns, source.stem)
+    elif is_table(source):
         cases = read_cases(source, columns=columns, labels=panel.names).cases
         bank = assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
     else:
@@ -152,3 +156,24 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
     else:
         others = background_texts(background)
     return replace(bank, background=others)
+
+
+def _generated(shards: Sequence[Path], panel: Panel, columns: Columns, name: str) -> Bank:
+    """Parquet files of a generator (distilabel, curator) or a data set: rows it gave no text are left out."""
+    rows, failed = [], 0
+    for path in shards:
+        for number, row in read_rows(path):
+            text, label = row.get(columns.text), row.get(columns.label)
+            if isinstance(label, str) and label in panel.names and not str(text or "").strip():
+                failed += 1  # a generation that failed
+            elif not isinstance(text, str) or label not in panel.names:
+                raise BadInput(
+                    f"{path.name} row {number}: no text in '{columns.text}', or no label of panel "
+                    f"'{panel.name}' in '{columns.label}'"
+                )
+            else:
+                rows.append((str(label), text))
+    if not rows:
+        raise BadInput(f"'{name}' has no text in '{columns.text}': say which column with --text-column")
+    bank = assemble(panel, rows, (), name)
+    return replace(bank, rejected={**bank.rejected, "no text": failed}) if failed else bank

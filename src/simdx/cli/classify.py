@@ -20,7 +20,7 @@ MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifi
 def classify(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The case, or - for standard input.")] = None,
     *,
-    panel: options.PanelName = "oral-lesions",
+    panel: options.PanelNames = None,
     file: Annotated[Path | None, Option("--file", help="Read the case from a UTF-8 file.")] = None,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
@@ -34,43 +34,64 @@ def classify(
     json: options.AsJson = False,
     html: Annotated[Path | None, Option("--html", help="Also write a self-contained page.")] = None,
 ) -> None:
-    """The posterior over a panel's labels for one case, with its uncertainty, decision and evidence."""
+    """The posterior over a panel's labels for one case, with its uncertainty, decision and evidence.
+
+    Several panels are independent questions: {"results": […]} with --json, an answer for each.
+    """
     case = _read_case(text, file)
-    from simdx.classifier import check_text
+    from simdx.classifier import check_text, infer_panels
     from simdx.panels import load_panel
 
     check_text(case, "the text")
-    chosen_prior = prior.over(load_panel(panel).names)
+    names = _names(panel, chosen, policy)
+    priors = prior.among([load_panel(name).names for name in names])
     options.check_target(html, "--html")
-    classifier = chosen.classifier(panel, policy=policy, device=device)
+    classifiers = [chosen.classifier(name, policy=policy, device=device) for name in names]
     say_model(chosen.method, chosen.engine, chosen.simulator)
     with asking(chosen.engine) as watch:
-        classifier.watch_simulations(watch)
-        answer = classifier.infer(case, prior=chosen_prior, ask=ask)
+        for one in classifiers:
+            one.watch_simulations(watch)
+        answers = infer_panels(classifiers, case, priors, ask=ask)
     if html is not None:
         from simdx.bank.files import write_atomically
         from simdx.report.page import Section, render
 
-        three = len(classifier.panel.names) == 3
-        draws = classifier.simplex_draws(case, chosen_prior) if three else None
+        sections = []
+        for one, answer, its in zip(classifiers, answers, priors, strict=True):
+            draws = one.simplex_draws(case, its) if len(one.panel.names) == 3 else None
+            sections.append(Section(answer.label, case, answer, simplex=draws))
+        panels = [one.panel for one in classifiers]
         page = render(
-            f"simdx: {classifier.panel.title or classifier.panel.name}",
-            [Section(answer.label, case, answer, simplex=draws)],
-            panel=classifier.panel,
-            notice=classifier.panel.notice,
+            f"simdx: {', '.join(p.title or p.name for p in panels)}",
+            sections,
+            panel=next((p for p in panels if p.is_clinical), panels[0]),
+            notice=" ".join(dict.fromkeys(p.notice for p in panels if p.notice)),
         )
         write_atomically(html, page)
         note(f"wrote {html}")
     if json:
-        print_json(answer.to_json())
+        several = {"results": [answer.to_json() for answer in answers]}
+        print_json(several if len(answers) > 1 else answers[0].to_json())
         return
     from rich.console import Console
 
     from simdx.report.terminal import print_answer
 
     console = Console(highlight=False)
-    console.print(f"[bold]{classifier.panel.name}[/], {answer.method}")
-    print_answer(answer, console)
+    for i, answer in enumerate(answers):
+        console.print(("\n" if i else "") + f"[bold]{answer.panel}[/], {answer.method}")
+        print_answer(answer, console)
+
+
+def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path | None) -> list[str]:
+    names = panels or ["oral-lesions"]
+    if len(set(names)) < len(names):
+        raise BadInput("a panel is named twice")
+    given = {"--bank": chosen.bank, "--network": chosen.network, "--real": chosen.real, "--policy": policy}
+    for option, value in given.items():
+        if value is not None and len(names) > 1:
+            raise BadInput(f"{option} belongs to one panel: ask the others apart")
+    return names
 
 
 def _read_case(text: str | None, file: Path | None) -> str:

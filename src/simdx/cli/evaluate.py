@@ -16,7 +16,10 @@ from simdx.report import figures
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from simdx.abc.prior import Prior
+    from simdx.classifier import Classifier
     from simdx.datasets import Columns, Dataset
+    from simdx.evaluation import Evaluation
 
 MOST_RESAMPLES = 1_000_000
 
@@ -33,6 +36,10 @@ def evaluate(
     prior: options.PriorOptions,
     ood: Annotated[str | None, Option("--ood", help="Cases of none of the labels, a file.")] = None,
     by: Annotated[str | None, Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
+    options_column: Annotated[
+        str | None,
+        Option(help="Column of the labels a case is to be told among: a list, or A|B|C."),
+    ] = None,
     calibrate: Annotated[
         Path | None, Option("--calibrate", help="Labelled cases to fit a temperature and conformal sets on.")
     ] = None,
@@ -40,13 +47,19 @@ def evaluate(
     out: Annotated[Path | None, Option("--out", help="Folder for rows, metrics and report.")] = None,
     resume: Annotated[bool, Option(help="Go on where a killed run with --out stopped.")] = True,
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
+    compare: Annotated[
+        list[str] | None,
+        Option("--compare", metavar="METHOD", help="Another method on the same cases; repeatable."),
+    ] = None,
     resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
 ) -> None:
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
     from simdx.datasets import open_data, read_cases
     from simdx.datasets.differential import differentials
+    from simdx.datasets.options import check_options
     from simdx.evaluate import evaluate as run
+    from simdx.fitting import METHODS
     from simdx.panels import load_panel
 
     labels = load_panel(panel).names
@@ -68,21 +81,54 @@ def evaluate(
     for field in fields:
         for part in field.split("*"):
             cases.cases.field(part.strip())
+    if options_column is not None:
+        check_options(cases.cases, options_column, labels)
+    if unknown := set(compare or []) - set(METHODS):
+        raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(METHODS)}")
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
     say_model(chosen.method, chosen.engine, chosen.simulator)
     with CasesBar(len(cases.cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(
-            classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, calibrate=held, out=out,
-            resume=resume, show_texts=show_texts, resamples=resamples, coverage=coverage, progress=progress,
+            classifier, cases.cases, ood=outside, by=fields, prior=chosen_prior, options=options_column,
+            calibrate=held, out=out, resume=resume, show_texts=show_texts, resamples=resamples,
+            coverage=coverage, progress=progress,
         )  # fmt: skip
+    record = result.to_json()
+    found = _compared(result, classifier, compare or [], record, options_column, chosen_prior, resamples)
     if out is not None:
         note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
     if json:
-        print_json(result.to_json())
+        print_json({**record, "compare": found} if compare else record)
         return
-    _print(result.to_json())
+    _print(record)
+    from simdx.compare import lines
+
+    for one in found:
+        print("\n".join(lines(one)))
+
+
+def _compared(
+    result: Evaluation,
+    classifier: Classifier,
+    methods: list[str],
+    record: dict[str, Any],
+    options_column: str | None,
+    prior: Prior,
+    resamples: int,
+) -> list[dict[str, Any]]:
+    """The evaluation beside each of the other methods; a method that cannot be fitted is said at once."""
+    from simdx.compare import Run, compare
+    from simdx.evaluate import evaluate as run
+
+    first = Run.of(record["method"], result)
+    out = []
+    for method in methods:
+        other = run(classifier.with_method(method), result.dataset, prior=prior, options=options_column,
+                    resamples=100)  # fmt: skip
+        out.append(compare(first, Run.of(method, other), resamples=max(resamples, 1000)))
+    return out
 
 
 def _outside(ood: str | None, columns: Columns) -> Dataset | None:

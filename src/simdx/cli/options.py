@@ -7,7 +7,7 @@ verb, with the field's name, help and default.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from simdx.types import Panel
 
 PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
+PanelNames = Annotated[
+    list[str] | None,
+    Option("--panel", help="A packaged panel or the path of a panel file; repeatable: one answer of each."),
+]
 AllowRemote = Annotated[bool, Option("--allow-remote", help="Case text may leave this machine.")]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
 Device = Annotated[str, Option("--device", help="cpu | cuda: where m-smc, d-smc (exact) and abi run.")]
@@ -113,8 +117,8 @@ class MethodOptions(MaterialOptions):
         str,
         Option(
             "--method",
-            help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic; "
-            "asking a model: logits | elicited | ensemble | fidelity.",
+            help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
+            "setfit | setfit-real | zerogen | nli; asking a model: logits | elicited | ensemble | fidelity.",
         ),
     ] = "auto"
     engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"
@@ -191,11 +195,40 @@ class PriorOptions:
         Option("--odds", metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable."),
     ] = None
 
+    only: Annotated[
+        list[str] | None,
+        Option("--only", metavar="LABEL", help="The answer is one of these labels; repeatable."),
+    ] = None
+
     @property
     def given(self) -> bool:
-        return bool(self.prior or self.prior_counts or self.odds)
+        return bool(self.prior or self.prior_counts or self.odds or self.only)
 
     def over(self, labels: tuple[str, ...]) -> Prior:
+        whole = self._whole(labels)
+        return whole.only(labels, self.only) if self.only else whole
+
+    def among(self, panels: Sequence[tuple[str, ...]]) -> list[Prior]:
+        """One prior for each panel's labels; what is said of a label counts for every panel that has it."""
+        if len(panels) == 1:
+            return [self.over(panels[0])]
+        said = {option: items or [] for option, items in asdict(self).items()}
+        for option, items in said.items():
+            if option != "only":
+                parse_assignments(items, f"--{option.replace('_', '-')}")
+            for item in items:
+                if not any(_is_about(item, labels) for labels in panels):
+                    raise BadInput(f"'{item[:80]}' names a label of none of these panels")
+        own = [
+            {
+                option: [i for i in items or [] if _is_about(i, labels)]
+                for option, items in asdict(self).items()
+            }
+            for labels in panels
+        ]
+        return [PriorOptions(**its).over(labels) for its, labels in zip(own, panels, strict=True)]
+
+    def _whole(self, labels: tuple[str, ...]) -> Prior:
         from simdx.abc.prior import Prior
 
         if self.prior_counts and (self.prior or self.odds):
@@ -207,6 +240,10 @@ class PriorOptions:
             odds = parse_assignments(self.odds, "--odds")
             return Prior.from_prevalence(labels, probabilities, odds=odds)
         return Prior.from_probabilities(labels, probabilities)
+
+
+def _is_about(item: str, labels: tuple[str, ...]) -> bool:
+    return item in labels or item.rpartition("=")[0].strip() in labels
 
 
 def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simdx.decide.guarantees import ConformalThresholds, calibrate, shift_weights
+from simdx.decide.guarantees import ConformalThresholds, calibrate, mondrian_sets, shift_weights
 from simdx.metrics.means import mean_values
 from simdx.types import Float, Int
 
@@ -29,13 +29,16 @@ def measured_sets(
     *,
     level: float = 0.9,
     calibration: tuple[Float, Int] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
     resamples: int = 2000,
     rng: np.random.Generator,
 ) -> dict[str, Any] | None:
     """Coverage and mean size of split and class-conditional sets, under the command line's key names.
 
-    `calibration` are posteriors and labels of other cases. None where there is nothing to calibrate on;
-    `at_prior` is None where the cases' labels come in the shares of the prior already.
+    `calibration` are posteriors and labels of other cases. `groups` are values of fields, of the cases and
+    then of the other ones: split sets are measured by group, with one threshold for all and with one for each
+    group (`mondrian`). None where there is nothing to calibrate on; `at_prior` is None where the labels come
+    in the shares of the prior already.
     """
     if calibration is None and len(truth) < 2:
         return None
@@ -71,7 +74,43 @@ def measured_sets(
         }
         if changed
         else None,
+        "groups": {
+            field: _by_group(posterior, truth, sets["split"], np.asarray(values), level, calibration)
+            for field, values in (groups or {}).items()
+        },
     }
+
+
+def _by_group(
+    posterior: Float,
+    truth: Int,
+    split: Sets,
+    values: Any,
+    level: float,
+    calibration: tuple[Float, Int] | None,
+) -> dict[str, Any]:
+    """Coverage and mean size in each group, by one threshold for all cases and by one for each group."""
+    n, rows = len(truth), np.arange(len(truth))
+    how: dict[str, Any] = {"level": level, "kind": "split"}
+    own = values[:n]
+    if calibration is not None:
+        mondrian = mondrian_sets(posterior, own, *calibration, values[n:], **how)
+    else:
+        mondrian = np.ones_like(split)
+        for held in _folds(truth):
+            known = (posterior[~held], truth[~held], own[~held])
+            mondrian[held] = mondrian_sets(posterior[held], own[held], *known, **how)
+    found: dict[str, Any] = {}
+    for value in np.unique(own):
+        here = own == value
+        found[str(value)] = {"n": int(here.sum())} | {
+            name: {
+                "coverage": float(sets[rows, truth][here].mean()),
+                "mean_size": float(sets.sum(axis=1)[here].mean()),
+            }
+            for name, sets in (("split", split), ("mondrian", mondrian))
+        }
+    return found
 
 
 def _sets(posterior: Float, known: Float, labelled: Int, prior: Float, level: float) -> Mapping[str, Sets]:
@@ -85,14 +124,17 @@ def _sets(posterior: Float, known: Float, labelled: Int, prior: Float, level: fl
 
 
 def _cross_fitted(posterior: Float, truth: Int, prior: Float, level: float) -> Mapping[str, Sets]:
-    fold = np.empty(len(truth), dtype=np.int64)
-    fold[np.argsort(truth, kind="stable")] = np.arange(len(truth)) % FOLDS  # each label over all folds
     found: dict[str, Sets] = {}
-    for f in np.unique(fold):
-        held = fold == f
+    for held in _folds(truth):
         for name, sets in _sets(posterior[held], posterior[~held], truth[~held], prior, level).items():
             found.setdefault(name, np.zeros(posterior.shape, bool))[held] = sets
     return found
+
+
+def _folds(truth: Int) -> list[Sets]:
+    fold = np.empty(len(truth), dtype=np.int64)
+    fold[np.argsort(truth, kind="stable")] = np.arange(len(truth)) % FOLDS  # each label over all folds
+    return [fold == f for f in np.unique(fold)]
 
 
 def _least(sets: Sets, truth: Int, labels: Sequence[str]) -> dict[str, Any]:

@@ -319,7 +319,7 @@ class Desk:
             return []
         names, prior, posterior = self._material.panel.names, table.prior.probabilities, table.posterior
         alarms, opinions = self.alarms(observations, table)
-        sets, withheld = self._sets(posterior, prior)
+        sets, withheld = self._sets(observations, table)
         few = too_few(self.policy)
         notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
@@ -369,20 +369,29 @@ class Desk:
             )
         return out
 
-    def _sets(self, posterior: Float, prior: Float) -> tuple[list[tuple[str, ...]] | None, tuple[str, ...]]:
-        stored = self.policy.conformal
+    def _sets(
+        self, observations: Observations, table: AnswerTable
+    ) -> tuple[list[tuple[str, ...]] | None, tuple[str, ...]]:
+        stored, prior = self.policy.conformal, table.prior.probabilities
         if stored is None:
             return None, ()
         if not self.policy.fits(self.fingerprint):
             tuned_for = "another bank, embedder or method, prior of none of these or other real cases"
             return None, (f"the policy was tuned for {tuned_for}: no conformal set",)
-        if not np.allclose(prior, 1 / len(prior)):
-            return None, ("the policy was calibrated under the uniform prior: no conformal set",)
         from simdx.decide.guarantees import ConformalThresholds
 
-        names = self._material.panel.names
+        names, scores = self._material.panel.names, stored.scores
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
-        inside = ConformalThresholds(stored.kind, stored.level, largest, stored.n).sets(posterior)
+        known = () if scores is None else tuple(scores[n] for n in names)
+        limits = ConformalThresholds(stored.kind, stored.level, largest, stored.n, known)
+        posterior, uniform = table.posterior, np.full(len(prior), 1 / len(prior))
+        if not np.allclose(prior, uniform):
+            # The scores stay those that were calibrated, under the uniform prior; the labels' shares change.
+            moved = limits.under(prior) if self._cheap else None
+            if moved is None:
+                return None, ("the policy was calibrated under the uniform prior: no conformal set",)
+            limits, posterior = moved, self._posterior(observations, uniform)
+        inside = limits.sets(posterior)
         return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
 
     def _posterior(self, observations: Observations, prior: Float) -> Float:

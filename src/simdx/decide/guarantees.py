@@ -3,8 +3,9 @@
 Conformal sets hold the labels that cannot be ruled out. The score of a label is one minus its posterior
 probability; a set holds every label whose score the calibration cases make plausible at the chosen level,
 over all cases (*split*) or among the cases of that label (*class-conditional*, which guards rare labels too).
-What is kept is, per label, the largest calibration score still inside, so that an answer does not need the
-calibration cases.
+What is kept is, per label, the largest calibration score still inside, and for split sets the scores of each
+label, so that an answer does not need the calibration cases. Within groups of cases (*Mondrian*) each group
+has thresholds of its own, and so the coverage that was asked for.
 
 Where labels will come in other shares than among the calibration cases (another prior, the cases of each
 label as before) class-conditional sets hold as they are. Split sets need each calibration case to weigh as
@@ -23,11 +24,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from simdx.errors import BadInput, MissingExtra
 from simdx.types import Float, Int, entropy_bits
@@ -44,6 +45,22 @@ class ConformalThresholds:
     level: float
     largest: tuple[float, ...]
     n: int
+    scores: tuple[tuple[float, ...], ...] = ()  # of each label's calibration cases, for split sets
+
+    def under(self, prior: Float) -> ConformalThresholds | None:
+        """The same where labels come in the prior's shares; None where that cannot be said.
+
+        They are for posteriors under the prior of calibration: the scores must be those calibrated.
+        """
+        wanted = np.asarray(prior, dtype=float)
+        if self.kind == "class-conditional":
+            largest = tuple(q if share > 0 else -1.0 for q, share in zip(self.largest, wanted, strict=True))
+            return replace(self, largest=largest)
+        if not self.scores:
+            return None
+        truth = np.repeat(np.arange(len(self.scores)), [len(own) for own in self.scores])
+        score = np.array([one for own in self.scores for one in own])
+        return replace(self, largest=_split(score, truth, shift_weights(truth, wanted), self.level))
 
     def sets(self, posterior: Float) -> NDArray[np.bool_]:
         """(N, K) bool: which labels each set holds."""
@@ -75,10 +92,30 @@ def calibrate(
     if kind == "class-conditional":
         same = [score[y == k] for k in range(p.shape[1])]
         largest = [_largest_inside(own, np.ones(len(own)), 1.0, level) for own in same]
-    else:
-        weight = np.ones(p.shape[1]) if prior is None else shift_weights(y, prior)
-        largest = [_largest_inside(score, weight[y], own, level) for own in weight]
-    return ConformalThresholds(kind, level, tuple(largest), len(y))
+        return ConformalThresholds(kind, level, tuple(largest), len(y))
+    weight = np.ones(p.shape[1]) if prior is None else shift_weights(y, prior)
+    scores = tuple(tuple(score[y == k].tolist()) for k in range(p.shape[1]))
+    return ConformalThresholds(kind, level, _split(score, y, weight, level), len(y), scores)
+
+
+def mondrian_sets(
+    posterior: Float, groups: ArrayLike, known: Float, truth: Int, known_groups: ArrayLike, **how: Any
+) -> NDArray[np.bool_]:
+    """(N, K) sets by thresholds from the labelled cases of each case's own group (`how`: as `calibrate`).
+
+    A group without labelled cases can rule nothing out: its sets hold every label.
+    """
+    own, others = np.asarray(groups), np.asarray(known_groups)
+    out = np.ones(np.shape(posterior), dtype=bool)
+    for group in np.unique(own):
+        cases = others == group
+        if cases.any():
+            out[own == group] = calibrate(known[cases], truth[cases], **how).sets(posterior[own == group])
+    return out
+
+
+def _split(score: Float, truth: Int, weight: Float, level: float) -> tuple[float, ...]:
+    return tuple(_largest_inside(score, weight[truth], own, level) for own in weight)
 
 
 def shift_weights(truth: Int, prior: Float) -> Float:

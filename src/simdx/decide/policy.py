@@ -76,6 +76,7 @@ class ConformalFile:
     level: Share
     largest: dict[str, Finite | None]
     n: Annotated[int, Field(ge=1)]
+    scores: dict[str, tuple[Finite, ...]] | None = None  # of the cases of each label: sets at another prior
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -179,7 +180,8 @@ def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
     names = set(panel.names)
     if policy.panel and policy.panel != panel.name:
         raise BadInput(f"policy {where} is for panel '{policy.panel}', not '{panel.name}'")
-    if policy.conformal is not None and set(policy.conformal.largest) != names:
+    sets = policy.conformal
+    if sets is not None and any(set(part) != names for part in (sets.largest, sets.scores or sets.largest)):
         raise BadInput(f"policy {where}: its conformal thresholds are not for the labels of '{panel.name}'")
     if policy.utility is not None:
         for decision, row in policy.utility.items():

@@ -87,12 +87,13 @@ def tune_on_labelled(
     # the guaranteed entropy below replaces the round figure and the limit without a guarantee
     thresholds = replace(thresholds, confident=None, entropy_bits=None)
     largest = {name: finite_or_none(q) for name, q in zip(panel.names, sets.largest, strict=True)}
+    scores = dict(zip(panel.names, sets.scores, strict=True)) if sets.scores else None
     return Policy(
         panel=panel.name,
         origin=Origin("labelled cases", len(truth), risk, dict(made_for), separation),
         thresholds=thresholds,
         alarm=alarm_file(alarm),
-        conformal=ConformalFile(sets.kind, sets.level, largest, sets.n),
+        conformal=ConformalFile(sets.kind, sets.level, largest, sets.n, scores),
         risk=RiskFile(
             control.target,
             control.confidence,

@@ -48,9 +48,7 @@ class SentenceEmbedder:
             transformers_logging.disable_progress_bar()
             logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
             try:
-                self._model = SentenceTransformer(
-                    str(folder or name), device=_device(), local_files_only=here
-                )
+                self.model = SentenceTransformer(str(folder or name), device=_device(), local_files_only=here)
             except Exception as error:  # the library raises many kinds for "no such model"
                 if folder is not None:
                     raise
@@ -58,7 +56,7 @@ class SentenceEmbedder:
                     f"embedder '{name}' could not be loaded ({type(error).__name__}): "
                     "give a sentence-transformers folder or hub name"
                 ) from None
-        dim = self._model.get_embedding_dimension()
+        dim = self.model.get_embedding_dimension()
         assert dim is not None
         self.blocks = (int(dim),)
 
@@ -69,7 +67,7 @@ class SentenceEmbedder:
             for piece in self._fitting(text):
                 pieces.append(piece)
                 owner.append(i)
-        vectors = self._model.encode(
+        vectors = self.model.encode(
             pieces, batch_size=32, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
         )
         out = np.zeros((len(texts), self.blocks[0]), dtype=np.float32)
@@ -78,8 +76,8 @@ class SentenceEmbedder:
 
     def _fitting(self, text: str) -> list[str]:
         """Cut a piece in halves until each fits the encoder's window: it would drop the rest silently."""
-        limit = self._model.max_seq_length or 256
-        if len(self._model.tokenizer(text, truncation=False, verbose=False)["input_ids"]) <= limit:
+        limit = self.model.max_seq_length or 256
+        if len(self.model.tokenizer(text, truncation=False, verbose=False)["input_ids"]) <= limit:
             return [text]
         words = text.split()
         if len(words) < 2:

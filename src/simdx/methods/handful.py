@@ -8,6 +8,7 @@ answered by what the others say. Cases of the labels alone raise the threshold; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,8 +17,9 @@ from scipy.special import log_softmax
 
 from simdx.errors import BadInput
 from simdx.methods.calibration import Calibration, drawn_to_prior
-from simdx.methods.rehearsal import Answered
-from simdx.types import Float
+from simdx.methods.material import Material
+from simdx.methods.rehearsal import Answered, answered_by, calibrated
+from simdx.types import NONE_OF_THESE, Case, Float
 
 FEWEST = 20  # labelled cases of the panel's labels
 FOLDS = 5
@@ -27,6 +29,30 @@ SHIFT_SPREAD = 0.5  # of each label's log odds: what a label's share of real tex
 THRESHOLD_SPREAD = 0.3  # in standard deviations of the signs
 FURTHEST = 2.0  # that any of them may move
 RESAMPLES = 1_000
+
+
+def calibrated_on(material: Material, cases: Sequence[Case]) -> Material:
+    """The material with the calibration that labelled cases give it."""
+    names = material.panel.names
+    for i, case in enumerate(cases):
+        if case.label not in names and case.label != NONE_OF_THESE:
+            raise BadInput(f"calibration case {i + 1} has no label of panel '{material.panel.name}'")
+    refuse_few(sum(case.label != NONE_OF_THESE for case in cases))
+    rehearsed = calibrated(material)
+    return replace(rehearsed, calibration=measured_on(rehearsed, cases))
+
+
+def measured_on(material: Material, cases: Sequence[Case]) -> Calibration:
+    """What labelled cases, those of none of the labels named so, make of a material's own calibration."""
+    names, base = material.panel.names, material.calibration
+    assert base is not None
+    inside = [case for case in cases if case.label != NONE_OF_THESE]
+    others = [case.text for case in cases if case.label == NONE_OF_THESE]
+    labels = np.array([names.index(str(case.label)) for case in inside], dtype=np.int64)
+    asked = answered_by(material, material.observe([case.text for case in inside]), labels)
+    none = np.zeros(len(others), dtype=np.int64)
+    beyond = answered_by(material, material.observe(others), none) if others else None
+    return calibrate_on(asked, base, beyond)
 
 
 def calibrate_on(

@@ -24,6 +24,7 @@ from simdx.methods.fitted import Settings
 from simdx.methods.material import Material, RealCases
 from simdx.types import NONE_OF_THESE, Case, content_hash
 
+TAKE_REAL = ("auto", "setfit-real")  # methods that labelled cases may be given to
 WEIGHT = 1.0  # simulations that one real labelled case counts as
 
 
@@ -62,6 +63,11 @@ def real_identity(labelled: Sequence[Case], weight: float | None) -> str:
     return _identity(weight, (content_hash(str(case.label), case.text) for case in labelled))
 
 
+def calibration_identity(labelled: Sequence[Case]) -> str:
+    """The same for cases that calibrate alone."""
+    return "calibration " + real_identity(labelled, None)
+
+
 def archive_identity(texts: Sequence[str], weight: float | None) -> str:
     """The same for unlabelled ones."""
     return _identity(weight, (content_hash(text) for text in texts))
@@ -72,7 +78,9 @@ def _identity(weight: float | None, hashes: Iterable[str]) -> str:
 
 
 def check_settings(settings: Settings) -> None:
-    """Real cases, labelled or not, are for the shipped recipe."""
+    """Real cases, labelled or not, are for the shipped recipe; few-shot SetFit takes labelled ones."""
+    if settings.method == "setfit-real" and settings.archive is None:
+        return
     if settings.method != "auto":
         raise BadInput(f"real cases are for --method auto: {settings.method} has no use for them")
     if settings.engine != "exact" or settings.kernel == "hard":

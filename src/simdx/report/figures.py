@@ -76,6 +76,12 @@ def set_notes(found: Mapping[str, Any]) -> list[str]:
         absent = found["at_prior"]["labels_without_cases"]
         without = f", {absent} of which have no cases" if absent else ""
         notes.append(f"prior: as if cases came with the prior's shares of the labels{without}")
+    for field, groups in found["groups"].items():
+        for value, about in groups.items():
+            split, own = (f"{about[kind]['coverage']:.3f}" for kind in ("split", "mondrian"))
+            notes.append(
+                f"{field} {value} ({about['n']}): covered {split}, with a threshold of its own {own}"
+            )
     return notes
 
 

@@ -23,6 +23,7 @@ from simdx.disk import filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
 from simdx.review.page import form_page
 from simdx.review.sheet import KEY_FILE, SCALES, ReviewSheet
+from simdx.review.tools import SHARED_FILES, TOOLS, tool_files
 from simdx.types import Case, content_hash
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -38,11 +39,13 @@ def make_review(
     sample: int | None = None,
     only: Sequence[str] | None = None,
     show_label: bool = False,
+    tool: str | None = None,
     columns: Columns | None = None,
 ) -> ReviewSheet:
     """Write forms for a data file, a bank (folder or JSONL) or a packaged set into a new folder.
 
     `sample` takes that many cases at random; `only` takes the named ids (a second round on revised cases).
+    `tool` adds the forms as files of Label Studio or Argilla.
     """
     folder = Path(out)
     refuse_occupied(folder)
@@ -50,6 +53,8 @@ def make_review(
     for name in names:
         if not _NAME.fullmatch(name):
             raise BadInput(f"'{name[:40]}' cannot name a reviewer: use letters, digits, - and _, at most 40")
+    if tool is not None and tool not in TOOLS:
+        raise BadInput(f"'{tool[:40]}' is no tool that forms can be written for: choose {' or '.join(TOOLS)}")
     if not names or len(set(names)) != len(names):
         raise BadInput("a review needs at least one reviewer, and each name once")
     dataset, scores_file = _source(data, folder, columns)
@@ -68,7 +73,7 @@ def make_review(
         seed=seed,
         label_shown=show_label,
     )
-    with filling(folder, "form-*.html", "form-*.csv", KEY_FILE):
+    with filling(folder, "form-*.html", "form-*.csv", "form-*.json", *SHARED_FILES, KEY_FILE):
         for name, shuffled in order.items():
             items = [
                 {"code": f"{i + 1:03d}", "text": c.text, "label": c.label if show_label else None}
@@ -78,6 +83,9 @@ def make_review(
             choices = [] if show_label else sorted(dataset.labels)
             write_atomically(folder / f"form-{name}.html", form_page(identity, name, items, choices))
             write_atomically(folder / f"form-{name}.csv", _csv(identity, name, items))
+            if tool is not None:
+                for file, content in tool_files(tool, identity, name, items, choices).items():
+                    write_atomically(folder / file, content)
         write_atomically(folder / KEY_FILE, sheet.to_json())
     return sheet
 

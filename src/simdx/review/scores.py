@@ -1,8 +1,9 @@
 """Filled forms in, scores beside the data out.
 
-A filled form is the saved HTML page or the CSV twin. Both are untrusted: they must name this review and one
-of its reviewers, and every score must be a whole number from 1 to 5. Cases without both scores are left
-out and counted. Importing a reviewer's form again replaces their earlier scores of the same texts.
+A filled form is the saved HTML page, the CSV twin, or an export of Label Studio or Argilla. All are
+untrusted: they must name this review and one of its reviewers, and every score must be a whole number from 1
+to 5. Cases without both scores are left out and counted. Importing a reviewer's form again replaces their
+earlier scores of the same texts.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from simdx.disk import cannot_write, write_atomically
 from simdx.errors import BadInput
 from simdx.markup import data_blocks
 from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
+from simdx.review.tools import read_export
 from simdx.types import NONE_OF_THESE
 
 _MOST_FEEDBACK = 10_000
@@ -67,7 +69,8 @@ def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> Importe
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise BadInput(f"{path} is not a readable UTF-8 file") from None
-    review, reviewer, answers = _html(content, path.name) if _is_page(content) else _csv(content, path.name)
+    read = _html if _is_page(content) else read_export if content.lstrip()[:1] == "[" else _csv
+    review, reviewer, answers = read(content, path.name)
     if review != sheet.review:
         raise BadInput(f"{path.name} belongs to another review than {sheet.folder}")
     if reviewer not in sheet.order:

@@ -16,12 +16,15 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from simdx.disk import cannot_write, load_arrays, make_folder, save_arrays, write_atomically
 from simdx.runs.record import Record
 from simdx.types import Float
+
+T = TypeVar("T")
 
 Arrays = dict[str, Float]
 Progress = Callable[[int, int], None]
@@ -97,10 +100,10 @@ class Store:
     # ------------------------------------------------------------------- answers
 
     def answers(
-        self, key: str, texts: Sequence[str], compute: Callable[[Sequence[str]], Arrays], *,
+        self, key: str, cases: Sequence[T], compute: Callable[[Sequence[T]], Arrays], *,
         resume: bool = True, size: int = CHUNK, progress: Progress | None = None,
     ) -> Arrays:  # fmt: skip
-        """`compute` over all texts, `size` at a time; whole chunks found under `key` are not made again.
+        """`compute` over all cases, `size` at a time; whole chunks found under `key` are not made again.
 
         The key is an `identity`, so a chunk can never be mistaken for another run's.
         """
@@ -108,8 +111,8 @@ class Store:
         if folder is not None:
             make_folder(folder)
         found: list[Arrays] = []
-        for start in range(0, len(texts), size):
-            part = texts[start : start + size]
+        for start in range(0, len(cases), size):
+            part = cases[start : start + size]
             path = None if folder is None else folder / f"{start:09d}.safetensors"
             arrays = _chunk(path, len(part)) if path is not None and resume else None
             if arrays is None:
@@ -118,7 +121,7 @@ class Store:
                     save_arrays(path, arrays)
             found.append(arrays)
             if progress is not None:
-                progress(start + len(part), len(texts))
+                progress(start + len(part), len(cases))
         return {name: np.concatenate([a[name] for a in found]) for name in (found[0] if found else {})}
 
     def forget_answers(self, keep: set[str]) -> None:

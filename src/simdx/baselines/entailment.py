@@ -1,0 +1,80 @@
+"""Zero-shot by entailment: does a case imply "This text is about LABEL."? Nothing is simulated.
+
+The model is an NLI classifier by hub name or folder, given with `--simulator`: it runs on this machine, and
+only its weights may come from the hub (Yin et al. 2019, arXiv 1909.00161).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from simdx.abc.prior import Prior
+from simdx.baselines.by_bank import posterior_of
+from simdx.errors import BadInput, MissingExtra
+from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.material import Material, Observations
+from simdx.models.hub import hub, hub_answers
+from simdx.types import Float
+
+HYPOTHESIS = "This text is about {}."
+BATCH = 16
+
+
+class Entailment(Fitted):
+    refits = False
+    cheap = False
+    proportional = True
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        if settings.simulator is None:
+            raise BadInput("--method nli needs a model: --simulator OWNER/NAME on the hub, or its folder")
+        self._tokenizer, self._model = _loaded(settings.simulator)
+        names = {str(name).lower(): int(i) for name, i in self._model.config.label2id.items()}
+        entails = [i for name, i in names.items() if name.startswith("entail")]
+        if not entails:
+            raise BadInput(
+                f"model '{settings.simulator[:80]}' is no NLI classifier: it has no entailment label"
+            )
+        self._entails = entails[0]
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        names = self.material.panel.names
+        pairs = [(text, HYPOTHESIS.format(name)) for text in observations.texts for name in names]
+        logits = self._logits(pairs).reshape(-1, len(names))
+        return Inferred(posterior_of(softmax(logits, axis=1), prior, carried_by=0.0))
+
+    def _logits(self, pairs: list[tuple[str, str]]) -> Float:
+        """(n,) of entailment; a case longer than the window is cut, its hypothesis is not."""
+        import torch
+
+        out = [np.zeros(0)]
+        for start in range(0, len(pairs), BATCH):
+            cases, hypotheses = (list(side) for side in zip(*pairs[start : start + BATCH], strict=True))
+            tokens = self._tokenizer(
+                cases, hypotheses, padding=True, truncation="only_first", max_length=512, return_tensors="pt"
+            )
+            with torch.no_grad():
+                out.append(self._model(**tokens).logits[:, self._entails].numpy().astype(float))
+        return np.concatenate(out)
+
+
+def _loaded(name: str) -> tuple[Any, Any]:
+    here = os.path.isdir(name)
+    if not here and not hub_answers():
+        raise BadInput(f"model '{name[:80]}' is no folder, and the Hugging Face hub cannot be reached")
+    try:
+        with hub(allowed=not here):
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(name)
+            model = AutoModelForSequenceClassification.from_pretrained(name, use_safetensors=True)
+    except ImportError:
+        raise MissingExtra("--method nli", "transformers") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"model '{name[:80]}' could not be loaded ({type(error).__name__})") from None
+    return tokenizer, model.eval()
