@@ -210,6 +210,61 @@ def _slowdown() -> float:
     return max(1.0, (time.perf_counter() - wall) / (time.process_time() - own))
 
 
+def test_a_prior_is_set_for_one_case(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    page.set_slider("oral mucocele", 90)
+    until(page.settled)
+    page.classify(ULCER)
+    audit = live.app.state.house.audit
+    assert audit.page(limit=1)[0].to_json()["prior"]["oral mucocele"] == pytest.approx(1 / 3)
+    assert "set back to even" in page("prior-note").text
+    page("last-prior").click()
+    until(page.settled)
+    until(lambda: audit.page(limit=1)[0].to_json()["prior"]["oral mucocele"] == pytest.approx(0.9))
+    assert not page("prior-note").is_displayed()
+
+
+def test_an_answer_to_another_text_is_not_shown_as_one_to_this(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    shown = ("result", "evidence-card", "after")
+
+    def inert() -> list[bool]:
+        return [
+            browser.execute_script("return document.getElementById(arguments[0]).inert", i) for i in shown
+        ]
+
+    assert inert() == [False] * 3
+    page("text").send_keys(" It bleeds.")
+    assert inert() == [True] * 3
+    assert "classify again" in page("outdated").text
+    assert float(page("result").value_of_css_property("opacity")) < 0.5
+    for _ in " It bleeds.":
+        page("text").send_keys(Keys.BACKSPACE)
+    assert inert() == [False] * 3  # it is the text that was answered again
+    assert not page("outdated").is_displayed()
+    page("text").send_keys(Keys.CONTROL, "a")
+    page("text").send_keys(Keys.DELETE)
+    assert not any(page(name).is_displayed() for name in shown)
+    assert page("waiting").is_displayed()
+    page.classify(ULCER)
+    assert inert() == [False] * 3
+
+
+def test_no_final_diagnosis_is_chosen_for_the_reader(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    records, _ = live.app.state.house.audit.head()
+    assert page("feedback-label").get_attribute("value") == ""
+    page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
+    until(lambda: "nothing was recorded" in page("feedback-said").text)
+    assert live.app.state.house.audit.head()[0] == records
+    page("feedback-label").send_keys("none of these")
+    page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
+    until(lambda: "differs" in page("feedback-said").text)
+
+
 def test_the_keyboard_is_enough(browser: Any, live: Live) -> None:
     page = Page(browser, live.url)
     page("text").send_keys(ULCER)
@@ -449,14 +504,19 @@ def test_the_page_follows_the_panel(browser: Any, tmp_path: Path) -> None:
         page(select).find_element(By.CSS_SELECTOR, f'option[value="{panel}"]').click()
 
     try:
-        page = Page(browser, service.url, "#batch")
-        assert "clinician" in page("disclaimer").text
-        choose("batch-panel", "tickets")
-        assert "no substitute" in page("disclaimer").text
+        # The batch view has the panel that was chosen, by the address or in the other view.
+        page = Page(browser, service.url, "?panel=tickets#batch")
+        assert page("batch-panel").get_attribute("value") == "tickets"
         assert "clinician" not in page("disclaimer").text
-        # The case view has a panel of its own, and its disclaimer with it.
+        page("batch-file").send_keys(str(_written(tmp_path / "cases.csv", b"text\nMy parcel is late.\n")))
+        until(lambda: page("batch-run").is_enabled())
+        page("batch-run").click()
+        until(lambda: "done" in page("batch-said").text)
+        choose("batch-panel", "oral-lesions")
+        assert not page("batch-results").is_displayed()
         page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="case"]').click()
         until(lambda: "clinician" in page("disclaimer").text)
+        assert page("panel").get_attribute("value") == "oral-lesions"
         # An example goes with its panel, a text of one's own stays.
         page("example-list").find_element(By.TAG_NAME, "button").click()
         until(lambda: page("result").is_displayed())

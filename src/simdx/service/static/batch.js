@@ -13,11 +13,17 @@ function complain(message) {
   $("batch-error").hidden = !message;
 }
 
+// Of another file or another panel: what is shown below must belong to what is chosen above.
+export function forgetResults() {
+  state.stop?.abort();
+  $("batch-results").hidden = $("batch-progress").hidden = $("batch-download").hidden = true;
+}
+
 export async function readFile() {
   complain(null);
   $("batch-run").disabled = $("batch-column").disabled = true;
   $("batch-column").replaceChildren();  // the columns of the file before
-  $("batch-results").hidden = $("batch-progress").hidden = $("batch-download").hidden = true;
+  forgetResults();
   const file = $("batch-file").files[0];
   if (!file) return;
   try {

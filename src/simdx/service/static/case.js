@@ -10,14 +10,15 @@ const DRAWS = 180;
 const REST = 150;  // milliseconds without a move after which a slider rests
 const ACTIONS = { accept: "Accept", test: "Test further", review: "Send to review" };
 const state = { panel: null, prior: null, observation: null, answerId: null, text: "", rows: new Map(),
-  method: null, settled: null, resting: null };
+  method: null, settled: null, resting: null, lastPrior: null };
+const ANSWER = ["result", "evidence-card", "after"];
 
 export function setPanel(panel) {
   // An example of the last panel says nothing about this one; what was typed stays.
   if (state.panel?.examples.some((e) => e.text === $("text").value)) $("text").value = "";
   state.panel = panel;
   state.prior = even(panel.labels.map((l) => l.name));
-  state.observation = null;
+  state.observation = state.lastPrior = null;
   clearTimeout(state.resting);
   $("panel-about").textContent = panel.description;
   $("panel-notice").textContent = panel.notice;
@@ -25,7 +26,25 @@ export function setPanel(panel) {
     panel.register === "general" ? "Final label" : "Final diagnosis";
   showExamples(panel.examples);
   $("method").replaceChildren(...panel.methods.map((m) => el("option", { value: m }, m)));
-  for (const id of ["result", "evidence-card", "after"]) $(id).hidden = true;
+  showPriorNote();
+  for (const id of ANSWER) $(id).hidden = true;
+  $("waiting").hidden = false;
+}
+
+// An answer is about the text and the method it was asked with. Once either differs from what stands in the
+// form, it cannot be read as one about the new text, moved, or given a final diagnosis.
+export function checkOutdated() {
+  if (!state.observation) return;
+  const text = $("text").value, empty = !text.trim();
+  const outdated = text !== state.text || $("method").value !== state.method;
+  if (outdated) clearTimeout(state.resting);
+  for (const id of ANSWER) {
+    $(id).hidden = empty;
+    $(id).classList.toggle("outdated", outdated);
+    $(id).inert = outdated;
+  }
+  $("waiting").hidden = !empty;
+  $("outdated").hidden = !outdated || empty;
 }
 
 // Invented cases, where the panel has some: a click is enough to see an answer.
@@ -34,6 +53,7 @@ function showExamples(examples) {
   $("example-list").replaceChildren(...examples.map(({ title, text }) => el("button", { type: "button", class: "chip",
     onclick: () => {
       $("text").value = text;
+      checkOutdated();
       $("case-form").requestSubmit();
     } }, title)));
 }
@@ -52,12 +72,14 @@ export async function classify(event, showAlert) {
   complain(null);
   showAlert(null);
   clearTimeout(state.resting);  // this asks under the present prior anyway
+  if (state.observation && text !== state.text) forgetPrior();
   const button = $("classify");
   button.disabled = true;
   $("result").classList.add("stale");
   try {
-    const started = performance.now(), { prior } = state, method = $("method").value;
-    const { data } = await call("/v1/explore", { panel: state.panel.id, text, prior, method, draws: DRAWS });
+    const started = performance.now(), { panel, prior } = state, method = $("method").value;
+    const { data } = await call("/v1/explore", { panel: panel.id, text, prior, method, draws: DRAWS });
+    if (state.panel.id !== panel.id) return;  // another panel was chosen while this was asked
     Object.assign(state, { text, method, observation: data.observation });
     buildRows();
     show(data, prior);
@@ -65,8 +87,9 @@ export async function classify(event, showAlert) {
     showEvidence(text, data.answer);
     if (state.prior !== prior) changePrior(state.prior);  // a slider moved while this was asked
     $("waiting").hidden = true;
-    for (const id of ["result", "evidence-card", "after"]) $(id).hidden = false;
+    for (const id of ANSWER) $(id).hidden = false;
     $("feedback-said").textContent = "";
+    checkOutdated();  // the text may have been edited while this was asked
     // On a phone the answer lies below the form.
     if ($("result").getBoundingClientRect().top > innerHeight) $("result").scrollIntoView();
   } catch (error) {
@@ -138,8 +161,10 @@ function buildRows() {
     state.rows.set(label.name, { row, value, fill, whisker, tick, slider, output });
     return row;
   }));
-  $("feedback-label").replaceChildren(...state.panel.labels.map((l) => el("option", { value: l.name }, l.name)),
-    el("option", { value: "" }, "none of these"));
+  // Nothing is chosen until somebody chooses it: one click must not record a diagnosis.
+  $("feedback-label").replaceChildren(el("option", { value: "", disabled: true, selected: true }, "choose …"),
+    ...state.panel.labels.map((l) => el("option", { value: `is ${l.name}` }, l.name)),
+    el("option", { value: "none" }, "none of these"));
   showPrior();
 }
 
@@ -242,7 +267,9 @@ function showOrigin(answer) {
 
 export async function sendFeedback(event) {
   event.preventDefault();
-  const label = $("feedback-label").value || null;
+  const chosen = $("feedback-label").value;
+  if (!chosen) { $("feedback-said").textContent = "Choose a label first: nothing was recorded."; return; }
+  const label = chosen === "none" ? null : chosen.slice(3);
   try {
     const { data } = await call("/v1/feedback", { answer: state.answerId, label });
     $("feedback-said").textContent = data.agrees ? "Recorded: the answer agrees." : "Recorded: the answer differs.";
@@ -253,4 +280,22 @@ export async function sendFeedback(event) {
 
 export function resetPrior() {
   changePrior(even(state.panel.labels.map((l) => l.name)));
+}
+
+// A prior is set for one case. The next text begins with an even one; the last can be taken up again.
+function forgetPrior() {
+  const fresh = even(state.panel.labels.map((l) => l.name));
+  const set = Object.keys(fresh).some((label) => Math.abs(fresh[label] - state.prior[label]) > 1e-9);
+  if (set) state.lastPrior = state.prior;
+  state.prior = fresh;
+  showPriorNote(set);
+}
+
+function showPriorNote(said = false) {
+  $("prior-note").hidden = !said;
+}
+
+export function takeLastPrior() {
+  showPriorNote();
+  changePrior(state.lastPrior);
 }
