@@ -27,7 +27,7 @@ def evaluate(
         str, Option("--data", help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")
     ],
     *,
-    panel: options.PanelName = "oral-lesions",
+    panel: options.PanelName = "",
     layout: options.CaseColumns,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
