@@ -23,7 +23,7 @@ from simdx.decide.alarm import alarm_performance
 from simdx.decide.coverage import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
-from simdx.evaluation import BITS, Evaluation
+from simdx.evaluation import ACTION_NAMES, BITS, Evaluation
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -74,7 +74,7 @@ class _Asked:
 
     def key(self, name: str) -> str:
         """Everything that decides the numbers of one data set."""
-        return identity(self.settings, {**self._sources, "data": self.data[name].hash})[:24]
+        return identity(self.settings, {**self._sources, "data": self.data[name].hash, "columns": "2"})[:24]
 
     def answers(self, name: str, store: Store, **how: Any) -> Arrays:
         return store.answers(self.key(name), self.data[name].texts, self._answer, **how)
@@ -83,11 +83,13 @@ class _Asked:
         """A batch as plain arrays; what a method does not have is left out."""
         observations = self.classifier.observe(list(texts))
         batch = self.classifier.infer_batch_observed(observations, self.prior)
-        alarms = self.classifier.alarms(observations, batch)
+        considered = self.classifier.desk.consider(observations, batch, explain=False)
         found: dict[str, Any] = {
             "posterior": batch.posterior, "posterior_in_class": batch.posterior_in_class,
             "typicality": batch.typicality, "effective_simulations": batch.effective_simulations,
-            "alarm_score": alarms.score, "alarm_flag": alarms.flag,
+            "alarm_score": [one.alarm.score for one in considered],
+            "alarm_flag": [one.alarm.flag for one in considered],
+            "action": [ACTION_NAMES.index(one.decision.action) for one in considered],
         }  # fmt: skip
         if batch.out_of_class is not None:
             found["out_of_class"] = batch.out_of_class
@@ -222,6 +224,7 @@ def _record(
         **found,
         "ood": separated,
         "alarm": _alarm(arrays, y),
+        "decisions": _decisions(arrays, y),
         "groups": groups,
         "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
         "in_class": {name: value.value for name, value in inside.items()},
@@ -243,6 +246,13 @@ def _alarm(arrays: Arrays, y: Int) -> dict[str, Any] | None:
     if "alarm_flag" not in arrays:
         return None
     return asdict(alarm_performance(arrays["posterior"], y, arrays["alarm_flag"] == 1))
+
+
+def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
+    """How many cases were accepted, sent to tests or to review, and how many of these were wrong."""
+    wrong = arrays["posterior"].argmax(axis=1) != y
+    chosen = {name: arrays["action"] == i for i, name in enumerate(ACTION_NAMES)}
+    return {name: {"n": int(c.sum()), "errors": int((c & wrong).sum())} for name, c in chosen.items()}
 
 
 def _accuracy_at(p: Float, y: Int, **how: Any) -> dict[str, object] | None:

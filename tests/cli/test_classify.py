@@ -186,5 +186,10 @@ def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:
 def test_the_words_on_the_terminal(cli: Cli) -> None:
     ran = cli("classify", CASE, *ORAL)
     assert ran.code == 0
-    for word in ("oral mucocele", "aleatoric", "epistemic", "none of these", "ACCEPT"):
+    assert len(ran.out.splitlines()) <= 12
+    assert max(map(len, ran.out.splitlines())) <= 80
+    for word in ("oral mucocele", "none of these", "Accept (no error rate is promised)", "labelled cases"):
         assert word in ran.out
+    assert not any(word in ran.out for word in ("aleatoric", "epistemic", "simplex", "α", "bits"))
+    rest = cli("classify", CASE, *ORAL, "--verbose").out
+    assert all(word in rest for word in ("aleatoric", "second comparison (D-SMC)", "effective simulations"))

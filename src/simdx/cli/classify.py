@@ -31,6 +31,9 @@ def classify(
     ask: Annotated[
         bool, Option("--ask", help="Also say which missing finding is most worth asking for.")
     ] = False,
+    verbose: Annotated[
+        bool, Option("--verbose", "-v", help="Everything the answer holds, in words.")
+    ] = False,
     device: options.Device = "cpu",
     json: options.AsJson = False,
     html: Annotated[Path | None, Option("--html", help="Also write a self-contained page.")] = None,
@@ -67,11 +70,12 @@ def classify(
         return
     from rich.console import Console
 
-    from simdx.report.terminal import print_answer
+    from simdx.report.terminal import print_answer, print_question
 
     console = Console(highlight=False)
-    console.print(f"[bold]{classifier.panel.name}[/], {answer.method}")
-    print_answer(answer, console)
+    print_answer(answer, console, verbose=verbose)
+    if ask:
+        print_question(answer, console)
 
 
 def _read_case(text: str | None, file: Path | None) -> str:

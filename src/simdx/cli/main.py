@@ -20,8 +20,8 @@ from simdx.errors import SimdxError
 
 # In the order of the help text.
 VERBS = (
-    "classify", "evaluate", "panel", "models", "bank", "abi", "bench", "review", "policy", "serve", "token",
-    "audit", "experiment", "report", "scale", "validate",
+    "quickstart", "classify", "evaluate", "panel", "models", "bank", "abi", "bench", "review", "policy",
+    "serve", "token", "audit", "experiment", "report", "scale", "validate",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import * as audit from "./auditview.js";
 import { call } from "./api.js";
 import * as batch from "./batch.js";
-import { checkOutdated, classify, resetPrior, sendFeedback, setPanel, takeLastPrior } from "./case.js";
+import { checkOutdated, classify, orderRows, resetPrior, sendFeedback, setPanel, takeLastPrior } from "./case.js";
 import { $, el } from "./dom.js";
 
 const panels = new Map();
@@ -54,6 +54,8 @@ async function start() {
   $("method").addEventListener("change", checkOutdated);
   for (const id of ["panel", "batch-panel"]) $(id).addEventListener("change", () => choosePanel($(id).value));
   $("reset-prior").addEventListener("click", resetPrior);
+  // Once the hand has left, the rows fall into the order of what it made.
+  $("labels").addEventListener("focusout", (event) => { if (!$("labels").contains(event.relatedTarget)) setTimeout(orderRows); });
   $("last-prior").addEventListener("click", takeLastPrior);
   $("feedback-form").addEventListener("submit", sendFeedback);
   $("batch-file").addEventListener("change", batch.readFile);
