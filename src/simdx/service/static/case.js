@@ -244,7 +244,8 @@ function showDoubts(answer, words) {
   const t = answer.typicality;
   $("outside-words").textContent = t === null ? "" :
     `The text is ${t < 0.01 ? "unlike" : t < 0.1 ? "at the edge of" : "in line with"} what was simulated: ${percent(t, 0)} of the simulated texts lie as far out.`;
-  $("alarm-words").textContent = words.alarm === null ? "" :
+  const said = words.alarm === null || answer.decision.reasons.includes(words.alarm);  // nothing is said twice
+  $("alarm-words").textContent = said ? "" :
     `${answer.alarm.flag ? "Alarm" : "No alarm"}: ${words.alarm}.`;
 }
 
