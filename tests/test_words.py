@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import re
 
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.words import alarm_words, preferences, simplex_words
+from simdx.words import alarm_words, headline, leading, outcomes, preferences, simplex_words
 
 SURE = {"apple": 0.999, "river": 0.001}
 BLUNT = {"apple": 0.7, "river": 0.3}
@@ -19,11 +18,12 @@ OTHER = {"apple": 0.4, "river": 0.6}
     ("posterior", "simplex", "bits", "cap", "said", "unsaid"),
     [
         (SURE, BLUNT, (0.85, 0.80), 0.81, [
-            "second, blunter comparison", "70 % to 'apple'", "the most it could give a label here is 81 %",
+            "second comparison (D-SMC)", "not the answer", "70 % to 'apple'",
+            "the most it could give a label here is 81 %",
             "94 % would be left", "6 % is doubt",
         ], "fits more than one label"),
         (SURE, OTHER, (0.9, 0.8), None, ["60 % to 'river' and 40 % to 'apple'"], "the most"),
-        (BLUNT, BLUNT, (0.85, 0.80), None, [], "second"),  # the posterior is the simplex one
+        (BLUNT, BLUNT, (0.85, 0.80), None, ["D-SMC gives"], "second"),  # the posterior is the simplex one
         (SURE, SURE, (0.001, 0.0009), None, ["over 99 % to 'apple'", "next to no uncertainty."], "left"),
         (SURE, BLUNT, (0.5, 0.5000001), None, ["100 % would be left"], "101"),  # passed by a rounding error
     ],
@@ -40,20 +40,36 @@ def test_an_answer_says_both() -> None:
     oral = Classifier("oral-lesions")
     answer = oral.infer(oral.panel.examples[0].text, explain=False)
     assert answer.decision.action == "accept"
-    assert "over 0.99" in answer.decision.reason
-    assert "blunter" in (answer.uncertainty_words or "")
-    assert f"of {len(answer.alarm.views)} prefer" in (answer.alarm_words or "")
+    assert answer.headline == f"Accept: {answer.label}, over 99 %"
+    assert "over 99 %" in answer.decision.reason
+    assert "not the answer" in (answer.uncertainty_words or "")
+    assert not answer.second_order_is_its_own
+    assert f"{len(answer.alarm.views)} other readings" in (answer.alarm_words or "")
+    own = Classifier("oral-lesions", method="d-smc").infer(oral.panel.examples[0].text, explain=False)
+    assert own.second_order_is_its_own
+    assert "second comparison" not in (own.uncertainty_words or "")
+
+
+def test_what_is_shown_sums_to_one_and_none_of_these_is_among_it() -> None:
+    shown = outcomes({"apple": 0.9, "river": 0.1}, 0.8)
+    assert shown == pytest.approx({"apple": 0.18, "river": 0.02, "none of these": 0.8})
+    assert leading("apple", shown) == "none of these, 80 %"
+    assert headline("review", leading("apple", shown)) == "Send to review"
+    assert outcomes({"apple": 0.9, "river": 0.1}, None) == {"apple": 0.9, "river": 0.1}
 
 
 @pytest.mark.parametrize(
     ("preferred", "said"),
     [
-        (("apple",) * 4, "4 of 4 prefer it"),
-        (("apple", "apple", "apple", "river"), "3 of 4 prefer it, 1 prefers 'river'"),
-        (("river", "apple", "river", "engine"), "1 of 4 prefers it, 2 prefer 'river', 1 prefers 'engine'"),
-        (("river",) * 4, "none of 4 prefers it, all 4 prefer 'river'"),
-        (("river",), "none of 1 prefers it, 1 prefers 'river'"),
-        (("b", "b", "c", "c", "d"), "none of 5 prefers it, 2 prefer 'b', 2 prefer 'c'"),  # the most named
+        (("apple",) * 4, "all 4 other readings of the text put 'apple' first"),
+        (("apple",) * 3 + ("river",), "3 of 4 other readings of the text put 'apple' first, 1 'river'"),
+        (
+            ("river", "apple", "river", "engine"),
+            "1 of 4 other readings of the text puts 'apple' first, 2 'river', 1 'engine'",
+        ),
+        (("river",) * 4, "none of 4 other readings of the text puts 'apple' first, 4 'river'"),
+        (("river",), "the one other reading of the text puts 'river' first"),
+        (("b", "b", "c", "c", "d"), "none of 5 other readings of the text puts 'apple' first, 2 'b', 2 'c'"),
     ],
 )
 def test_who_prefers_what(preferred: tuple[str, ...], said: str) -> None:
@@ -62,11 +78,18 @@ def test_who_prefers_what(preferred: tuple[str, ...], said: str) -> None:
 
 @pytest.mark.parametrize("raised", [True, False])
 def test_no_vote_makes_the_sentence_deny_itself(raised: bool) -> None:
-    """The alarm weighs strength, so it goes either way with every vote: no word may be about agreement."""
-    for preferred in itertools.product(("apple", "river"), repeat=4):
-        said = alarm_words("apple", preferred, 0.04, raised)
-        assert not any(word in said for word in ("agree", "contradict", "disagree", "unanim"))
-        assert ("less than is usual" in said) is raised
-        assert "p = 0.040" in said
-    alone = alarm_words("apple", (), None, raised=raised)
-    assert re.search("is usual for (a )?correct answers?$", alone)  # without views or p it is whole
+    """The alarm weighs strength, so it goes either way with every vote: count and conclusion must fit."""
+    for n in (1, 2, 4):
+        for preferred in itertools.product(("apple", "river"), repeat=n):
+            said = alarm_words("apple", preferred, 0.04, raised)
+            assert not any(word in said for word in ("agree", "contradict", "less than is usual", "prefer"))
+            assert ("only 4 % of correct answers have so little support" in said) is raised
+            if set(preferred) == {
+                "apple"
+            }:  # unanimous for it: weakly so where it alarms, and no more to say else
+                assert ("but weakly" in said) is raised
+                assert "not unusual" not in said
+            else:
+                assert "weakly" not in said
+                assert ("not unusual" in said) is not raised
+    assert "no other reading" in alarm_words("apple", (), None, raised=raised)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from simdx.words import alarm_words, simplex_words
+from simdx.words import alarm_words, drawn_around, headline, leading, outcomes, simplex_words
 
 
 class Part(BaseModel):
@@ -58,11 +58,21 @@ class SentenceEffect(Part):
     effect: float
 
 
-class MissingFinding(Part):
-    """A topic to ask about, the entropy now, and the entropy to expect once it is known."""
+class SentencePair(Part):
+    """A sentence of the case, one of the evidence (by its place) that says alike, the words they share."""
 
-    facet: str
+    case: str
+    evidence: int
+    sentence: str
+    words: tuple[str, ...]
+
+
+class MissingFinding(Part):
+    """A finding to ask about, as the bank words it, and the label it speaks for; the entropy now, and the
+    entropy to expect once it is known."""
+
     finding: str
+    speaks_for: str
     entropy_bits: float
     expected_bits: float
 
@@ -79,11 +89,15 @@ class SecondOrderAnswer(Part):
 
 
 class DecisionAnswer(Part):
-    """What to do with the answer, and why, in plain words; `reason` is all `reasons` in one line."""
+    """What to do with the answer, and why, in plain words; `reason` is all `reasons` in one line.
+
+    `promise` is the rate of errors that accepted answers keep to, where labelled cases have shown one.
+    """
 
     action: Literal["accept", "test", "review"]
     reason: str
     reasons: tuple[str, ...] = ()
+    promise: str | None = None
 
 
 class CalibrationAnswer(Part):
@@ -141,6 +155,27 @@ class Answer(Part):
     flip: FlipAnswer | None = None
     missing_finding: MissingFinding | None = None
     provenance: Provenance
+
+    @property
+    def outcomes(self) -> dict[str, float]:
+        """The probabilities that are shown: of the labels and of none of these, together one."""
+        return outcomes(self.posterior_in_class, self.out_of_class)
+
+    @property
+    def leading(self) -> str:
+        """What leads, with its probability."""
+        return leading(self.label, self.outcomes)
+
+    @property
+    def headline(self) -> str:
+        """The decision in a line, the same for every reader."""
+        return headline(self.decision.action, self.leading)
+
+    @property
+    def second_order_is_its_own(self) -> bool:
+        """Does the second order belong to the posterior shown, and not to a second comparison?"""
+        second = self.second_order
+        return second is not None and drawn_around(self.posterior_in_class, second.mean)
 
     @property
     def uncertainty_words(self) -> str | None:

@@ -17,11 +17,19 @@ import numpy as np
 
 from simdx import __version__
 from simdx.abc.prior import Prior
-from simdx.answer import Answer, CalibrationAnswer, DecisionAnswer, Evidence, Provenance, SecondOrderAnswer
+from simdx.answer import (
+    Answer,
+    CalibrationAnswer,
+    DecisionAnswer,
+    Evidence,
+    Provenance,
+    SecondOrderAnswer,
+    SentencePair,
+)
 from simdx.bank.files import packaged_bank, read_bank
 from simdx.decide.alarm import Alarms
 from simdx.decide.desk import Beside, Considered, Desk
-from simdx.decide.explain import choose_rows
+from simdx.decide.explain import choose_rows, paired, split_sentences
 from simdx.decide.policy import Policy
 from simdx.egress import admit
 from simdx.embedders import get_embedder
@@ -333,6 +341,11 @@ class Classifier:
         """The same for a case observed before."""
         return self._simplex.draws(observations, self.prior(prior), count)
 
+    def pairs(self, text: str, answer: Answer) -> tuple[SentencePair, ...]:
+        """Sentences of the case beside those of its evidence that say alike."""
+        case = [s.text for s in answer.sentences] if answer.sentences else split_sentences(text)
+        return tuple(paired(case, [e.text for e in answer.evidence], self.desk.telling))
+
     def prior(self, prior: PriorLike, options: Sequence[str] | None = None) -> Prior:
         """A prior in any accepted form as a `Prior`: None is uniform, a mapping is probabilities.
 
@@ -375,6 +388,7 @@ class Classifier:
                 action=decision.action,  # type: ignore[arg-type]
                 reason=decision.reason,
                 reasons=decision.reasons,
+                promise=considered.promise,
             ),
             calibration=self._calibration,
             evidence=evidence,

@@ -24,7 +24,7 @@ from simdx.decide.alarm import alarm_performance
 from simdx.decide.coverage import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
-from simdx.evaluation import BITS, Evaluation, group_names, groups_of
+from simdx.evaluation import ACTION_NAMES, BITS, Evaluation, group_names, groups_of
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -80,7 +80,7 @@ class _Asked:
         """Everything that decides the numbers of one data set."""
         data = self.data[name]
         told = "" if self.options is None else content_hash(*map(str, map(self._options_of, data.cases)))
-        return identity(self.settings, {**self._sources, "data": data.hash + told})[:24]
+        return identity(self.settings, {**self._sources, "data": data.hash + told, "columns": "2"})[:24]
 
     def answers(self, name: str, store: Store, **how: Any) -> Arrays:
         return store.answers(self.key(name), self.data[name].cases, self._answer, **how)
@@ -107,11 +107,13 @@ class _Asked:
         """What a method does not have is left out."""
         prior = self.classifier.prior(self.prior, options)
         batch = self.classifier.infer_batch_observed(observations, prior)
-        alarms = self.classifier.alarms(observations, batch)
+        considered = self.classifier.desk.consider(observations, batch, explain=False)
         found: dict[str, Any] = {
             "posterior": batch.posterior, "posterior_in_class": batch.posterior_in_class,
             "typicality": batch.typicality, "effective_simulations": batch.effective_simulations,
-            "alarm_score": alarms.score, "alarm_flag": alarms.flag,
+            "alarm_score": [one.alarm.score for one in considered],
+            "alarm_flag": [one.alarm.flag for one in considered],
+            "action": [ACTION_NAMES.index(one.decision.action) for one in considered],
         }  # fmt: skip
         if batch.out_of_class is not None:
             found["out_of_class"] = batch.out_of_class
@@ -252,6 +254,7 @@ def _record(
         **found,
         "ood": separated,
         "alarm": _alarm(arrays, y),
+        "decisions": _decisions(arrays, y),
         "groups": groups,
         "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
         "in_class": {name: value.value for name, value in inside.items()},
@@ -273,6 +276,13 @@ def _alarm(arrays: Arrays, y: Int) -> dict[str, Any] | None:
     if "alarm_flag" not in arrays:
         return None
     return asdict(alarm_performance(arrays["posterior"], y, arrays["alarm_flag"] == 1))
+
+
+def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
+    """How many cases were accepted, sent to tests or to review, and how many of these were wrong."""
+    wrong = arrays["posterior"].argmax(axis=1) != y
+    chosen = {name: arrays["action"] == i for i, name in enumerate(ACTION_NAMES)}
+    return {name: {"n": int(c.sum()), "errors": int((c & wrong).sum())} for name, c in chosen.items()}
 
 
 def _accuracy_at(p: Float, y: Int, **how: Any) -> dict[str, object] | None:

@@ -13,6 +13,7 @@ from simdx.metrics.gaps import combined
 from simdx.runs import Arrays
 from simdx.types import Int, entropy_bits
 
+ACTION_NAMES = ("accept", "test", "review")
 BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
 _MANY_VALUES = 12
 
@@ -41,10 +42,17 @@ class Evaluation:
         table["label"] = [case.label for case in self.dataset.cases]
         table["predicted"] = [self.labels[i] for i in predicted]
         table["correct"] = (predicted == self.label_index).tolist()
+        table["decision"] = [ACTION_NAMES[int(i)] for i in self.arrays["action"]]
         return table | dict(self.fields)
 
     def ood_rows(self) -> dict[str, list[Any]] | None:
         return None if self.ood is None else _columns(self.ood, self.ood_arrays or {}, self.labels)
+
+    def confusion(self) -> Int:
+        """(K, K) cases of a label (row) that were given to a label (column)."""
+        table = np.zeros((len(self.labels),) * 2, dtype=int)
+        np.add.at(table, (self.label_index, self.arrays["posterior"].argmax(axis=1)), 1)
+        return table
 
     def worst(self, count: int = 10) -> list[int]:
         """Wrong answers, the most confident first (ties in the order of the cases)."""

@@ -1,12 +1,11 @@
-"""Sentences about an answer that more than one reader shows: the decision, the terminal, the page, the card.
+"""Sentences about an answer, for every reader: the terminal, the page, the HTML report, the card.
 
-The alarm weighs *how much* the views say, not how many there are: it can be raised while most of them prefer
-the answer too, only less than they prefer correct ones. So no sentence says that views "agree" or
-"contradict": it says what the alarm found, and then who prefers what.
+One vocabulary: a decision is one of `ACTIONS`, a probability is `percent`, the alarm's views are "other
+readings of the text", D-SMC beside another method is "the second comparison".
 
-The recipe's posterior and the simplex posterior are two comparisons of the same case. The second is blunter:
-it mixes class means, and with few populations its top probability has a ceiling. So the words say whose
-uncertainty it is, and how sure that one could be.
+The alarm weighs *how much* the readings say, not how many there are: it can be raised while all of them put
+the answer first, only weakly, and stay silent while none does. So the sentence counts who puts what first,
+and says how many correct answers have no more support; it never says that readings agree or contradict.
 """
 
 from __future__ import annotations
@@ -15,7 +14,40 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isclose
 
+from simdx.types import NONE_OF_THESE
+
 NEXT_TO_NOTHING = 0.005  # bits
+ACTIONS = {"accept": "Accept", "test": "Test further", "review": "Send to review"}
+NO_PROMISE = "no error rate is promised"
+
+
+def outcomes(in_class: Mapping[str, float], out_of_class: float | None) -> dict[str, float]:
+    """What is shown as the answer's probabilities: the labels' and that of none of these, together one.
+
+    An answer's `posterior` speaks of the labels alone: it gives the share of none of these back to the prior.
+    Here that share stands by itself. Without a background there is none to state.
+    """
+    if out_of_class is None:
+        return dict(in_class)
+    return {**{label: (1 - out_of_class) * p for label, p in in_class.items()}, NONE_OF_THESE: out_of_class}
+
+
+def leading(label: str, shown: Mapping[str, float]) -> str:
+    """The answer's label with its probability, or none of these where that has more."""
+    lead = NONE_OF_THESE if shown.get(NONE_OF_THESE, 0.0) > shown[label] else label
+    return f"{lead}, {percent(shown[lead])}"
+
+
+def headline(action: str, lead: str) -> str:
+    """A case sent to review is not announced as the label it may well not be."""
+    return ACTIONS[action] if action == "review" else f"{ACTIONS[action]}: {lead}"
+
+
+def percent(p: float) -> str:
+    """Whole percents, and never a certainty that is only rounding."""
+    return (
+        f"{100 * p:.0f} %" if p in (0, 1) or 0.005 <= p < 0.995 else "over 99 %" if p > 0.5 else "under 1 %"
+    )
 
 
 def simplex_words(
@@ -26,58 +58,54 @@ def simplex_words(
     aleatoric_bits: float,
     cap: float | None = None,
 ) -> str:
-    """`label` leads the posterior, `in_class` is that posterior, the rest is the simplex posterior's own."""
-    same = all(isclose(mean[name], p, abs_tol=1e-6) for name, p in in_class.items())
+    """`label` leads the posterior, `in_class` is that posterior, the rest is D-SMC's own."""
+    same = drawn_around(in_class, mean)
     lead = max(mean, key=lambda name: mean[name])
-    said = f"{_percent(mean[label])} to '{label}'"
+    said = f"{percent(mean[label])} to '{label}'"
     if lead != label:
-        said = f"{_percent(mean[lead])} to '{lead}' and {said}"
-    ceiling = "" if cap is None else f" (the most it could give a label here is {_percent(cap)})"
+        said = f"{percent(mean[lead])} to '{lead}' and {said}"
+    ceiling = "" if cap is None else f" (the most it could give a label here is {percent(cap)})"
     whose = (
-        f"The simplex posterior gives {said}{ceiling}."
+        f"D-SMC gives {said}{ceiling}."
         if same
-        else f"The simplex posterior is a second, blunter comparison: it gives {said}{ceiling}."
+        else f"The second comparison (D-SMC) is blunter and not the answer: it gives {said}{ceiling}."
     )
     if total_bits < NEXT_TO_NOTHING:
         return f"{whose} It leaves next to no uncertainty."
     share = min(1.0, max(0.0, aleatoric_bits / total_bits))
     return (
-        f"{whose} Of its {total_bits:.2f} bits of uncertainty, {_percent(share)} would be left whatever was "
-        f"simulated (aleatoric: more tests help), and {_percent(1 - share)} is doubt about the probabilities "
+        f"{whose} Of its {total_bits:.2f} bits of uncertainty, {percent(share)} would be left whatever was "
+        f"simulated (aleatoric: more tests help), and {percent(1 - share)} is doubt about the probabilities "
         "themselves (epistemic: review helps)."
     )
 
 
-def _percent(p: float) -> str:
-    return (
-        f"{100 * p:.0f} %" if p in (0, 1) or 0.005 <= p < 0.995 else "over 99 %" if p > 0.5 else "under 1 %"
-    )
+def drawn_around(in_class: Mapping[str, float], mean: Mapping[str, float]) -> bool:
+    """Is the second order the answer's own, so that it may be drawn around it?"""
+    return all(isclose(mean[name], p, abs_tol=1e-6) for name, p in in_class.items())
 
 
 def preferences(label: str, preferred: Sequence[str], most: int = 2) -> str:
-    """Who prefers what: `preferred` is the label each view puts first."""
+    """Who puts what first: `preferred` is the label each reading puts first."""
     total = len(preferred)
     votes = Counter(preferred)
     mine = votes.pop(label, 0)
-    others = [f"{_many(n, total)} '{name}'" for name, n in votes.most_common(most)]
-    own = f"none of {total} prefers it" if mine == 0 else f"{mine} of {total} {_verb(mine)} it"
-    return ", ".join([own, *others])
+    if total == 1:
+        return f"the one other reading of the text puts '{preferred[0]}' first"
+    who = f"all {total}" if mine == total else f"{mine or 'none'} of {total}"
+    own = f"{who} other readings of the text {'puts' if mine <= 1 else 'put'} '{label}' first"
+    return ", ".join([own, *(f"{n} '{name}'" for name, n in votes.most_common(most))])
 
 
 def alarm_words(label: str, preferred: Sequence[str], p_value: float | None, raised: bool) -> str:
-    """What the alarm found, without its own name: a clause to follow "alarm" or "no alarm"."""
-    p = "" if p_value is None else f" (p = {p_value:.3f})"
-    found = (
-        f"independent views of the case support '{label}' less than is usual for a correct answer{p}"
-        if raised
-        else f"independent views of the case support '{label}' within what is usual for correct answers{p}"
-    )
-    return f"{found}: {preferences(label, preferred)}" if preferred else found
-
-
-def _many(count: int, total: int) -> str:
-    return f"all {total} prefer" if count == total and total > 1 else f"{count} {_verb(count)}"
-
-
-def _verb(count: int) -> str:
-    return "prefers" if count == 1 else "prefer"
+    """What the alarm found, as a clause of its own."""
+    if not preferred:
+        return f"there is no other reading of the text to hold against '{label}'"
+    votes, all_for_it = preferences(label, preferred), set(preferred) == {label}
+    share = percent(p_value) if p_value is not None else "few" if raised else "many"
+    if raised:
+        weakly = ", but weakly" if all_for_it else ""
+        return f"{votes}{weakly}: only {share} of correct answers have so little support"
+    if all_for_it:
+        return votes
+    return f"{votes}; not unusual, as {share} of correct answers have no more support"

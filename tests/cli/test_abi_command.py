@@ -12,6 +12,7 @@ from simdx.cli.main import run
 from tests.cli.conftest import Cli
 
 CASE = "A painless bluish fluctuant swelling of the lower lip after a bite, it bursts and comes back."
+ORAL = ("--panel", "oral-lesions")
 QUICK = ("--count", 2000, "--epochs", 6)
 
 
@@ -56,27 +57,27 @@ def test_training_reports_its_card_and_its_loss(cli: Cli, tmp_path: Path) -> Non
 
 
 def test_classify_with_a_network(cli: Cli, network: Path) -> None:
-    answer = cli("classify", CASE, "--method", "abi", "--network", network, "--json").json
+    answer = cli("classify", CASE, *ORAL, "--method", "abi", "--network", network, "--json").json
     assert answer["method"] == "abi"
     assert answer["label"] == "oral mucocele"
     assert sum(answer["posterior_in_class"].values()) == pytest.approx(1)
     second = answer["second_order"]
     assert second["mean"] == pytest.approx(answer["posterior_in_class"])
     assert second["total_bits"] == pytest.approx(second["aleatoric_bits"] + second["epistemic_bits"])
-    assert cli("classify", CASE, "--method", "abi", "--network", network).code == 0
+    assert cli("classify", CASE, *ORAL, "--method", "abi", "--network", network).code == 0
 
 
 def test_a_network_trained_without_out_is_found(cli: Cli, private_home: Path) -> None:
-    assert "train one" in cli("classify", CASE, "--method", "abi").complaint
+    assert "train one" in cli("classify", CASE, *ORAL, "--method", "abi").complaint
     assert cli("abi", "train", *QUICK).code == 0
-    assert cli("classify", CASE, "--method", "abi", "--json").json["label"] == "oral mucocele"
+    assert cli("classify", CASE, *ORAL, "--method", "abi", "--json").json["label"] == "oral mucocele"
 
 
 def test_a_prior_needs_a_conditioned_network(cli: Cli, network: Path, conditioned: Path) -> None:
-    asked = ("classify", CASE, "--method", "abi", "--prior", "atrophic glossitis=0.8", "--json")
+    asked = ("classify", CASE, *ORAL, "--method", "abi", "--prior", "atrophic glossitis=0.8", "--json")
     assert "--prior-conditioned" in cli(*asked, "--network", network).complaint
     tilted = cli(*asked, "--network", conditioned).json["posterior_in_class"]
-    even = cli("classify", CASE, "--method", "abi", "--network", conditioned, "--json").json
+    even = cli("classify", CASE, *ORAL, "--method", "abi", "--network", conditioned, "--json").json
     assert tilted["atrophic glossitis"] > even["posterior_in_class"]["atrophic glossitis"]
 
 
@@ -94,7 +95,7 @@ def test_a_prior_needs_a_conditioned_network(cli: Cli, network: Path, conditione
 def test_a_network_is_refused_where_it_does_not_belong(
     cli: Cli, network: Path, extra: tuple[object, ...], word: str
 ) -> None:
-    assert word in cli("classify", CASE, "--method", "abi", "--network", network, *extra).complaint
+    assert word in cli("classify", CASE, *ORAL, "--method", "abi", "--network", network, *extra).complaint
 
 
 def test_the_report_compares_case_by_case(cli: Cli, network: Path, cases: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.cli.conftest import Cli
 
 CASE = "A painless bluish fluctuant swelling of the lower lip after a bite, it bursts and comes back."
+ORAL = ("--panel", "oral-lesions")
 LABELS = ["oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis"]
 
 KEYS = {
@@ -60,26 +61,28 @@ def test_the_contract_on_every_packaged_panel(cli: Cli, panel: str) -> None:
 @pytest.mark.parametrize("method", ["m-smc", "d-smc"])
 @pytest.mark.parametrize("extra", [["--kernel", "hard"], ["--kernel", "soft"], ["--engine", "particles"]])
 def test_methods_engines_kernels(cli: Cli, method: str, extra: list[str]) -> None:
-    answer = cli("classify", CASE, "--method", method, *extra, "--json").json
+    answer = cli("classify", CASE, *ORAL, "--method", method, *extra, "--json").json
     check_answer(answer)
     assert answer["label"] == "oral mucocele"
 
 
 def test_same_seed_same_answer(cli: Cli) -> None:
-    args = ("classify", CASE, "--method", "d-smc", "--engine", "particles", "--json", "--seed")
+    args = ("classify", CASE, *ORAL, "--method", "d-smc", "--engine", "particles", "--json", "--seed")
     assert cli(*args, 3).json == cli(*args, 3).json != cli(*args, 4).json
 
 
 def test_priors(cli: Cli) -> None:
-    prior = cli("classify", CASE, "--json", "--prior", "oral mucocele=.1").json["provenance"]["prior"]
+    prior = cli("classify", CASE, *ORAL, "--json", "--prior", "oral mucocele=.1").json["provenance"]["prior"]
     assert prior == pytest.approx({LABELS[0]: 0.45, LABELS[1]: 0.1, LABELS[2]: 0.45})
-    dropped = cli("classify", CASE, "--json", "--prior", "oral mucocele=0", "atrophic glossitis=.5").json
+    dropped = cli(
+        "classify", CASE, *ORAL, "--json", "--prior", "oral mucocele=0", "atrophic glossitis=.5"
+    ).json
     assert dropped["posterior"]["oral mucocele"] == 0
     assert dropped["second_order"]["mean"]["oral mucocele"] == 0
-    counts = cli("classify", CASE, "--json", "--prior-counts", "oral mucocele=5").json["provenance"]
+    counts = cli("classify", CASE, *ORAL, "--json", "--prior-counts", "oral mucocele=5").json["provenance"]
     assert counts["alpha0"] == 7
     assert counts["prior"]["oral mucocele"] == pytest.approx(5 / 7)
-    doubled = cli("classify", CASE, "--json", "--odds", "oral mucocele=2").json["provenance"]["prior"]
+    doubled = cli("classify", CASE, *ORAL, "--json", "--odds", "oral mucocele=2").json["provenance"]["prior"]
     assert doubled["oral mucocele"] == pytest.approx(0.5)
 
 
@@ -109,32 +112,50 @@ def test_priors(cli: Cli) -> None:
     ],
 )
 def test_bad_options(cli: Cli, args: list[str], problem: str) -> None:
-    assert problem in cli("classify", CASE, *args).complaint
+    assert problem in cli("classify", CASE, *ORAL, *args).complaint
 
 
 def test_no_text(cli: Cli) -> None:
     assert "give a text" in cli("classify").complaint
     for text in ("", "   ", "\n\t"):
-        assert "empty" in cli("classify", text).complaint
+        assert "empty" in cli("classify", text, *ORAL).complaint
 
 
 def test_files(cli: Cli, tmp_path: Path) -> None:
     good = tmp_path / "case.txt"
     good.write_text(CASE, encoding="utf-8-sig")
-    assert cli("classify", "--file", good, "--json").json["label"] == "oral mucocele"
+    assert cli("classify", "--file", good, *ORAL, "--json").json["label"] == "oral mucocele"
     latin = tmp_path / "latin.txt"
     latin.write_bytes("déjà vu".encode("latin-1"))
-    assert "not UTF-8" in cli("classify", "--file", latin).complaint
+    assert "not UTF-8" in cli("classify", "--file", latin, *ORAL).complaint
     big = tmp_path / "big.txt"
     big.write_text("word " * 1_000_001)
-    assert "over 2 MB" in cli("classify", "--file", big).complaint
+    assert "over 2 MB" in cli("classify", "--file", big, *ORAL).complaint
     assert "cannot be read" in cli("classify", "--file", tmp_path / "gone.txt").complaint
-    assert "not both" in cli("classify", CASE, "--file", good).complaint
+    assert "not both" in cli("classify", CASE, *ORAL, "--file", good).complaint
+
+
+def test_no_panel_is_taken_for_granted(cli: Cli) -> None:
+    """A headache is not asked about three lesions of the mouth because nobody named a panel."""
+    for verb in (("classify", "A throbbing headache."), ("evaluate", "--data", "oral-lesions")):
+        said = cli(*verb).complaint
+        assert "--panel" in said
+        assert "oral-lesions" in said
+
+
+def test_a_table_is_not_one_patient(cli: Cli, tmp_path: Path) -> None:
+    rows = "id,text\n1,A blue lip.\n2,A sore tongue.\n"
+    for name in ("cases.csv", "cases.txt", "cases.parquet"):
+        (tmp_path / name).write_text(rows, encoding="utf-8")
+        assert "takes the text of one case" in cli("classify", "--file", tmp_path / name, *ORAL).complaint
+    note = tmp_path / "note.txt"
+    note.write_text("Lip, lower, soft\nbluish, painless swelling after a bite", encoding="utf-8")
+    assert cli("classify", "--file", note, *ORAL, "--json").code == 0
 
 
 def test_standard_input(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CASE.encode())))
-    assert cli("classify", "-", "--json").json["label"] == "oral mucocele"
+    assert cli("classify", "-", *ORAL, "--json").json["label"] == "oral mucocele"
 
 
 def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
@@ -142,18 +163,18 @@ def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
     bank.write_text(
         "".join(json.dumps({"label": x, "text": f"{x} seen {i}"}) + "\n" for x in LABELS for i in range(4))
     )
-    a = cli("classify", CASE, "--bank", bank, "--json").json
+    a = cli("classify", CASE, *ORAL, "--bank", bank, "--json").json
     check_answer(a)
     assert a["out_of_class"] is None
     assert a["posterior"] == a["posterior_in_class"]
     bank.write_text('{"label": "gingivitis", "text": "x"}\n')
-    assert "row 1: its label is not in panel" in cli("classify", CASE, "--bank", bank).complaint
+    assert "row 1: its label is not in panel" in cli("classify", CASE, *ORAL, "--bank", bank).complaint
 
 
 def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:
     page = tmp_path / "answer.html"
     text = CASE + ' <script>alert("x")</script> & more'
-    assert cli("classify", text, "--html", page).code == 0
+    assert cli("classify", text, *ORAL, "--html", page).code == 0
     html = page.read_text()
     assert "<svg" in html
     assert "<script" not in html
@@ -163,10 +184,15 @@ def test_html_page_is_self_contained(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_the_words_on_the_terminal(cli: Cli) -> None:
-    ran = cli("classify", CASE)
+    ran = cli("classify", CASE, *ORAL)
     assert ran.code == 0
-    for word in ("oral mucocele", "aleatoric", "epistemic", "none of these", "ACCEPT"):
+    assert len(ran.out.splitlines()) <= 12
+    assert max(map(len, ran.out.splitlines())) <= 80
+    for word in ("oral mucocele", "none of these", "Accept (no error rate is promised)", "labelled cases"):
         assert word in ran.out
+    assert not any(word in ran.out for word in ("aleatoric", "epistemic", "simplex", "α", "bits"))
+    rest = cli("classify", CASE, *ORAL, "--verbose").out
+    assert all(word in rest for word in ("aleatoric", "second comparison (D-SMC)", "effective simulations"))
 
 
 def test_several_panels_are_independent_questions(cli: Cli, tmp_path: Path) -> None:
@@ -191,8 +217,8 @@ def test_several_panels_are_independent_questions(cli: Cli, tmp_path: Path) -> N
 
 
 def test_only_some_labels(cli: Cli) -> None:
-    answer = cli("classify", CASE, "--only", LABELS[0], "--only", LABELS[2], "--json").json
+    answer = cli("classify", CASE, *ORAL, "--only", LABELS[0], "--only", LABELS[2], "--json").json
     check_answer(answer)
     assert answer["posterior"][LABELS[1]] == 0 < answer["posterior"][LABELS[0]]
     assert answer["provenance"]["alpha0"] == pytest.approx(2)
-    assert "is not a label" in cli("classify", CASE, "--only", "pear").complaint
+    assert "is not a label" in cli("classify", CASE, *ORAL, "--only", "pear").complaint

@@ -34,9 +34,26 @@ def test_json_is_one_object_with_the_contracts_keys(cli: Cli, cases: Path) -> No
     assert record["ood"] is None
     assert set(record["alarm"]) >= {"n_confident_errors", "recall", "false_alarm"}
     assert {gap["value"] for gap in record["audit"]} == {"f", "m"}
+    assert sum(d["n"] for d in record["decisions"].values()) == 3
     said = cli(*EVALUATE, cases).out
     assert "accuracy" in said
     assert "error_auroc" in said
+    assert "3 cases are few" in said
+    assert "decisions: accept" in said
+
+
+def test_what_was_taken_for_what_is_said_and_no_text(cli: Cli, cases: Path) -> None:
+    rows = [
+        {"note": f"a soft bluish swelling of the lower lip, visit {i}", "dx": "atrophic glossitis"}
+        for i in range(30)
+    ]
+    cases.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    said = cli(*EVALUATE, cases).out
+    assert "30 of 30 atrophic glossitis → oral mucocele" in said
+    assert "answered oral mucocele" in said
+    assert "and 25 more" in said
+    assert "are few" not in said
+    assert "swelling" not in said
 
 
 @pytest.mark.parametrize(

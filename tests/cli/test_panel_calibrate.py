@@ -67,7 +67,7 @@ def test_labelled_cases_measure(cli: Cli, panel: Path) -> None:
     assert "16 labelled cases are too few" in cli("panel", "calibrate", panel, "--data", few).complaint
     measured = cli("panel", "calibrate", panel, "--data", cases, "--json").json
     assert measured["calibration"]["basis"] == "measured"
-    assert measured["sentence"].startswith("calibration measured on 24 labelled cases, calibration error ")
+    assert measured["sentence"].startswith("calibration measured on 24 labelled cases: off by ")
     low, high = measured["calibration"]["ece_interval"]
     assert low <= measured["calibration"]["ece"] <= high
     own = panel.with_name("bank.jsonl")

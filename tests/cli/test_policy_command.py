@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 CASE = "A soft bluish swelling of the lower lip."
+ORAL = ("--panel", "oral-lesions")
 
 
 def test_tune_on_simulated_text_show_and_use(cli, tmp_path: Path) -> None:
@@ -17,7 +18,7 @@ def test_tune_on_simulated_text_show_and_use(cli, tmp_path: Path) -> None:
     assert shown.code == 0
     assert "simulated texts" in shown.out
     assert cli("policy", "show", "--panel", "oral-lesions", "--json").json["panel"] == "oral-lesions"
-    answer = cli("classify", CASE, "--policy", file, "--json").json
+    answer = cli("classify", CASE, *ORAL, "--policy", file, "--json").json
     assert answer["decision"]["reasons"]
 
 
@@ -34,7 +35,7 @@ def test_tune_on_labelled_cases(cli, tmp_path: Path) -> None:
     ).json
     assert tuned["conformal"]["kind"] == "class-conditional"
     assert tuned["risk"]["target"] == 0.05
-    answer = cli("classify", CASE, "--policy", file, "--json").json
+    answer = cli("classify", CASE, *ORAL, "--policy", file, "--json").json
     assert isinstance(answer["conformal_set"], list)
 
 
@@ -61,6 +62,6 @@ def test_bad_requests_are_one_line(cli, tmp_path: Path) -> None:
         (("policy", "show", out, "--bank", tmp_path), "--bank goes with --panel"),
         (("policy", "show", tmp_path / "none.yaml"), "cannot be read"),
         (("policy", "show"), "give a policy file or --panel"),
-        (("classify", CASE, "--policy", out), "confident"),
+        (("classify", CASE, *ORAL, "--policy", out), "confident"),
     ):
         assert said in cli(*arguments).complaint

@@ -20,7 +20,10 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_classify_in_this_process(cli: Cli, source: Path, tmp_path: Path) -> None:
-    arguments = ("scale", "classify", source, tmp_path / "out", "--embedder", "hashing", "--method", "m-smc")
+    arguments = (
+        "scale", "classify", source, tmp_path / "out", "--panel", "oral-lesions", "--embedder", "hashing",
+        "--method", "m-smc",
+    )  # fmt: skip
     ran = cli(*arguments, "--in-process", "--json")
     assert (ran.json["rows"], ran.json["answered"], ran.json["failed"]) == (3, 2, 1)
     assert [f["id"] for f in ran.json["failures"]] == ["c"]
@@ -40,9 +43,9 @@ def test_classify_in_this_process(cli: Cli, source: Path, tmp_path: Path) -> Non
 def test_classify_complaints(
     cli: Cli, source: Path, tmp_path: Path, extra: tuple[str, ...], said: str
 ) -> None:
-    out = tmp_path / "out"
-    assert "no Parquet" in cli("scale", "classify", tmp_path / "no", out, "--in-process").complaint
-    assert said in cli("scale", "classify", source, out, "--in-process", *extra).complaint
+    out, fixed = tmp_path / "out", ("--panel", "oral-lesions", "--in-process")
+    assert "no Parquet" in cli("scale", "classify", tmp_path / "no", out, *fixed).complaint
+    assert said in cli("scale", "classify", source, out, *fixed, *extra).complaint
     assert not out.exists()
 
 

@@ -71,7 +71,7 @@ def test_bank_verbs(cli: Cli, tmp_path: Path) -> None:
     assert "finds bank 'bank' damaged" in damaged.err
     assert len(cli("bank", "show", out).err.splitlines()) == 1
     assert "finds it damaged" in cli("bank", "show", out, "--map", tmp_path / "m.svg").complaint
-    assert "does not hold" in cli("classify", "text", "--bank", out).complaint
+    assert "does not hold" in cli("classify", "text", "--panel", "oral-lesions", "--bank", out).complaint
 
 
 def test_a_bare_command_shows_its_help_in_lines(cli: Cli) -> None:
@@ -135,7 +135,8 @@ def test_classify_imports_what_it_uses() -> None:
     """Files of this package behind one answer. A verb imports what it uses, when it uses it."""
     code = (
         "import sys\nfrom simdx.cli.main import run\n"
-        "try: run(['classify', 'A soft, bluish swelling of the lower lip.', '--json'])\n"
+        "case = 'A soft, bluish swelling of the lower lip.'\n"
+        "try: run(['classify', case, '--panel', 'oral-lesions', '--json'])\n"
         "except SystemExit as end: assert not end.code\n"
         "own = [n for n, m in sys.modules.items() if n.split('.')[0] == 'simdx' and m.__file__]\n"
         "heavy = {'matplotlib', 'pandas', 'sklearn', 'torch', 'scipy.stats', 'rich'} & set(sys.modules)\n"

@@ -8,13 +8,14 @@ import pytest
 from simdx.classifier import Classifier
 from simdx.decide.explain import (
     MOST_PARTS,
-    Sayings,
+    Clauses,
+    Telling,
     find_flip,
     missing_finding,
+    paired,
     runs_of_sentences,
     sentence_effects,
     split_sentences,
-    topics_of,
     without_each,
 )
 from simdx.types import Bank, Float, Panel
@@ -119,27 +120,22 @@ def test_the_answer_does_flip_there(
     assert at(answer.flip.prior * 0.998) == answer.flip.label
 
 
-def test_only_open_questions_are_asked() -> None:
-    facets = {
-        "site": ("lower lip", "palate"),
-        "finding": ("regional lymph nodes", "margins"),
-        "style": ("short",),
-    }
-    open_ = topics_of(facets, "A swelling of the lower lip with raised margins.")
-    assert open_ == [("finding", "regional lymph nodes")]
-    assert ("site", "lower lip, palate") in topics_of(facets, "A swelling.")
+GRAMMAR = "it has been there for some time and the patient says that it is as it was"
+PAPERS = [f"{GRAMMAR}; the colour is blue today, the taste is salt here" for _ in range(20)]
+PLUMS = [f"{GRAMMAR}; the colour is blue today, the taste is sugar here" for _ in range(20)]
+TASTES = Bank("p", ("a", "b"), (*PAPERS, *PLUMS), np.repeat([0, 1], 20))
+
+
+def test_words_of_grammar_pair_nothing() -> None:
+    telling = Telling.of(TASTES)
+    assert set(telling.words) == {"salt", "sugar"}
+    case = ["It has been there for some time and the patient is well.", "The taste of it is salt."]
+    assert paired(case, [GRAMMAR], telling) == []
+    (found,) = paired(case, [PAPERS[0], GRAMMAR], telling)
+    assert (found.case, found.evidence, found.words) == (case[1], 0, ("salt",))
 
 
 def test_the_finding_that_separates_is_worth_asking() -> None:
-    bank = Bank(
-        "p",
-        ("a", "b"),
-        (
-            "The colour is blue today. The taste is salt here.",
-            "The colour is blue today. The taste is sugar here.",
-        ),
-        np.array([0, 1]),
-    )
     words = ("colour", "taste", "salt", "sugar", "blue")
 
     def embed(texts: list[str] | tuple[str, ...]) -> Float:
@@ -149,21 +145,24 @@ def test_the_finding_that_separates_is_worth_asking() -> None:
         salt = np.array([0.9 if "salt" in t else 0.1 if "sugar" in t else 0.5 for t in texts])
         return np.column_stack([salt, 1 - salt])
 
-    found = missing_finding(
-        "Something.", np.array([0.5, 0.5]), [("finding", "colour"), ("finding", "taste")],
-        Sayings.of(bank, embed), embed, answer,
-    )  # fmt: skip
-    assert found.finding == "taste"
+    telling = Telling.of(TASTES)
+    clauses = Clauses.of(TASTES, telling, embed)
+    assert set(clauses.texts) == {"the taste is salt here", "the taste is sugar here"}
+    asked = ("Something.", np.array([0.5, 0.5]), TASTES.labels, clauses, telling)
+    found = missing_finding(*asked, answer)
+    assert (found.finding, found.speaks_for) == ("the taste is salt here", "a")
     assert found.entropy_bits == pytest.approx(1.0)
     assert found.expected_bits < found.entropy_bits
-    nothing = missing_finding(
-        "Something.", np.array([0.5, 0.5]), [("finding", "colour")], Sayings.of(bank, embed), embed,
-        lambda texts: np.full((len(texts), 2), 0.5),
-    )  # fmt: skip
-    assert nothing is None
+    assert missing_finding(*asked, lambda texts: np.full((len(texts), 2), 0.5)) is None
+    assert clauses.open_findings("It is salt.", [0], telling) == []  # said already
 
 
 def test_ask_through_the_front_door() -> None:
-    answer = Classifier("oral-lesions").infer("A painless lump inside the mouth for a month.", ask=True)
-    assert answer.missing_finding.facet in ("site", "finding")
-    assert answer.missing_finding.expected_bits < answer.entropy_bits
+    """A clinical finding of the bank, not a facet that its generator was steered by."""
+    oral = Classifier("oral-lesions")
+    found = oral.infer("A painless lump inside the mouth for a month.", ask=True).missing_finding
+    assert found.finding in " ".join(oral.bank.texts)
+    assert found.speaks_for in oral.panel.names
+    assert found.expected_bits < found.entropy_bits
+    outside = oral.infer("A throbbing headache on one side, with nausea, since yesterday.", ask=True)
+    assert outside.missing_finding is None

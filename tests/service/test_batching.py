@@ -7,7 +7,7 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -26,6 +26,9 @@ class Said:
     """An answer as the batcher needs it."""
 
     uncertainty_words = alarm_words = None
+    headline = leading = "x"
+    second_order_is_its_own = False
+    outcomes: ClassVar[dict[str, float]] = {"a": 1.0}
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -54,6 +57,9 @@ class Scripted:
         if "bad" in texts:
             raise BadInput("a text is bad")
         return Observations(tuple(texts), np.zeros((len(texts), 1)), tuple(range(len(texts))))
+
+    def pairs(self, text: str, answer: Said) -> tuple[()]:
+        return ()
 
     def infer_observed(self, observations: Observations, prior: Prior, explain: bool) -> list[Said]:
         self.calls.append(observations.texts)

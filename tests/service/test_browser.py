@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from simdx.panels import load_panel
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
+from tests.cli.conftest import Cli, cli  # noqa: F401
 from tests.service.conftest import PANEL, TEXT, create_app, make_config, until
 
 pytestmark = pytest.mark.slow
@@ -123,9 +125,18 @@ def test_type_classify_and_move_a_slider(browser: Any, live: Live) -> None:
     page = Page(browser, live.url)
     page.classify(TEXT)
     assert "oral mucocele" in page("decision-title").text
-    assert sum(page.value(label) for label in PANEL_LABELS) == pytest.approx(100, abs=0.2)
+    assert sum(page.value(label) for label in OUTCOMES) == pytest.approx(100, abs=0.2)
+    rows = [
+        row.get_attribute("data-label") for row in page("labels").find_elements(By.CLASS_NAME, "label-row")
+    ]
+    assert rows[0] == "oral mucocele"  # by falling probability, none of these last
+    assert [page.value(label) for label in rows[:3]] == sorted(map(page.value, rows[:3]), reverse=True)
+    assert rows[-1] == "none of these"
+    # D-SMC is a second comparison: under its own name, for whoever asks for it.
+    assert not page("simplex").is_displayed()
+    assert "D-SMC" in page("second-title").text
+    page("second-title").click()
     assert page.browser.find_elements(By.CSS_SELECTOR, "#simplex circle.draw")
-    assert page.browser.find_elements(By.CSS_SELECTOR, "#gauge [role=meter]")
     assert "aleatoric" in page("split-words").text
     assert page.browser.find_elements(By.CSS_SELECTOR, "#evidence-list .sheet")
     assert TEXT.split()[1] in page("evidence-case").text
@@ -158,7 +169,12 @@ def test_moves_are_not_recorded_and_the_answer_at_rest_is(browser: Any, live: Li
     assert audit.head()[0] == records + 1
     assert answered.to_json()["prior"]["oral mucocele"] == pytest.approx(0.6)
     assert answered.id in page("origin").text
-    shown = [100 * p for p in answered.to_json()["answer"]["posterior"].values()]
+    said = answered.to_json()["answer"]
+    # The log has the labels' posterior, to whose prior none of these gives its share back.
+    shown = [
+        100 * (p - said["out_of_class"] * q)
+        for p, q in zip(said["posterior"].values(), answered.to_json()["prior"].values(), strict=True)
+    ]
     assert [page.value(label) for label in PANEL_LABELS] == pytest.approx(shown, abs=0.06)
 
 
@@ -178,6 +194,7 @@ def test_a_case_the_service_has_forgotten_is_brought_again(browser: Any, live: L
 
 
 PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis")
+OUTCOMES = (*PANEL_LABELS, "none of these")
 
 
 def test_a_slider_feels_instant(browser: Any, live: Live, record_property: Any) -> None:
@@ -208,6 +225,61 @@ def _slowdown() -> float:
     while time.process_time() - own < 0.15:
         sum(range(1_000))
     return max(1.0, (time.perf_counter() - wall) / (time.process_time() - own))
+
+
+def test_a_prior_is_set_for_one_case(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    page.set_slider("oral mucocele", 90)
+    until(page.settled)
+    page.classify(ULCER)
+    audit = live.app.state.house.audit
+    assert audit.page(limit=1)[0].to_json()["prior"]["oral mucocele"] == pytest.approx(1 / 3)
+    assert "set back to even" in page("prior-note").text
+    page("last-prior").click()
+    until(page.settled)
+    until(lambda: audit.page(limit=1)[0].to_json()["prior"]["oral mucocele"] == pytest.approx(0.9))
+    assert not page("prior-note").is_displayed()
+
+
+def test_an_answer_to_another_text_is_not_shown_as_one_to_this(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    shown = ("result", "evidence-card", "after")
+
+    def inert() -> list[bool]:
+        return [
+            browser.execute_script("return document.getElementById(arguments[0]).inert", i) for i in shown
+        ]
+
+    assert inert() == [False] * 3
+    page("text").send_keys(" It bleeds.")
+    assert inert() == [True] * 3
+    assert "classify again" in page("outdated").text
+    assert float(page("result").value_of_css_property("opacity")) < 0.5
+    for _ in " It bleeds.":
+        page("text").send_keys(Keys.BACKSPACE)
+    assert inert() == [False] * 3  # it is the text that was answered again
+    assert not page("outdated").is_displayed()
+    page("text").send_keys(Keys.CONTROL, "a")
+    page("text").send_keys(Keys.DELETE)
+    assert not any(page(name).is_displayed() for name in shown)
+    assert page("waiting").is_displayed()
+    page.classify(ULCER)
+    assert inert() == [False] * 3
+
+
+def test_no_final_diagnosis_is_chosen_for_the_reader(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    records, _ = live.app.state.house.audit.head()
+    assert page("feedback-label").get_attribute("value") == ""
+    page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
+    until(lambda: "nothing was recorded" in page("feedback-said").text)
+    assert live.app.state.house.audit.head()[0] == records
+    page("feedback-label").send_keys("none of these")
+    page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
+    until(lambda: "differs" in page("feedback-said").text)
 
 
 def test_the_keyboard_is_enough(browser: Any, live: Live) -> None:
@@ -346,6 +418,41 @@ def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
         service.stop()
 
 
+def test_green_is_for_a_promise(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page.classify(TEXT)
+    assert page("decision-title").text == "Accept: oral mucocele, over 99 %"
+    assert "no error rate is promised" in page("decision-notes").text
+    accept = browser.execute_script(
+        "return getComputedStyle(document.documentElement).getPropertyValue('--accept-ground')"
+    ).strip()
+    green = tuple(int(accept[i : i + 2], 16) for i in (1, 3, 5))
+
+    def ground() -> tuple[int, ...]:
+        shown = page("decision").value_of_css_property("background-color")
+        return tuple(int(v) for v in shown.partition("(")[2].rstrip(")").split(",")[:3])
+
+    assert ground() != green
+    browser.execute_script("document.getElementById('decision').toggleAttribute('data-promised', true)")
+    assert ground() == green
+
+
+def test_what_a_method_draws_around_its_own_answer(browser: Any, live: Live) -> None:
+    page = Page(browser, live.url)
+    page("method").find_element(By.CSS_SELECTOR, 'option[value="d-smc"]').click()
+    page.classify(ULCER)
+    assert "these probabilities" in page("second-title").text
+    assert page("simplex").is_displayed()
+
+
+def test_page_and_html_say_the_same_headline(browser: Any, live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    page = Page(browser, live.url)
+    for text in (TEXT, ULCER, "A throbbing headache on one side since yesterday."):
+        page.classify(text)
+        assert cli("classify", text, "--panel", PANEL, "--html", tmp_path / "a.html").code == 0
+        assert f"<b>{page('decision-title').text}</b>" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
 def test_no_request_goes_to_another_host(browser: Any, live: Live) -> None:
     page = Page(browser, live.url)
     page.classify(TEXT)
@@ -356,6 +463,44 @@ def test_no_request_goes_to_another_host(browser: Any, live: Live) -> None:
             asked.add(message["params"]["request"]["url"])
     assert asked
     assert all(url.startswith((live.url, "data:", "blob:", "chrome:", "about:")) for url in asked), asked
+
+
+def serious(browser: Any) -> list[str]:
+    """What axe-core finds that keeps somebody from using the page; what is switched off is left out."""
+    browser.execute_script((resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = browser.execute_async_script(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run({exclude: [['[inert]']]}, {resultTypes: ['violations']}).then((r) => done(r.violations));"
+    )
+    return [
+        f"{rule['id']}: {node['html'][:160]} {node['failureSummary'][:200]}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Any, live: Live, width: int, scheme: str) -> None:
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    page = Page(browser, live.url)
+    assert serious(browser) == []
+    for text in (TEXT, "A throbbing headache on one side since yesterday."):
+        page.classify(text)
+        assert serious(browser) == []
+    page("second-title").click()
+    assert serious(browser) == []
+    page("text").send_keys(" More.")
+    assert serious(browser) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    for view in ("batch", "audit"):
+        page.browser.find_element(By.CSS_SELECTOR, f'a[data-view="{view}"]').click()
+        until(lambda view=view: page(f"view-{view}").is_displayed())
+        assert serious(browser) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -387,8 +532,8 @@ def test_an_example_is_one_click_away(browser: Any, live: Live) -> None:
         button.click()
         until(lambda before=before: int(page("result").get_attribute("data-answers") or 0) > before)
         assert page("text").get_attribute("value") == example.text
-        assert page("split-words").text
-        assert "of 4 prefer" in page("alarm-words").text
+        doubts = page("alarm-words").text + page("decision").text
+        assert doubts.count("4 other readings of the text") == 1  # with the decision, or below it
     # Several reasons are a list, and nothing is said twice.
     reasons = [item.text for item in page("decision-reasons").find_elements(By.TAG_NAME, "li")]
     assert len(reasons) > 1
@@ -449,14 +594,19 @@ def test_the_page_follows_the_panel(browser: Any, tmp_path: Path) -> None:
         page(select).find_element(By.CSS_SELECTOR, f'option[value="{panel}"]').click()
 
     try:
-        page = Page(browser, service.url, "#batch")
-        assert "clinician" in page("disclaimer").text
-        choose("batch-panel", "tickets")
-        assert "no substitute" in page("disclaimer").text
+        # The batch view has the panel that was chosen, by the address or in the other view.
+        page = Page(browser, service.url, "?panel=tickets#batch")
+        assert page("batch-panel").get_attribute("value") == "tickets"
         assert "clinician" not in page("disclaimer").text
-        # The case view has a panel of its own, and its disclaimer with it.
+        page("batch-file").send_keys(str(_written(tmp_path / "cases.csv", b"text\nMy parcel is late.\n")))
+        until(lambda: page("batch-run").is_enabled())
+        page("batch-run").click()
+        until(lambda: "done" in page("batch-said").text)
+        choose("batch-panel", "oral-lesions")
+        assert not page("batch-results").is_displayed()
         page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="case"]').click()
         until(lambda: "clinician" in page("disclaimer").text)
+        assert page("panel").get_attribute("value") == "oral-lesions"
         # An example goes with its panel, a text of one's own stays.
         page("example-list").find_element(By.TAG_NAME, "button").click()
         until(lambda: page("result").is_displayed())

@@ -61,8 +61,9 @@ def test_a_preview_is_what_the_answer_will_say(client: TestClient, method: str) 
     body = {"prior": {"oral mucocele": 0.0, "atrophic glossitis": 0.3}, "method": method}
     where = f"/v1/explore/{first['observation']}"
     preview, answered = (client.post(f"{where}{end}", json=body).json() for end in ("/preview", ""))
-    assert preview == {"posterior": answered["answer"]["posterior"], "intervals": answered["intervals"]}
-    assert preview["posterior"]["oral mucocele"] == 0
+    assert preview == {"outcomes": answered["outcomes"], "intervals": answered["intervals"]}
+    assert preview["outcomes"]["oral mucocele"] == 0
+    assert sum(preview["outcomes"].values()) == pytest.approx(1)
 
 
 def test_a_preview_is_no_answer(app: FastAPI, client: TestClient) -> None:
@@ -70,7 +71,7 @@ def test_a_preview_is_no_answer(app: FastAPI, client: TestClient) -> None:
     before = app.state.house.audit.head()
     counted = answers_counted(client)
     reply = client.post(f"/v1/explore/{first['observation']}/preview", json={"prior": {"oral mucocele": 0.9}})
-    assert set(reply.json()) == {"posterior", "intervals"}  # nothing to act on
+    assert set(reply.json()) == {"outcomes", "intervals"}  # nothing to act on
     assert "simdx-answer" not in reply.headers
     assert app.state.house.audit.head() == before
     assert answers_counted(client) == counted
@@ -157,5 +158,5 @@ def test_intervals_hold_the_posterior_and_shrink_with_simulations() -> None:
         assert intervals["c"] == (0.0, 0.0)  # impossible stays impossible
     assert many["a"][1] - many["a"][0] < 0.2 * (few["a"][1] - few["a"][0])
     pulled = posterior_intervals(answer(10, 1.0, prior))
-    assert pulled["a"] == pytest.approx((0.5, 0.5))
+    assert pulled["a"] == pytest.approx((0.0, 0.0))  # none of these has it all
     assert posterior_intervals(answer(0, 0.0, prior))["b"][1] > 0.9

@@ -93,7 +93,7 @@ def test_probabilities_are_percentages_and_none_of_these_is_one_of_them(
     for prediction in labels:
         p = (1 - outside) * answer["posterior_in_class"][prediction["outcome"]["text"]]
         assert prediction["probabilityDecimal"] == pytest.approx(100 * p, abs=0.01)
-    assert f"None of these: {100 * outside:.1f} %" in made["text"]["div"]
+    assert f"none of these: {100 * outside:.1f} %" in made["text"]["div"]
 
 
 def test_the_answer_can_be_found_again(client: TestClient, resource: dict) -> None:

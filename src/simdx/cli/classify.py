@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -29,6 +30,9 @@ def classify(
     ] = None,
     ask: Annotated[
         bool, Option("--ask", help="Also say which missing finding is most worth asking for.")
+    ] = False,
+    verbose: Annotated[
+        bool, Option("--verbose", "-v", help="Everything the answer holds, in words.")
     ] = False,
     device: options.Device = "cpu",
     json: options.AsJson = False,
@@ -75,16 +79,19 @@ def classify(
         return
     from rich.console import Console
 
-    from simdx.report.terminal import print_answer
+    from simdx.report.terminal import print_answer, print_question
 
     console = Console(highlight=False)
     for i, answer in enumerate(answers):
-        console.print(("\n" if i else "") + f"[bold]{answer.panel}[/], {answer.method}")
-        print_answer(answer, console)
+        if len(answers) > 1:
+            console.print(("\n" if i else "") + f"[bold]{answer.panel}[/], {answer.method}")
+        print_answer(answer, console, verbose=verbose)
+        if ask:
+            print_question(answer, console)
 
 
 def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path | None) -> list[str]:
-    names = panels or ["oral-lesions"]
+    names = panels or [""]  # refused with the packaged names
     if len(set(names)) < len(names):
         raise BadInput("a panel is named twice")
     given = {"--bank": chosen.bank, "--network": chosen.network, "--real": chosen.real, "--policy": policy}
@@ -98,19 +105,40 @@ def _read_case(text: str | None, file: Path | None) -> str:
     if file is not None and text is not None:
         raise BadInput("give either a text or --file, not both")
     if file is not None:
-        try:
-            if file.stat().st_size > MAX_BYTES:
-                raise BadInput(
-                    f"{file.name} is over {MAX_BYTES // 1_000_000} MB: give one case, not a collection"
-                )
-            data = file.read_bytes()
-        except OSError as error:
-            raise BadInput(f"{file} cannot be read: {error.strerror}") from None
-        return _decode(data, file.name)
+        return _one_case(file)
     if text == "-":
         return _decode(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
     if text is None:
         raise BadInput("give a text, - for standard input, or --file F")
+    return text
+
+
+# Files of many cases, by name; and the first line of a table that is called otherwise.
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx", ".xls")
+_HEADER = re.compile(r"[\w .\-\"]{1,40}([,;\t][\w .\-\"]{1,40})+")
+
+
+def _one_case(file: Path) -> str:
+    """The text of a file. A table is refused: read as one text, its patients would become one patient."""
+    table = BadInput(
+        f"{file.name} is a table, and --file takes the text of one case: 'simdx evaluate --data' scores "
+        "labelled rows, the page of 'simdx serve' answers a CSV row by row"
+    )
+    try:
+        size = file.stat().st_size
+        if file.suffix.lower() in _TABLES:
+            raise table
+        if size > MAX_BYTES:
+            raise BadInput(
+                f"{file.name} is over {MAX_BYTES // 1_000_000} MB: give one case, not a collection"
+            )
+        text = _decode(file.read_bytes(), file.name)
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}") from None
+    first, _, rest = text.strip().partition("\n")
+    names = {name.strip(' "\r').lower() for name in re.split(r"[,;\t]", first)}
+    if rest and _HEADER.fullmatch(first.strip()) and names & {"text", "label", "id", "case", "note"}:
+        raise table
     return text
 
 

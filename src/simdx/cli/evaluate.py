@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from typer import Option
 
 from simdx.cli import options
@@ -12,6 +13,7 @@ from simdx.cli.output import note, print_json
 from simdx.cli.progress import CasesBar, say_model
 from simdx.errors import BadInput
 from simdx.report import figures
+from simdx.words import ACTIONS, percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from simdx.evaluation import Evaluation
 
 MOST_RESAMPLES = 1_000_000
+FEW = 30  # cases below which every figure is mostly chance
+MOST_PAIRS, MOST_WRONG = 6, 5  # lines of a long list
 
 
 @options.spread
@@ -30,7 +34,7 @@ def evaluate(
         str, Option("--data", help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")
     ],
     *,
-    panel: options.PanelName = "oral-lesions",
+    panel: options.PanelName = "",
     layout: options.CaseColumns,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
@@ -102,7 +106,7 @@ def evaluate(
     if json:
         print_json({**record, "compare": found} if compare else record)
         return
-    _print(record)
+    _print(result)
     from simdx.compare import lines
 
     for one in found:
@@ -141,7 +145,8 @@ def _outside(ood: str | None, columns: Columns) -> Dataset | None:
     return read_cases(ood, columns=columns, labelled=False)
 
 
-def _print(record: dict[str, Any]) -> None:
+def _print(result: Evaluation) -> None:
+    record = result.record
     from rich.console import Console
     from rich.table import Table
 
@@ -158,6 +163,12 @@ def _print(record: dict[str, Any]) -> None:
     for row in figures.accuracy_rows(record["accuracy_at"]):
         table.add_row(*row)
     console.print(table)
+    if record["n"] < FEW:
+        console.print(
+            f"[bold]{record['n']} cases are few[/]: the intervals say how little these figures hold"
+        )
+    _print_decisions(console, record["decisions"])
+    _print_errors(console, result)
     if record["differential"]:
         _print_differential(console, record["differential"])
     if record["conformal"]:
@@ -182,6 +193,35 @@ def _print(record: dict[str, Any]) -> None:
         console.print(parts)
     for name, reason in record["undefined"].items():
         console.print(f"{name}: {reason}")
+
+
+def _print_decisions(console: Console, decisions: dict[str, dict[str, int]]) -> None:
+    parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions.items()]
+    console.print(f"decisions: {', '.join(parts)}")
+
+
+def _print_errors(console: Console, result: Evaluation) -> None:
+    """What was taken for what, and which cases, by their ids: their texts are not shown here."""
+    from rich.markup import escape
+
+    table, labels = result.confusion(), result.labels
+    pairs = [(int(table[i, j]), i, j) for i, j in np.argwhere(table) if i != j]
+    if not pairs:
+        console.print("no case was answered wrongly")
+        return
+    console.print("taken for another label:")
+    for n, i, j in sorted(pairs, key=lambda pair: -pair[0])[:MOST_PAIRS]:
+        console.print(f"  {n:4} of {int(table[i].sum())} {escape(labels[i])} → {escape(labels[j])}")
+    console.print("wrong cases, the surest first:")
+    posterior = result.arrays["posterior"]
+    for i in result.worst(MOST_WRONG):
+        case, best = result.dataset.cases[i], int(posterior[i].argmax())
+        console.print(
+            f"  {escape(case.id)}: {escape(case.label or '')}, answered {escape(labels[best])} "
+            f"{percent(float(posterior[i, best]))}"
+        )
+    if (left := int((posterior.argmax(axis=1) != result.label_index).sum()) - MOST_WRONG) > 0:
+        console.print(f"  and {left} more: --out writes a row for each case")
 
 
 def _print_differential(console: Console, found: dict[str, Any]) -> None:

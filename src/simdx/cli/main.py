@@ -20,8 +20,8 @@ from simdx.errors import SimdxError
 
 # In the order of the help text.
 VERBS = (
-    "classify", "evaluate", "compare", "panel", "models", "bank", "abi", "bench", "distil", "review",
-    "policy", "serve", "token", "audit", "experiment", "report", "scale", "validate",
+    "quickstart", "classify", "evaluate", "compare", "panel", "models", "bank", "abi", "bench", "distil",
+    "review", "policy", "serve", "token", "audit", "experiment", "report", "scale", "validate",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`simdx panel list|show|new|check|calibrate|compile`."""
+"""`simdx panel list|show|new|check|status|calibrate|compile`."""
 
 from __future__ import annotations
 
@@ -126,6 +126,21 @@ def check(
         print(f"{path}: fine")
         for line in advice:
             print(f"  could be better: {line}")
+
+
+@app.command()
+def status(
+    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
+    embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
+    allow_remote: options.AllowRemote = False,
+    json: options.AsJson = False,
+) -> None:
+    """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
+    from simdx.status import status_of
+
+    found = status_of(name, bank, embedder=embedder, allow_remote=allow_remote)
+    say(json, found.to_json(), *found.lines())
 
 
 @app.command()

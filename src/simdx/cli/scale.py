@@ -22,7 +22,7 @@ def classify(
     source: Annotated[str, Argument(metavar="INPUT", help="Parquet file or folder, local or s3://…")],
     output: Annotated[str, Argument(metavar="OUTPUT", help="Folder for Parquet parts; goes on there.")],
     *,
-    panel: options.PanelName = "oral-lesions",
+    panel: options.PanelName = "",
     text_column: options.TextColumn = "text",
     id_column: Annotated[str, Option(help="Column of the id; '' gives file and row number.")] = "id",
     chosen: options.MethodOptions,

@@ -17,7 +17,7 @@ import numpy as np
 from simdx.decide.policy import Policy
 from simdx.panels.rules import matching
 from simdx.types import NONE_OF_THESE, Decision, Float, Panel
-from simdx.words import alarm_words
+from simdx.words import alarm_words, percent
 
 ROUND_FIGURES = Policy()
 # Effective simulations below which an answer rests on one or two texts that may be nonsense.
@@ -44,6 +44,11 @@ class Facts:
     accept_from: float | None = None  # least probability to accept, of a panel that nobody has measured
     text: str = ""
 
+    @property
+    def shown(self) -> Float:
+        """(K,) the labels' probabilities as every reader shows them: none of these keeps its share."""
+        return self.posterior_in_class * (1 - (self.out_of_class or 0.0))
+
 
 def decide(panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES) -> Decision:
     """What to do with one answer, and why."""
@@ -57,8 +62,8 @@ def decide(panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES) -> Decisi
         test = list(_test_reasons(panel, facts, policy))
         top = int(np.argmax(facts.posterior))
         accepted = (
-            f"'{panel.names[top]}' has probability {probability_words(float(facts.posterior[top]))}, and no "
-            "limit of the policy is passed"
+            f"'{panel.names[top]}' has probability {percent(float(facts.shown[top]))}, and no limit of the "
+            "policy is passed"
         )
     test += _carried_by_too_little(facts)
     reasons = (*review, *test) or (accepted,)
@@ -71,42 +76,48 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
     for rule in matching(policy.rules(panel), facts.text):
         yield rule.reason or f"the case meets the review rule '{rule.name}'"
     if _reaches(facts.out_of_class, limit.out_of_class):
-        yield f"more likely none of the panel's labels (probability {facts.out_of_class:.2f})"
+        yield f"more likely none of the panel's labels ({percent(facts.out_of_class or 0.0)})"
     if facts.typicality is not None and limit.typicality is not None and facts.typicality < limit.typicality:
         yield (
-            f"unlike the simulated descriptions (typicality {facts.typicality:.3f}): "
-            "the posterior may not apply"
+            f"unlike the simulated descriptions (only {percent(facts.typicality)} of them lie so far out): "
+            "the probabilities may not apply"
         )
     if limit.alarm and facts.alarm:
         claimed = panel.names[int(np.argmax(facts.posterior))]
         yield alarm_words(claimed, facts.preferred, facts.alarm_p, raised=True)
     if _exceeds(facts.epistemic_bits, limit.epistemic_bits):
         yield (
-            f"on the simplex the probabilities are uncertain (epistemic {facts.epistemic_bits:.3f} bits, "
-            f"limit {limit.epistemic_bits:.3f})"
+            f"the second comparison (D-SMC) doubts its own probabilities (epistemic "
+            f"{facts.epistemic_bits:.3f} bits, limit {limit.epistemic_bits:.3f})"
         )
 
 
 def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
-    limit, names, p = policy.thresholds, panel.names, facts.posterior
+    limit, names, p, shown = policy.thresholds, panel.names, facts.posterior, facts.shown
     order = np.argsort(-p, kind="stable")
     top, second = int(order[0]), int(order[1])
     for i in order[1:]:
         if panel.labels[i].must_not_miss and _reaches(float(p[i]), limit.must_not_miss):
-            yield f"'{names[i]}' must not be missed and keeps probability {p[i]:.2f}"
+            yield f"'{names[i]}' must not be missed and keeps {percent(float(shown[i]))}"
     if limit.confident is not None and p[top] < limit.confident:
-        yield f"'{names[top]}' leads with only {p[top]:.2f}, against {p[second]:.2f} for '{names[second]}'"
+        yield (
+            f"'{names[top]}' leads with only {percent(float(shown[top]))}, against "
+            f"{percent(float(shown[second]))} for '{names[second]}'"
+        )
     if policy.origin.refuted:
         yield (
             f"nothing is simply accepted: too many confident answers to the bank's own {policy.origin.n} "
             "descriptions were wrong"
         )
     elif _exceeds(facts.entropy_bits, limit.entropy_bits):
-        yield f"entropy {facts.entropy_bits:.2f} bits is above the limit of {limit.entropy_bits:.2f}"
+        yield (
+            f"the probabilities are too spread out (entropy {facts.entropy_bits:.2f} bits, limit "
+            f"{limit.entropy_bits:.2f})"
+        )
     if _exceeds(facts.aleatoric_bits, limit.aleatoric_bits):
         yield (
-            f"on the simplex the case stays ambiguous (aleatoric {facts.aleatoric_bits:.2f} bits, "
-            f"limit {limit.aleatoric_bits:.2f})"
+            f"the second comparison (D-SMC) finds the case ambiguous (aleatoric {facts.aleatoric_bits:.2f} "
+            f"bits, limit {limit.aleatoric_bits:.2f})"
         )
     risk = policy.risk
     if risk is not None and (risk.entropy_bits is None or facts.entropy_bits > risk.entropy_bits):
@@ -128,8 +139,8 @@ def _carried_by_too_little(facts: Facts) -> list[str]:
     top, floor = float(facts.posterior.max()), facts.accept_from
     if floor is not None and top < floor:
         said.append(
-            f"no labelled case has shown how sure this panel may be, so it accepts from {floor:.3f} only: "
-            "'simdx panel calibrate --data' measures it"
+            "no labelled case has shown how sure this panel may be, so it accepts from "
+            f"{100 * floor:.1f} % only: 'simdx panel calibrate --data' measures it"
         )
     few = facts.effective_simulations
     if few is not None and few < LEAST_EFFECTIVE:
@@ -162,11 +173,6 @@ def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]
 def _decision_words(decisions: Sequence[str]) -> list[str]:
     said = {"test": "testing further", "review": "sending to review"}
     return [said.get(d, f"accepting '{d}'") for d in decisions]
-
-
-def probability_words(p: float) -> str:
-    """Two digits, and never a certainty that is only rounding."""
-    return "over 0.99" if 0.995 <= p < 1 else f"{p:.2f}"
 
 
 def _exceeds(value: float | None, limit: float | None) -> bool:

@@ -31,12 +31,12 @@ from simdx.decide.alarm import (
 )
 from simdx.decide.decision import Facts, decide
 from simdx.decide.explain import (
-    Sayings,
+    Clauses,
+    Telling,
     find_flip,
     missing_finding,
     runs_of_sentences,
     sentence_effects,
-    topics_of,
     without_each,
 )
 from simdx.decide.policy import (
@@ -51,7 +51,6 @@ from simdx.decide.policy import (
     too_few,
 )
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
-from simdx.embedders.base import embed_texts
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
@@ -99,6 +98,7 @@ class Considered:
     flip: FlipAnswer | None
     missing: MissingFinding | None
     notes: tuple[str, ...]
+    promise: str | None  # the rate of errors that accepted answers keep to
 
 
 class Desk:
@@ -290,8 +290,9 @@ class Desk:
         return seen, truth, joined([answers, whole.answer(observed(more, raw), uniform)])
 
     @cached_property
-    def _sayings(self) -> Sayings:
-        return Sayings.of(self._material.bank, lambda t: embed_cached(self._material.embedder, t))
+    def _clauses(self) -> Clauses:
+        embedder = self._material.embedder
+        return Clauses.of(self._material.bank, self.telling, lambda t: embed_cached(embedder, t))
 
     @cached_property
     def unchecked(self) -> tuple[str, ...]:
@@ -363,11 +364,23 @@ class Desk:
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
                     flip=self._flip(observations, i, facts, prior) if explain else None,
-                    missing=self._missing(text, posterior[i], prior) if ask else None,
+                    missing=self._missing(text, facts, prior) if ask else None,
                     notes=notes,
+                    promise=self._promise(prior),
                 )
             )
         return out
+
+    def _promise(self, prior: Float) -> str | None:
+        """What labelled cases have shown of accepted answers like these: same bank and method, even prior."""
+        risk = self.policy.risk
+        held = risk is not None and risk.entropy_bits is not None and self.policy.fits(self.fingerprint)
+        if risk is None or not held or not np.allclose(prior, 1 / len(prior)):
+            return None
+        return (
+            f"at most {risk.target:.0%} of accepted answers are wrong, as {risk.n} labelled cases showed "
+            f"with {risk.confidence:.0%} confidence"
+        )
 
     def _sets(
         self, observations: Observations, table: AnswerTable
@@ -430,20 +443,22 @@ class Desk:
             None if found is None else FlipAnswer(label=self._material.panel.names[found[0]], prior=found[1])
         )
 
-    def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
-        if not self._cheap:
+    def _missing(self, text: str, facts: Facts, prior: Float) -> MissingFinding | None:
+        if not self._cheap or (facts.out_of_class or 0.0) >= 0.5:  # the panel's findings are not its own
             return None
-        from simdx.bank.facets import facets_of
-
-        panel = self._material.panel
         return missing_finding(
             text,
-            posterior,
-            topics_of(panel.facets or facets_of(panel), text),
-            self._sayings,
-            lambda texts: embed_texts(self._material.embedder, texts),
+            facts.posterior,
+            self._material.panel.names,
+            self._clauses,
+            self.telling,
             lambda texts: self._posterior(self._material.observe(texts, [text] * len(texts)), prior),
         )
+
+    @cached_property
+    def telling(self) -> Telling:
+        """The words of the bank that speak for a label."""
+        return Telling.of(self._material.bank)
 
 
 def _blocks(material: Material) -> dict[str, slice]:

@@ -7,21 +7,24 @@ sentences         the leading label's probability with each part of the case lef
 flip              the prior that would change the answer. Only the leading label's prior is moved. Where the
                   posterior is prior times likelihood its odds give the likelihoods; elsewhere the method
                   is asked on the way down from the present prior, and the first crossing bisected
-missing finding   which topic, once known, would settle the case most. For each topic of the panel's facets,
-                  the simulated sentences of every label that speak of it stand for the reply; the topic of
-                  least expected entropy is worth asking. It costs some hundred answers
+pairs             sentences of the case and of a simulation that share words which speak for a label; words
+                  that every label's texts use, such as those of grammar, pair nothing
+missing finding   which finding, once known, would settle the case most. Findings are clauses of the bank that
+                  speak for a label still possible and are not in the case; the nearest clause of each label
+                  stands for the reply, and the finding of least expected entropy is worth asking. It costs
+                  some hundred answers
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from simdx.answer import MissingFinding, SentenceEffect
+from simdx.answer import MissingFinding, SentenceEffect, SentencePair
 from simdx.types import Bank, Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- evidence
@@ -186,81 +189,154 @@ def _share(log_odds: float) -> float:
     return 1 / (1 + math.exp(-log_odds))
 
 
-# --------------------------------------------------------------------------- missing finding
+# --------------------------------------------------------------------------- words that speak for a label
 
-PER_LABEL = 2  # replies per label and topic: an expectation over several costs an answer each
-LEAST_MASS = 0.02  # labels below it are not worth asking about
-_WORD = re.compile(r"[^\W\d_]{4,}")
-_TOPICAL = ("finding", "findings", "focus")
-_NOT_ASKED = ("who", "setting", "style")  # of the writing, or on the record already
+LEAST_Z = 2.5  # standard errors by which a word must be more frequent in a label's texts than in the bank's
+LEAST_BITS = 1.0  # that two sentences must share to be a pair
+LEAST_OVERLAP = 0.25  # of their telling words, as a cosine
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_ENDING = re.compile(r"(?<=\w{3})(ing|ed|es|s)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Sayings:
-    """The bank's sentences, embedded, with the label each comes from."""
+class Telling:
+    """Words that speak for a label: word -> (label, by how many bits a text of it likelier has it)."""
 
-    sentences: tuple[str, ...]
+    words: Mapping[str, tuple[int, float]]
+
+    @classmethod
+    def of(cls, bank: Bank) -> Telling:
+        size = np.bincount(bank.label_index, minlength=len(bank.labels))
+        seen: dict[str, Float] = {}
+        for text, label in zip(bank.texts, bank.label_index.tolist(), strict=True):
+            for word in words_of(text):
+                seen.setdefault(word, np.zeros(len(size)))[label] += 1
+        names, count = list(seen), np.array(list(seen.values())).reshape(len(seen), len(size))
+        share = count.sum(axis=1, keepdims=True) / max(len(bank.texts), 1)
+        spread = np.sqrt(np.maximum(size * share * (1 - share), 1e-12))
+        z = np.where(share < 1, (count - size * share) / spread, 0.0)
+        best = z.argmax(axis=1) if names else np.zeros(0, int)
+        return cls(
+            {
+                names[i]: (int(k), float(np.log2(count[i, k] / size[k] / share[i, 0])))
+                for i, k in enumerate(best)
+                if z[i, k] >= LEAST_Z
+            }
+        )
+
+    def bits(self, words: Iterable[str]) -> float:
+        return sum(self.words[w][1] for w in words if w in self.words)
+
+    def bits_for(self, label: int, words: Iterable[str]) -> float:
+        """What speaks for the label, less what speaks for others."""
+        return sum(b if k == label else -b for k, b in (self.words[w] for w in words if w in self.words))
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text without the endings that tell one from many and now from then."""
+    return {_ENDING.sub("", word) for word in _WORD.findall(text.lower())}
+
+
+def paired(case: Sequence[str], texts: Sequence[str], telling: Telling) -> list[SentencePair]:
+    """For each sentence of the case, its partner in each text that has one."""
+    out = []
+    for t, text in enumerate(texts):
+        theirs = [(sentence, words_of(sentence)) for sentence in split_sentences(text)]
+        for mine in case:
+            words = words_of(mine)
+            found = max(theirs, key=lambda one: telling.bits(words & one[1]), default=None)
+            if found is None:
+                continue
+            shared = {w for w in words & found[1] if w in telling.words}
+            bits = telling.bits(shared)
+            if bits >= LEAST_BITS and bits >= LEAST_OVERLAP * math.sqrt(
+                telling.bits(words) * telling.bits(found[1])
+            ):
+                out.append(
+                    SentencePair(case=mine, evidence=t, sentence=found[0], words=tuple(sorted(shared)))
+                )
+    return out
+
+
+# --------------------------------------------------------------------------- missing finding
+
+PER_LABEL = 2  # replies per label and finding: an expectation over several costs an answer each
+LEAST_MASS = 0.02  # labels below it are not worth asking about
+CANDIDATES = 8  # findings weighed for each label
+_CLAUSE = re.compile(r"[,;:()]\s+|\s+(?:but|while|although|whereas)\s+")
+_LENGTHS = range(3, 12)  # words of a clause that names a finding and little else
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """The bank's clauses that may be findings, embedded, with the label each comes from."""
+
+    texts: tuple[str, ...]
     label_index: Int
     vectors: Float
 
     @classmethod
-    def of(cls, bank: Bank, embed: Callable[[Sequence[str]], Float]) -> Sayings:
-        sentences, labels = [], []
+    def of(cls, bank: Bank, telling: Telling, embed: Callable[[Sequence[str]], Float]) -> Clauses:
+        """Those that hold a word that speaks for a label, and no number: an age or a date is no finding."""
+        found: dict[tuple[str, int], None] = {}
         for text, label in zip(bank.texts, bank.label_index.tolist(), strict=True):
             for sentence in split_sentences(text):
-                sentences.append(sentence)
-                labels.append(label)
-        return cls(tuple(sentences), np.array(labels), embed(sentences))
+                for clause in _CLAUSE.split(sentence):
+                    clause = clause.strip(" .,;:!?\"'")
+                    plain = len(clause.split()) in _LENGTHS and not any(c.isdigit() for c in clause)
+                    if plain and telling.bits(words_of(clause)) > 0:
+                        found[clause, label] = None
+        texts = tuple(clause for clause, _ in found)
+        return cls(texts, np.array([label for _, label in found], dtype=int), embed(texts))
 
-    def about(self, topic: Float, label: int, count: int) -> list[str]:
-        """The label's sentences nearest to a topic's embedding."""
+    def about(self, vector: Float, label: int, count: int) -> list[str]:
+        """The label's clauses nearest to one."""
         rows = np.flatnonzero(self.label_index == label)
-        nearest = rows[np.argsort(-(self.vectors[rows] @ topic), kind="stable")[:count]]
-        return [self.sentences[i] for i in nearest]
+        nearest = rows[np.argsort(-(self.vectors[rows] @ vector), kind="stable")[:count]]
+        return [self.texts[i] for i in nearest]
 
-
-def topics_of(facets: Mapping[str, Sequence[str]], text: str) -> list[tuple[str, str]]:
-    """(facet, what to ask) pairs the case does not speak of yet.
-
-    The values of most facets are alternatives (a site is one of several): the facet is one question, settled
-    when the case names any of them. The values of a facet of findings are questions of their own.
-    """
-    said = set(_WORD.findall(text.lower()))
-
-    def named(value: str) -> bool:
-        words = set(_WORD.findall(value.lower()))
-        return bool(words) and len(words & said) >= len(words) / 2
-
-    out = []
-    for facet, values in facets.items():
-        if facet in _TOPICAL:
-            out += [(facet, value) for value in dict.fromkeys(values) if not named(value)]
-        elif facet not in _NOT_ASKED and not any(named(value) for value in values):
-            out.append((facet, ", ".join(dict.fromkeys(values))))
-    return out
+    def open_findings(self, text: str, labels: Sequence[int], telling: Telling) -> list[int]:
+        """Rows to ask about: the most telling of each label, each about something else, none said already."""
+        said, out = words_of(text), []
+        words = [{w for w in words_of(clause) if w in telling.words} for clause in self.texts]
+        for label in labels:
+            rows = [int(i) for i in np.flatnonzero(self.label_index == label)]
+            rows.sort(
+                key=lambda i: -telling.bits_for(label, words[i]) / math.sqrt(len(self.texts[i].split()))
+            )
+            chosen: list[int] = []
+            for i in rows:
+                known = len(words[i] & said) >= len(words[i]) / 2
+                alike = any(len(words[i] & words[j]) >= min(len(words[i]), len(words[j])) / 2 for j in chosen)
+                if telling.bits_for(label, words[i]) <= 0 or len(chosen) == CANDIDATES:
+                    break
+                if not known and not alike:
+                    chosen.append(i)
+            out += chosen
+        return out
 
 
 def missing_finding(
     text: str,
     posterior: Float,
-    topics: Sequence[tuple[str, str]],
-    sayings: Sayings,
-    embed: Callable[[Sequence[str]], Float],
+    names: Sequence[str],
+    clauses: Clauses,
+    telling: Telling,
     answer: Callable[[list[str]], Float],
 ) -> MissingFinding | None:
-    """The topic of least expected entropy; None when none is expected to lower it."""
+    """The finding of least expected entropy; None when none is expected to lower it."""
     labels = [int(k) for k in np.flatnonzero(posterior >= LEAST_MASS)]
-    if not topics or not labels:
+    topics = clauses.open_findings(text, labels, telling) if len(clauses.texts) else []
+    if not topics:
         return None
     variants: list[str] = []
     weight: list[float] = []
     owner: list[int] = []
-    vectors = embed([f"{facet}: {value}" for facet, value in topics])
-    for t, topic in enumerate(vectors):
+    for t, row in enumerate(topics):
         for k in labels:
-            said = sayings.about(topic, k, PER_LABEL)
-            for sentence in said:
-                variants.append(f"{text} {sentence}")
+            said = clauses.about(clauses.vectors[row], k, PER_LABEL)
+            for clause in said:
+                variants.append(f"{text} {clause[0].upper()}{clause[1:]}.")
                 weight.append(float(posterior[k]) / len(said))
                 owner.append(t)
     bits = entropy_bits(answer(variants))
@@ -271,5 +347,8 @@ def missing_finding(
     now = float(entropy_bits(posterior))
     if expected[best] >= now:
         return None
-    facet, finding = topics[best]
-    return MissingFinding(facet=facet, finding=finding, entropy_bits=now, expected_bits=float(expected[best]))
+    row = topics[best]
+    return MissingFinding(
+        finding=clauses.texts[row], speaks_for=names[int(clauses.label_index[row])],
+        entropy_bits=now, expected_bits=float(expected[best]),
+    )  # fmt: skip

@@ -126,17 +126,20 @@ class Calibration:
         """What the calibration rests on, in one sentence."""
         if self.basis == "transferred":
             return "calibration transferred from other panels; never checked on this one"
-        error = "" if self.ece is None else f", calibration error {self.ece:.3f}"
-        if self.ece_interval is not None:
-            error += f" [{self.ece_interval[0]:.3f}, {self.ece_interval[1]:.3f}]"
         if self.basis == "measured":
-            return f"calibration measured on {self.n} labelled cases{error}"
-        kinds = f"{self.writers} kind{'s' * (self.writers != 1)} of writing"
-        said = f"calibration rehearsed on {self.n} simulated texts in {kinds}{error}"
-        if not self.checked:
-            return f"{said}; no real case"
-        low, high = self.checked_interval or (0.0, 1.0)
-        return f"{said}; on {self.checked} labelled cases {self.checked_ece:.3f} [{low:.3f}, {high:.3f}]"
+            return f"calibration measured on {self.n} labelled cases{_off(self.ece, self.ece_interval)}"
+        if self.checked:
+            error = _off(self.checked_ece, self.checked_interval)
+            return f"calibration checked on {self.checked} labelled cases{error}"
+        return f"calibration rehearsed on {self.n} simulated texts; no real case has checked it"
+
+
+def _off(error: float | None, interval: tuple[float, float] | None) -> str:
+    """How far stated probabilities lie from what came true, on average: the calibration error in words."""
+    if error is None:
+        return ""
+    span = "" if interval is None else f" ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+    return f": off by {100 * error:.0f} %{span}"
 
 
 def to_json(calibration: Calibration) -> dict[str, Any]:

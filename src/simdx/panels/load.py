@@ -47,9 +47,8 @@ def load_source(name_or_path: str | Path) -> PanelSource:
     if os.path.isdir(path):
         path = path / "panel.yaml"
     if not os.path.isfile(path):
-        raise BadInput(
-            f"unknown panel '{name[:200]}': choose {', '.join(PACKAGED)}, or give the path of a panel file"
-        )
+        said = f"unknown panel '{name[:200]}': choose" if name else "say which panel with --panel:"
+        raise BadInput(f"{said} {', '.join(PACKAGED)}, or the path of a panel file")
     return read_panel_file(path)
 
 

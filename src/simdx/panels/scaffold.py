@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # Controls, further line breaks (YAML folds them into a blank), the byte order mark, and no characters at all.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def scaffold(name: str, labels: Sequence[str], register: str = "clinician") -> str:
+def scaffold(
+    name: str,
+    labels: Sequence[str],
+    register: str = "clinician",
+    descriptions: Mapping[str, str] | None = None,
+) -> str:
     """The text of a new panel file. JSON strings are valid YAML once what YAML cannot print is escaped."""
 
     def quoted(text: str) -> str:
@@ -34,7 +39,7 @@ def scaffold(name: str, labels: Sequence[str], register: str = "clinician") -> s
             "    # every other name of it: removed from simulated texts, so that they cannot give it away",
             "    aliases: []",
             "    # one or two sentences on how it presents: the simulator is told this",
-            '    description: ""',
+            f"    description: {quoted((descriptions or {}).get(label, ''))}",
         ]
         if medical:  # no code of a disease belongs to a kind of text that is not about illness
             lines += ["    icd10: []", "    snomed: []"]

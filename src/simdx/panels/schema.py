@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from simdx.types import Example, Label, Panel, ReviewRule
+from simdx.types import NONE_OF_THESE, Example, Label, Panel, ReviewRule
 
 Register = Literal["clinician", "patient", "case-report", "plain", "general"]
 # Stripped as Python strips, which is how labels of data files are: pydantic leaves some separators on.
@@ -115,6 +115,8 @@ class PanelFile(BaseModel):
             raise ValueError("a panel needs at least two labels")
         folded = [name.casefold() for name in names]
         for name in names:
+            if name.casefold() == NONE_OF_THESE:
+                raise ValueError(f"'{name}' is answered beside the labels of every panel: leave it out")
             if folded.count(name.casefold()) > 1:
                 raise ValueError(f"label '{name}' occurs more than once")
         return self

@@ -19,6 +19,7 @@ from simdx.answer import Answer
 from simdx.panels import disclaimer
 from simdx.report import plots
 from simdx.types import Float, Panel
+from simdx.words import NO_PROMISE
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def render(
     """The page; `panel` says whether its disclaimer is a clinic's. `preface` and `afterword` are HTML."""
     return fill(
         "answers.html", title=title, disclaimer=disclaimer(panel), notice=notice, sections=sections,
-        preface=preface, afterword=afterword,
+        preface=preface, afterword=afterword, no_promise=NO_PROMISE,
     )  # fmt: skip
 
 

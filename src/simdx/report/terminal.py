@@ -1,4 +1,4 @@
-"""An answer in the terminal: bars, bits, the decision, and what carried it."""
+"""An answer in the terminal: at most twelve lines of 80 columns, and the rest on request."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from rich.markup import escape
 from rich.text import Text
 
 from simdx.answer import Answer
+from simdx.types import NONE_OF_THESE
+from simdx.words import ACTIONS, NO_PROMISE, percent
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _COLOUR = {"accept": "green", "test": "yellow", "review": "magenta"}
+SHOWN = 3  # labels with a bar of their own; the others share one
+MATTERS = 0.005  # of an effect: less is no percent
 
 
 def bar(share: float, width: int = 32) -> str:
@@ -21,75 +25,129 @@ def bar(share: float, width: int = 32) -> str:
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None:
-    """Everything a reader needs to weigh one answer, in about twenty lines."""
-    width = max(len(label) for label in answer.posterior)
-    for label, p in sorted(answer.posterior.items(), key=lambda item: -item[1]):
-        line = Text(f"  {label:<{width}}  ")
-        line.append(bar(p), style="bold cyan" if label == answer.label else "cyan")
-        line.append(f" {p:6.3f}")
-        console.print(line)
+def print_answer(answer: Answer, console: Console, *, verbose: bool = False) -> None:
+    """What leads, what to do and why, what carried it, and what the calibration rests on."""
+    _print_bars(answer, console, most=None if verbose else SHOWN)
+    _print_decision(answer, console, reasons=None if verbose else 1)
+    if verbose:
+        _print_rest(answer, console)
+    else:
+        _print_sentences(answer, console, most=2)
+        _print_nearest(answer, console)
+    found = answer.calibration
+    rests = "how well it is calibrated is not known" if found is None else found.sentence
+    who = answer.panel if answer.method == "auto" else f"{answer.panel}, {answer.method}"
+    _line(console, f"{who}: {rests.removeprefix('calibration ')}", style="dim")
+
+
+def _print_bars(answer: Answer, console: Console, most: int | None) -> None:
+    """One bar a label by falling probability, none of these the last."""
+    shown = answer.outcomes
+    outside = shown.pop(NONE_OF_THESE, None)
+    ranked = sorted(shown.items(), key=lambda item: -item[1])
+    if most is not None and len(ranked) > most + 1:
+        others = ranked[most:]
+        ranked = [*ranked[:most], (f"{len(others)} other labels together", sum(p for _, p in others))]
+    if outside is not None:
+        ranked.append((NONE_OF_THESE, outside))
+    width = min(max(len(label) for label, _ in ranked), console.width // 2)
+    for label, p in ranked:
+        line = Text(f"{_short(label, width):<{width}}  ")
+        line.append(
+            bar(p, max(8, min(32, console.width - width - 12))),
+            style="bold cyan" if label == answer.label else "cyan",
+        )
+        line.append(f" {percent(p):>9}")
+        console.print(line, no_wrap=True)
+
+
+def _print_decision(answer: Answer, console: Console, reasons: int | None) -> None:
+    decision = answer.decision
+    given = decision.reasons or (decision.reason,)
+    promised = decision.action != "accept" or decision.promise is not None
+    colour = _COLOUR[decision.action] if promised else "blue"  # green promises something
+    said = ACTIONS[decision.action]
+    if decision.action == "accept":
+        said += f" ({decision.promise or NO_PROMISE})"
+    for i, reason in enumerate(given[:reasons]):
+        hidden = len(given) - 1 if reasons == 1 and i == 0 else 0
+        more = f" [dim](and {hidden} more reason{'s' * (hidden > 1)})[/]" if hidden else ""
+        head = f"[bold {colour}]{said}:[/] " if i == 0 else "  also: "
+        room = 2 * console.width - len(said) - (22 if hidden else 4) - 8
+        console.print(head + escape(_short(reason, room if reasons == 1 else 10_000)) + more)
+
+
+def _print_sentences(answer: Answer, console: Console, most: int) -> None:
+    parts = [part for part in answer.sentences or () if abs(part.effect) >= MATTERS][:most]
+    if answer.sentences and not parts:
+        _line(console, f"no sentence alone moves '{answer.label}' by a percent", lead="  ")
+    for part in parts:
+        effect = f"{'+' if part.effect > 0 else '−'}{abs(100 * part.effect):.0f} %"
+        _line(console, f"“{part.text}”", lead=f"  {effect:>6}  ")
+
+
+def _print_nearest(answer: Answer, console: Console) -> None:
+    """The nearest simulation of each of the top two labels."""
+    seen: set[str] = set()
+    for item in answer.evidence:
+        if item.label not in seen and len(seen) < 2:
+            seen.add(item.label)
+            _line(console, f"like {item.label}: “{item.text}”", lead="  ", style="dim")
+
+
+def _print_rest(answer: Answer, console: Console) -> None:
+    """Everything else that an answer holds."""
     most = math.log2(len(answer.posterior))
-    console.print(
-        f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits; "
-        f"{answer.effective_simulations:.1f} effective simulations"
+    carried = (
+        ""
+        if answer.effective_simulations is None
+        else f"; {answer.effective_simulations:.1f} effective simulations"
     )
-    second = answer.second_order
-    if second is not None:
-        console.print(
-            f"  simplex: total {second.total_bits:.2f} = aleatoric {second.aleatoric_bits:.2f} "
-            f"+ epistemic {second.epistemic_bits:.3f} bits, α₀ {second.alpha0:.1f}"
-            + (f", top probability capped at {second.cap:.2f}" if second.cap is not None else "")
-        )
-    parts = []
-    if answer.out_of_class is not None:
-        parts.append(f"none of these {answer.out_of_class:.2f}")
-    if answer.typicality is not None:
-        parts.append(f"typicality {answer.typicality:.3f}")
-    if parts:
-        console.print("  " + "; ".join(parts))
-    colour = _COLOUR.get(answer.decision.action, "white")
-    for i, reason in enumerate(answer.decision.reasons or (answer.decision.reason,)):
-        action = answer.decision.action.upper() + ":" if i == 0 else " " * (len(answer.decision.action) + 1)
-        console.print(f"  [bold {colour}]{action}[/] {escape(reason)}")
-    if answer.calibration is not None:
-        console.print(f"  {escape(answer.calibration.sentence)}")
-    _print_doubts(answer, console)
-    for note in answer.provenance.notes:
-        console.print(f"  note: {escape(note)}")
-    if answer.evidence[:evidence]:
-        shares = any(item.share is not None for item in answer.evidence)
-        console.print(f"  nearest simulations (distance{', share of the answer' if shares else ''}):")
-    for item in answer.evidence[:evidence]:
-        carried = "" if item.share is None else f"  {item.share:4.0%}"
-        console.print(
-            f"  [dim]{item.distance:.3f}{carried}  {escape(item.label)}: {escape(_short(item.text))}[/]"
-        )
-
-
-def _print_doubts(answer: Answer, console: Console, sentences: int = 3) -> None:
-    """The alarm, the set that holds the truth, what carried the answer and what would change it."""
-    alarm = answer.alarm
-    if alarm is not None:
-        raised = "[bold magenta]alarm[/]" if alarm.flag else "no alarm"
+    typical = "" if answer.typicality is None else f"; typicality {answer.typicality:.3f}"
+    console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits{carried}{typical}")
+    if answer.uncertainty_words is not None:
+        console.print(f"  {escape(answer.uncertainty_words)}")
+    if answer.alarm is not None and not (answer.alarm.flag and answer.alarm_words in answer.decision.reasons):
+        raised = "[bold magenta]alarm[/]" if answer.alarm.flag else "no alarm"
         console.print(f"  {raised}: {escape(answer.alarm_words or '')}")
     if answer.conformal_set is not None:
-        console.print(f"  conformal set: {escape(', '.join(answer.conformal_set) or 'empty')}")
+        console.print(f"  the set that holds the truth: {escape(', '.join(answer.conformal_set) or 'empty')}")
     if answer.sentences:
-        console.print(f"  what '{escape(answer.label)}' would lose without each part of the text:")
-    for part in (answer.sentences or ())[:sentences]:
-        console.print(f"  {part.effect:+.2f}  “{escape(_short(part.text, 110))}”")
+        console.print(f"  what '{escape(answer.label)}' owes to each part of the text:")
+    for part in answer.sentences or ():
+        console.print(f"  {100 * part.effect:+.1f} %  “{escape(_short(part.text, 110))}”")
     if answer.flip is not None:
         console.print(
             f"  would become '{escape(answer.flip.label)}' if '{escape(answer.label)}' had a prior below "
             f"{_probability(answer.flip.prior)}"
         )
-    missing = answer.missing_finding
-    if missing is not None:
+    for note in answer.provenance.notes:
+        console.print(f"  note: {escape(note)}")
+    if answer.evidence:
+        shares = any(item.share is not None for item in answer.evidence)
+        console.print(f"  nearest simulations (distance{', share of the answer' if shares else ''}):")
+    for item in answer.evidence:
+        carry = "" if item.share is None else f"  {item.share:4.0%}"
         console.print(
-            f"  ask about {escape(missing.facet)}: {escape(_short(missing.finding, 80))} (entropy now "
-            f"{missing.entropy_bits:.2f}, expected {missing.expected_bits:.2f} bits)"
+            f"  [dim]{item.distance:.3f}{carry}  {escape(item.label)}: {escape(_short(item.text))}[/]"
         )
+
+
+def print_question(answer: Answer, console: Console) -> None:
+    """The finding most worth asking for, where one was looked for."""
+    missing = answer.missing_finding
+    if missing is None:
+        console.print("  no finding of the bank is expected to settle this case further")
+        return
+    console.print(
+        f"  worth asking: “{escape(missing.finding)}” [dim](speaks for {escape(missing.speaks_for)}; entropy "
+        f"{missing.entropy_bits:.2f} to an expected {missing.expected_bits:.2f} bits)[/]"
+    )
+
+
+def _line(console: Console, text: str, lead: str = "", style: str = "") -> None:
+    """One line of the terminal, whatever its width."""
+    console.print(Text(lead + _short(text, console.width - len(lead)), style=style), no_wrap=True)
 
 
 def _probability(p: float) -> str:
@@ -98,4 +156,4 @@ def _probability(p: float) -> str:
 
 def _short(text: str, limit: int = 150) -> str:
     flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1].rsplit(" ", 1)[0] + " …"
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"

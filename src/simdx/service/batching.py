@@ -76,7 +76,7 @@ class Told:
     bodies: tuple[bytes, ...]
     observations: Observations
     draws: Float | None
-    words: tuple[dict[str, str | None], ...] = ()  # of each explored answer: sentences for a reader
+    beside: tuple[dict[str, Any], ...] = ()  # of each explored answer: what a reader is shown besides
     sent: bytes = b""  # what leaves the service, where the ask says how it is written
 
 
@@ -236,16 +236,31 @@ class Batcher:
             draws = None
             if ask.draws:
                 draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)
-            words: tuple[dict[str, str | None], ...] = ()
+            beside: tuple[dict[str, Any], ...] = ()
             if ask.kind == "explore":
-                words = tuple({"uncertainty": a.uncertainty_words, "alarm": a.alarm_words} for a in mine)
-            told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws, words))
+                beside = tuple(_beside(classifier, t, a) for t, a in zip(ask.texts, mine, strict=True))
+            told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws, beside))
         return told
 
     def _deliver(self, results: Sequence[tuple[_Job, Told | Exception]]) -> None:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
             self._loop.call_soon_threadsafe(_settle, results)
+
+
+def _beside(classifier: Classifier, text: str, answer: Answer) -> dict[str, Any]:
+    """What the page shows beside an answer: its outcomes, its sentences, and the evidence that says alike."""
+    return {
+        "outcomes": answer.outcomes,
+        "words": {
+            "headline": answer.headline,
+            "leading": answer.leading,
+            "uncertainty": answer.uncertainty_words,
+            "uncertainty_is_its_own": answer.second_order_is_its_own,
+            "alarm": answer.alarm_words,
+        },
+        "pairs": [pair.model_dump() for pair in classifier.pairs(text, answer)],
+    }
 
 
 def _texts(batch: Sequence[_Job]) -> int:

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from simdx.service import fhir
 from simdx.service.problems import Problem
 from simdx.types import Panel
+from simdx.words import ACTIONS, NO_PROMISE, leading, outcomes
 
 HOOKS = ("patient-view", "order-select")
 SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
@@ -293,34 +293,28 @@ def card(
     }
 
 
+def _shown(answer: Mapping[str, Any]) -> dict[str, float]:
+    return outcomes(answer["posterior_in_class"], answer["out_of_class"])
+
+
 def _summary(answer: Mapping[str, Any]) -> str:
-    word = {"accept": "accept", "test": "test further", "review": "abstains, review"}
-    label = answer["label"]
-    p = fhir.outcomes(answer)[label]
-    shown = "over 99" if 0.995 <= p < 1 else f"{100 * p:.0f}"  # no certainty that is only rounding
-    text = f"{label} {shown} %: {word[answer['decision']['action']]}"
+    lead = leading(answer["label"], _shown(answer))
+    text = f"{ACTIONS[answer['decision']['action']]}: {lead}"
     return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
     abstains = decision["action"] != "accept"
-    lines = [f"**{'Abstains: ' if abstains else ''}{decision['action']}**: {decision['reason']}.", ""]
+    said = f"{'Abstains: ' if abstains else ''}{ACTIONS[decision['action']]}"
+    promise = "" if abstains else f" ({decision['promise'] or NO_PROMISE})"
+    lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]
     lines += ["| label | probability | prior |", "|---|---|---|"]
-    for label, p in sorted(fhir.outcomes(answer).items(), key=lambda item: -item[1]):
-        prior = "" if label is None else f"{100 * answer['provenance']['prior'][label]:.1f} %"
-        name = (label or fhir.NONE_OF_THESE).replace("|", "\\|")
-        lines.append(f"| {name} | {100 * p:.1f} % | {prior} |")
-    lines.append("")
-    second = answer["second_order"]
-    if second:
-        lines.append(
-            f"Uncertainty: {answer['entropy_bits']:.2f} bits in the posterior; on the simplex "
-            f"{second['aleatoric_bits']:.2f} aleatoric and {second['epistemic_bits']:.2f} epistemic."
-        )
-    else:
-        lines.append(f"Uncertainty: {answer['entropy_bits']:.2f} bits in the posterior.")
+    for label, p in sorted(_shown(answer).items(), key=lambda item: -item[1]):
+        prior = answer["provenance"]["prior"].get(label)
+        name = label.replace("|", "\\|")
+        lines.append(f"| {name} | {100 * p:.1f} % | {'' if prior is None else f'{100 * prior:.1f} %'} |")
     if answer["calibration"] is not None:
         said = answer["calibration"]["sentence"]
         lines += ["", f"{said[0].upper()}{said[1:]}."]

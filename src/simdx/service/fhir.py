@@ -16,7 +16,8 @@ from html import escape
 from typing import Any
 
 from simdx import __version__
-from simdx.types import Label, Panel
+from simdx.types import NONE_OF_THESE, Label, Panel
+from simdx.words import ACTIONS, outcomes
 
 FHIR_VERSION = "4.0.1"
 RELEASED = "2026-11-01"  # when the statement below last changed
@@ -24,7 +25,6 @@ ICD10 = "http://hl7.org/fhir/sid/icd-10"
 SNOMED = "http://snomed.info/sct"
 ANSWER_SYSTEM = "urn:simdx:answer"
 OUTCOME_SYSTEM = "urn:simdx:outcome"
-NONE_OF_THESE = "None of these"
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
     "test": "Further tests are advised before this is relied on.",
@@ -68,19 +68,6 @@ def risk_assessment(
     return resource
 
 
-def outcomes(answer: Mapping[str, Any]) -> dict[str | None, float]:
-    """Label -> probability, and None -> that it is none of them; together they are one.
-
-    An answer's `posterior` speaks of the labels alone: it gives the share of "none of these" back to the
-    prior. Here that share stands by itself. Without a background there is none to state.
-    """
-    outside = answer["out_of_class"]
-    if outside is None:
-        return dict(answer["posterior"])
-    inside = {label: (1 - outside) * p for label, p in answer["posterior_in_class"].items()}
-    return {**inside, None: outside}
-
-
 def percentages(probabilities: Sequence[float]) -> list[float]:
     """FHIR's probabilityDecimal, with two decimals; to sum to 100, the largest remainders are rounded up."""
     exact = [max(0.0, p) for p in probabilities]
@@ -103,7 +90,7 @@ def hashed_text(text: str) -> dict[str, Any]:
 
 
 def _predictions(answer: Mapping[str, Any], panel: Panel) -> list[dict[str, Any]]:
-    shares = outcomes(answer)
+    shares = outcomes(answer["posterior_in_class"], answer["out_of_class"])
     shown = dict(zip(shares, percentages(list(shares.values())), strict=True))
     predictions = [
         {
@@ -113,12 +100,12 @@ def _predictions(answer: Mapping[str, Any], panel: Panel) -> list[dict[str, Any]
         }
         for label in panel.labels
     ]
-    if None in shown:
-        coding = {"system": OUTCOME_SYSTEM, "code": "none-of-these", "display": NONE_OF_THESE}
+    if NONE_OF_THESE in shown:
+        coding = {"system": OUTCOME_SYSTEM, "code": "none-of-these", "display": "None of these"}
         predictions.append(
             {
                 "outcome": {"coding": [coding], "text": "None of the panel's labels"},
-                "probabilityDecimal": shown[None],
+                "probabilityDecimal": shown[NONE_OF_THESE],
                 "rationale": "Compared with simulated descriptions of other things than the panel's labels.",
             }
         )
@@ -155,7 +142,7 @@ def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
     second = answer["second_order"]
     if second:
         notes.append(
-            f"Uncertainty of the simplex posterior: {second['total_bits']:.2f} bits, of which "
+            f"Uncertainty of the second comparison (D-SMC): {second['total_bits']:.2f} bits, of which "
             f"{second['aleatoric_bits']:.2f} aleatoric (left whatever is simulated) and "
             f"{second['epistemic_bits']:.2f} epistemic (doubt about the probabilities themselves)."
         )
@@ -167,12 +154,13 @@ def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
 
 
 def _narrative(answer: Mapping[str, Any]) -> str:
-    ranked = sorted(outcomes(answer).items(), key=lambda item: -item[1])
-    rows = "".join(f"<li>{escape(label or NONE_OF_THESE)}: {100 * p:.1f} %</li>" for label, p in ranked)
+    shown = outcomes(answer["posterior_in_class"], answer["out_of_class"])
+    ranked = sorted(shown.items(), key=lambda item: -item[1])
+    rows = "".join(f"<li>{escape(label)}: {100 * p:.1f} %</li>" for label, p in ranked)
     decision = answer["decision"]
     return (
         '<div xmlns="http://www.w3.org/1999/xhtml">'
-        f"<p>Decision: {escape(decision['action'])} ({escape(decision['reason'])})</p><ul>{rows}</ul></div>"
+        f"<p>{ACTIONS[decision['action']]}: {escape(decision['reason'])}</p><ul>{rows}</ul></div>"
     )
 
 

@@ -1,9 +1,9 @@
 """How far each posterior probability could move if the bank were simulated again.
 
 A soft-kernel posterior is a weighted share among the simulations that carry it; `effective_simulations`
-says how many those are worth. The interval is the Jeffreys interval of a share seen in that many draws,
-pulled towards the prior exactly as the posterior is by the out-of-class probability. It speaks of the
-bank's finite size alone, not of whether the simulator writes like the clinic.
+says how many those are worth. The interval is the Jeffreys interval of a share seen in that many draws, of
+what none of these leaves to the labels. It speaks of the bank's finite size alone, not of whether the
+simulator writes like the clinic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COVERAGE = 0.9
 
 
 def posterior_intervals(answer: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """label -> (low, high) for the `posterior` of an answer's JSON."""
+    """label -> (low, high) for the outcomes of an answer's JSON."""
     inside = answer["posterior_in_class"]
     low, high = share_intervals(
         np.fromiter(inside.values(), dtype=float),
@@ -42,4 +42,4 @@ def share_intervals(
     high = betaincinv(n * p + 0.5, n * (1 - p) + 0.5, 1 - tail)
     possible, share = prior > 0, float(outside or 0.0)
     low, high = np.where(possible, np.minimum(low, p), 0), np.where(possible, np.maximum(high, p), 0)
-    return (1 - share) * low + share * prior, (1 - share) * high + share * prior
+    return (1 - share) * low, (1 - share) * high

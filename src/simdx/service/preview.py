@@ -14,21 +14,20 @@ from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
 from simdx.methods import Observations
 from simdx.service.intervals import share_intervals
+from simdx.words import outcomes
 
 
 def previews(classifier: Classifier, observations: Observations, prior: Prior) -> list[dict[str, Any]]:
-    """One for each case: the posterior and its intervals."""
+    """One for each case: its outcomes and their intervals."""
     batch = classifier.infer_batch_observed(observations, prior)
     names, outside = classifier.panel.names, batch.out_of_class
     out = []
-    for i, posterior in enumerate(batch.posterior):
+    for i, inside in enumerate(batch.posterior_in_class):
         share = None if outside is None else float(outside[i])
-        low, high = share_intervals(
-            batch.posterior_in_class[i], float(batch.effective_simulations[i]), prior.probabilities, share
-        )
+        low, high = share_intervals(inside, float(batch.effective_simulations[i]), prior.probabilities, share)
         out.append(
             {
-                "posterior": dict(zip(names, posterior.tolist(), strict=True)),
+                "outcomes": outcomes(dict(zip(names, inside.tolist(), strict=True)), share),
                 "intervals": dict(zip(names, zip(low.tolist(), high.tolist(), strict=True), strict=True)),
             }
         )

@@ -160,7 +160,7 @@ def _explored(house: House, request: Request, name: str) -> Callable[[Told], byt
                 "answer_id": None if house.audit is None else f"{request_id(request)}.0",
                 "answer": told.answers[0],
                 "intervals": posterior_intervals(told.answers[0]),
-                "words": told.words[0],
+                **told.beside[0],
                 "draws": draws,
             }
         )

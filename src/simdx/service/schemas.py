@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
-from simdx.answer import Answer
+from simdx.answer import Answer, SentencePair
 
 EXAMPLE_TEXT = (
     "A 24-year-old noticed a soft, bluish, painless swelling of the lower lip two weeks after biting it; "
@@ -181,7 +181,10 @@ Interval = Annotated[list[float], Field(min_length=2, max_length=2)]  # a list: 
 class WordsOut(BaseModel):
     """Sentences for a reader; null where there is nothing to say."""
 
+    headline: str
+    leading: str
     uncertainty: str | None
+    uncertainty_is_its_own: bool
     alarm: str | None
 
 
@@ -190,15 +193,17 @@ class ExploreOut(BaseModel):
     expires_in_s: float
     answer_id: str | None
     answer: Answer
+    outcomes: dict[str, float]
     intervals: dict[str, Interval]
     words: WordsOut
+    pairs: list[SentencePair]
     draws: list[list[float]]
 
 
 class PreviewOut(BaseModel):
     """What bars show under another prior. No answer: it has no label, no decision and no id."""
 
-    posterior: dict[str, float]
+    outcomes: dict[str, float]
     intervals: dict[str, Interval]
 
 

@@ -3,7 +3,7 @@
 import * as audit from "./auditview.js";
 import { call } from "./api.js";
 import * as batch from "./batch.js";
-import { classify, resetPrior, sendFeedback, setPanel } from "./case.js";
+import { checkOutdated, classify, orderRows, resetPrior, sendFeedback, setPanel, takeLastPrior } from "./case.js";
 import { $, el } from "./dom.js";
 
 const panels = new Map();
@@ -13,10 +13,12 @@ function showAlert(message) {
   $("alert").hidden = !message;
 }
 
-// What an answer is no substitute for depends on the panel of the view that is open.
-function showDisclaimer() {
-  const chosen = $("view-batch").hidden ? $("panel") : $("batch-panel");
-  $("disclaimer").textContent = panels.get(chosen.value)?.disclaimer ?? "";
+// One panel for the whole page, whichever view chose it.
+function choosePanel(id) {
+  $("panel").value = $("batch-panel").value = id;
+  setPanel(panels.get(id));
+  batch.forgetResults();
+  $("disclaimer").textContent = panels.get(id).disclaimer;
 }
 
 function route() {
@@ -28,7 +30,6 @@ function route() {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  showDisclaimer();
   if (view === "audit") audit.load({ chosen });
 }
 
@@ -49,9 +50,13 @@ async function start() {
   $("text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) classify(event, showAlert);
   });
-  $("panel").addEventListener("change", () => { setPanel(panels.get($("panel").value)); showDisclaimer(); });
-  $("batch-panel").addEventListener("change", showDisclaimer);
+  $("text").addEventListener("input", checkOutdated);
+  $("method").addEventListener("change", checkOutdated);
+  for (const id of ["panel", "batch-panel"]) $(id).addEventListener("change", () => choosePanel($(id).value));
   $("reset-prior").addEventListener("click", resetPrior);
+  // Once the hand has left, the rows fall into the order of what it made.
+  $("labels").addEventListener("focusout", (event) => { if (!$("labels").contains(event.relatedTarget)) setTimeout(orderRows); });
+  $("last-prior").addEventListener("click", takeLastPrior);
   $("feedback-form").addEventListener("submit", sendFeedback);
   $("batch-file").addEventListener("change", batch.readFile);
   $("batch-form").addEventListener("submit", batch.run);
@@ -69,9 +74,7 @@ async function start() {
       $(id).replaceChildren(...data.panels.map((p) => el("option", { value: p.id }, p.title)));
     }
     const wanted = new URLSearchParams(location.search).get("panel");
-    if (panels.has(wanted)) $("panel").value = wanted;
-    setPanel(panels.get($("panel").value));
-    showDisclaimer();
+    choosePanel(panels.has(wanted) ? wanted : $("panel").value);
     document.documentElement.dataset.ready = "yes";
   } catch (error) {
     showAlert(error.message);

@@ -13,11 +13,17 @@ function complain(message) {
   $("batch-error").hidden = !message;
 }
 
+// Of another file or another panel: what is shown below must belong to what is chosen above.
+export function forgetResults() {
+  state.stop?.abort();
+  $("batch-results").hidden = $("batch-progress").hidden = $("batch-download").hidden = true;
+}
+
 export async function readFile() {
   complain(null);
   $("batch-run").disabled = $("batch-column").disabled = true;
   $("batch-column").replaceChildren();  // the columns of the file before
-  $("batch-results").hidden = $("batch-progress").hidden = $("batch-download").hidden = true;
+  forgetResults();
   const file = $("batch-file").files[0];
   if (!file) return;
   try {
@@ -78,11 +84,12 @@ export async function run(event) {
   $("batch-bar").max = full.length;
   const tally = { accept: 0, test: 0, review: 0 };
   const notes = new Set();
+  let promised = false;  // do accepted answers keep to a rate of errors?
   let done = 0;
   const tell = (end = "") => {
     $("batch-bar").value = done;
     $("batch-said").textContent = `${done} of ${full.length} rows${end}`;
-    $("batch-tally").replaceChildren(...Object.entries(tally).map(([action, n]) => el("li", {}, el("span", { class: "pill", "data-action": action }, `${action} ${n}`))),
+    $("batch-tally").replaceChildren(...Object.entries(tally).map(([action, n]) => el("li", {}, el("span", { class: "pill", "data-action": action, "data-promised": promised }, `${action} ${n}`))),
       ...(todo.length > full.length ? [el("li", { class: "hint" }, `${todo.length - full.length} empty`)] : []));
   };
   tell();
@@ -96,6 +103,7 @@ export async function run(event) {
       part.forEach((t, k) => {
         results[t.i] = answers[k];
         tally[answers[k].decision.action] += 1;
+        promised ||= answers[k].decision.promise !== null;
         if ($("batch-rows").childElementCount < SHOWN) $("batch-rows").append(line(t, answers[k]));
       });
       done += part.length;
@@ -113,9 +121,9 @@ export async function run(event) {
 
 function line(t, answer) {
   return el("tr", {}, el("td", { class: "num" }, String(t.i + 2)), el("td", { class: "clip" }, t.text),
-    el("td", {}, answer.label), el("td", { class: "num" }, percent(answer.posterior[answer.label])),
+    el("td", {}, answer.label), el("td", { class: "num" }, percent((1 - (answer.out_of_class ?? 0)) * answer.posterior_in_class[answer.label])),
     el("td", { class: "num" }, answer.out_of_class === null ? "" : percent(answer.out_of_class, 0)),
-    el("td", {}, el("span", { class: "pill", "data-action": answer.decision.action }, answer.decision.action)));
+    el("td", {}, el("span", { class: "pill", "data-action": answer.decision.action, "data-promised": answer.decision.promise !== null }, answer.decision.action)));
 }
 
 function offer(results, panel) {

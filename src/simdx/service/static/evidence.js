@@ -1,37 +1,37 @@
 // The case beside the simulations that carried its answer, sentences that say the same in one colour.
 
 import { $, el } from "./dom.js";
-import { partners, segments, sentences } from "./match.js";
+import { segments } from "./match.js";
 
-export function showEvidence(text, answer) {
-  const mine = segments(text, (answer.sentences ?? []).map((s) => s.text));
-  const found = partners(mine, answer.evidence.map((e) => e.text));
-  // One colour a case sentence, in order of how strongly it is echoed; more than six would say nothing.
-  const strength = new Map();
-  for (const f of found) strength.set(f.case, (strength.get(f.case) ?? 0) + f.score);
-  const chosen = [...strength].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([i]) => i).sort((a, b) => a - b);
-  const colour = new Map(chosen.map((i, n) => [i, n]));
-  const effects = new Map((answer.sentences ?? []).map((s) => [s.text.trim(), s.effect]));
-  $("evidence-case").replaceChildren(...prose(mine, (i) => colour.get(i), effects));
+export function showEvidence(text, answer, pairs) {
+  // One colour a case sentence; more than six would say nothing, so those with most partners.
+  const partners = new Map();
+  for (const p of pairs) partners.set(p.case, (partners.get(p.case) ?? 0) + 1);
+  const chosen = [...partners].sort((a, b) => b[1] - a[1]).slice(0, 6).map(([sentence]) => sentence);
+  chosen.sort((a, b) => text.indexOf(a) - text.indexOf(b));
+  const colour = new Map(chosen.map((sentence, n) => [sentence, n]));
+  const effects = new Map((answer.sentences ?? []).map((s) => [s.text, s.effect]));
+  $("evidence-case").replaceChildren(...prose(segments(text, [...effects.keys(), ...chosen]), colour, new Map(), effects));
   $("evidence-list").replaceChildren(...answer.evidence.map((e, t) => {
-    const marks = new Map(found.filter((f) => f.text === t && colour.has(f.case)).map((f) => [f.sentence, colour.get(f.case)]));
+    const mine = pairs.filter((p) => p.evidence === t && colour.has(p.case));
+    const marks = new Map(mine.map((p) => [p.sentence, colour.get(p.case)]));
+    const shared = new Map(mine.map((p) => [p.sentence, `shares: ${p.words.join(", ")}`]));
     return el("article", { class: e.label === answer.label ? "sheet" : "sheet other" },
-      el("h3", {}, e.label, el("span", { class: "distance" }, `  distance ${e.distance.toFixed(2)}`)),
-      el("p", { class: "prose" }, ...prose(sentences(e.text), (j) => marks.get(j))));
+      el("h3", {}, e.label, el("span", { class: "distance", title: "0: the same direction in the embedding; 1: nothing in common" }, `  distance ${e.distance.toFixed(2)}`)),
+      el("p", { class: "prose" }, ...prose(segments(e.text, [...marks.keys()]), marks, shared)));
   }));
 }
 
-function prose(pieces, colourOf, effects = new Map()) {
-  return pieces.flatMap((sentence, i) => {
-    const k = colourOf(i), effect = effects.get(sentence.trim());
+function prose(pieces, colour, shared, effects = new Map()) {
+  return pieces.flatMap((sentence) => {
+    const k = colour.get(sentence), effect = effects.get(sentence);
     const said = typeof effect === "number" && Math.abs(effect) >= 0.005
-      ? el("span", { class: "effect", title: "How this sentence moves the leading label" }, `${effect > 0 ? "+" : "−"}${Math.abs(100 * effect).toFixed(0)} %`) : null;
+      ? el("span", { class: "effect", title: "What the leading label would lose without this sentence" }, `${effect > 0 ? "+" : "−"}${Math.abs(100 * effect).toFixed(0)} %`) : null;
     if (k === undefined) return [sentence, said].filter(Boolean);
-    const space = sentence.match(/^\s*/)[0];
-    const mark = el("mark", { class: `k${k}`, "data-k": k, tabindex: 0 }, sentence.trim(), el("sup", {}, String(k + 1)));
+    const mark = el("mark", { class: `k${k}`, "data-k": k, tabindex: 0, title: shared.get(sentence) }, sentence, el("sup", {}, String(k + 1)));
     for (const [on, lit] of [["mouseenter", true], ["mouseleave", false], ["focus", true], ["blur", false]]) {
       mark.addEventListener(on, () => document.querySelectorAll(`mark[data-k="${k}"]`).forEach((m) => m.classList.toggle("lit", lit)));
     }
-    return [space, mark, said].filter(Boolean);
+    return [mark, said].filter(Boolean);
   });
 }

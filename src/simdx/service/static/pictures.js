@@ -1,4 +1,4 @@
-// Pictures of one answer: the simplex, the none-of-these gauge, the split of uncertainty.
+// Pictures of one answer: the simplex, the split of uncertainty.
 
 import { el, percent, svg } from "./dom.js";
 
@@ -57,24 +57,6 @@ export function spread(labels, draws, mean) {
     picture.append(svg("circle", { cx: left + mean[k] * width, cy: y, r: 4.5, class: "mean" }));
   });
   return picture;
-}
-
-export function gauge(value, limit = 0.5) {
-  const r = 70, cx = 95, cy = 88;
-  const at = (share, radius) => [cx - radius * Math.cos(Math.PI * share), cy - radius * Math.sin(Math.PI * share)];
-  const arc = (to) => {
-    const [x0, y0] = at(0, r), [x1, y1] = at(to, r);
-    return `M${x0} ${y0}A${r} ${r} 0 0 1 ${x1.toFixed(2)} ${y1.toFixed(2)}`;
-  };
-  const [lx, ly] = at(limit, r - 13), [hx, hy] = at(limit, r + 13);
-  return svg("svg", { viewBox: "0 0 190 112", width: 190, role: "meter", "aria-valuemin": 0, "aria-valuemax": 100,
-    "aria-valuenow": Math.round(100 * value), "aria-label": "Probability of none of the panel's labels, in percent" },
-    svg("path", { d: arc(1), class: "g-track" }),
-    value > 0.004 ? svg("path", { d: arc(value), class: value >= limit ? "g-fill high" : "g-fill" }) : null,
-    svg("line", { x1: lx, y1: ly, x2: hx, y2: hy, class: "g-limit" }),
-    svg("text", { x: cx, y: cy - 6, "text-anchor": "middle", class: "g-value" }, percent(value, 0)),
-    svg("text", { x: cx - r, y: cy + 20, "text-anchor": "middle", class: "small" }, "0"),
-    svg("text", { x: cx + r, y: cy + 20, "text-anchor": "middle", class: "small" }, "100 %"));
 }
 
 export function split(second, labels) {

@@ -1,0 +1,173 @@
+"""`simdx quickstart`: from the names of some labels to answers, a step at a time.
+
+Each step is a command of its own, which is shown and then run: whoever has seen it once can do without.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from simdx.cli.output import note
+from simdx.errors import BadInput
+
+SAMPLE = 3  # texts a label, shown before the rest is asked for
+
+
+def quickstart(
+    labels: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[LABEL[=DESCRIPTION]]…", help="The labels, each with a line on how it shows; asked."
+        ),
+    ] = None,
+    out: Annotated[Path, Option("--out", help="The folder for panel, bank and calibration.")] = Path("panel"),
+    register: Annotated[
+        str, Option(help="clinician | patient | case-report | plain, or general: not about illness.")
+    ] = "clinician",
+    simulator: Annotated[
+        str, Option(help="smollm2 (embedded), qwen2.5-1.5b (pulled), FILE.gguf, openai:MODEL@URL, scripted.")
+    ] = "smollm2",
+    per_label: Annotated[int, Option("--per-label", min=SAMPLE, help="Descriptions wanted per label.")] = 40,
+    text: Annotated[
+        list[str] | None, Option("--text", help="A case to classify; asked for otherwise.")
+    ] = None,
+    yes: Annotated[bool, Option("--yes", help="Ask nothing: approve what is shown.")] = False,
+    serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
+) -> None:
+    """Labels in, answers out: panel, three texts a label to approve, bank, rehearsal, score, cases, page."""
+    file = out / "panel.yaml"
+    if file.is_file():
+        note(f"going on with {file}")
+        if labels:
+            raise BadInput(f"{file} has its labels already: edit it, or name another folder with --out")
+    else:
+        _write_panel(file, _given(labels or [], yes), register, yes)
+    bank = out / "bank"
+    build = ("bank", "build", "--panel", file, "--simulator", simulator, "--out", bank)
+    if not (bank / "manifest.json").is_file():
+        _approve(file, bank, build, yes)
+    _step("the bank", *build, "--per-label", per_label)
+    _list_bank(file)
+    _step("its score: what it tells apart", "bank", "show", bank, "--panel", file)
+    other_voice = bank / "rehearsal" / "bank.jsonl"  # written by `bank build`, where the model could
+    inside = ("--inside", other_voice) if other_voice.is_file() else ()
+    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *inside)
+    _step("where it stands", "panel", "status", file)
+    _classify(file, text, yes)
+    if serve:
+        _step("the page", "serve", "--panel", file, "--port", 0)
+
+
+# --------------------------------------------------------------------------- steps
+
+
+def _step(what: str, *command: object) -> None:
+    """Say a command, then run it here."""
+    import typer
+
+    from simdx.cli.main import program
+
+    args = [str(part) for part in command]
+    note(f"\n# {what}\n$ simdx {shlex.join(args)}")
+    typer.main.get_command(program(args)).main(args=args, prog_name="simdx", standalone_mode=False)
+    sys.stdout.flush()
+
+
+def _given(labels: list[str], yes: bool) -> dict[str, str]:
+    """Labels with their descriptions, asked for where none was given."""
+    found = {name.strip(): said.strip() for name, _, said in (item.partition("=") for item in labels)}
+    if not found and yes:
+        raise BadInput(
+            "name at least two labels: simdx quickstart 'migraine=one-sided pain' 'tension headache'"
+        )
+    while not labels and (name := _ask(f"label {len(found) + 1} (Enter: no more): ")):
+        found[name] = ""
+    if len(found) < 2:
+        raise BadInput("a panel needs two labels at least: nothing was written")
+    if yes:
+        return found
+    return {
+        name: said or _ask(f"how does '{name}' show itself, in a line? (Enter: later): ")
+        for name, said in found.items()
+    }
+
+
+def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -> None:
+    from simdx.disk import make_folder, write_atomically
+    from simdx.panels.load import parse_panel
+    from simdx.panels.scaffold import scaffold
+
+    parse_panel({"labels": list(labels), "register": register}, where=file.name)
+    make_folder(file.parent)
+    name = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
+    write_atomically(file, scaffold(name, list(labels), register, labels))
+    note(f"wrote {file}: a line for each label stands under 'description:', to be edited at any time")
+    if not yes:
+        _ask("edit it now, or not; then press Enter: ")
+
+
+def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> None:
+    """Three texts a label, until somebody says they are right."""
+    from simdx.bank.files import read_bank
+    from simdx.panels import load_panel
+
+    while True:
+        few = ("--per-label", SAMPLE, "--background", 0, "--rehearsal", 0)
+        _step(f"{SAMPLE} texts a label, to look at", *build, *few)
+        panel = load_panel(file)
+        made = read_bank(bank, panel)
+        for k, label in enumerate(panel.names):
+            print(f"\n{label}")
+            for i in (made.label_index == k).nonzero()[0]:
+                print(f"  - {' '.join(made.texts[i].split())[:300]}")
+        if yes:
+            return
+        said = _ask(
+            "\nare these texts right? y: build the rest; n: stop; e: I have edited the panel, again: "
+        )
+        if said.lower() in ("y", "yes"):
+            return
+        shutil.rmtree(bank)  # made a moment ago, by this command, for these eyes
+        if said.lower() not in ("e", "edit"):
+            raise BadInput(
+                f"nothing was approved: edit {file}, or give another --simulator, and run it again"
+            )
+
+
+def _list_bank(file: Path) -> None:
+    """Let the panel name its bank, so that --panel alone finds it."""
+    from simdx.disk import write_atomically
+    from simdx.panels import load_source
+
+    if load_source(file).banks:
+        return
+    lines = ["banks: [bank/bank.jsonl]"]
+    if (file.parent / "bank" / "background.jsonl").is_file():
+        lines.append("background: bank/background.jsonl")
+    write_atomically(file, file.read_text(encoding="utf-8").rstrip("\n") + "\n" + "\n".join(lines) + "\n")
+
+
+def _classify(file: Path, texts: list[str] | None, yes: bool) -> None:
+    for text in texts or []:
+        _step("a case", "classify", text, "--panel", file)
+    while not texts and not yes and (text := _ask("\na case to classify (Enter: no more): ")):
+        _step("a case", "classify", text, "--panel", file)
+
+
+def _ask(question: str) -> str:
+    """A line of standard input; the question goes to stderr, so that answers alone are printed."""
+    print(question, end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        print(file=sys.stderr)
+        raise BadInput(
+            "there is nobody to ask: run it in a terminal, or with the labels as arguments and --yes"
+        )
+    return line.strip()
