@@ -17,8 +17,8 @@ FREE = {"types", "errors"}  # every room may use them
 ORDER = [
     "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
     "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate",
-    "amortised", "baselines", "fitting", "decide", "classifier", "runs", "evaluation", "report", "transfer",
-    "evaluate", "bank_score", "review", "experiments", "scale", "service", "bench", "demo", "cli",
+    "amortised", "baselines", "voices", "fitting", "decide", "classifier", "runs", "evaluation", "report",
+    "transfer", "evaluate", "bank_score", "review", "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines
 LONG = {

@@ -340,6 +340,7 @@ class Classifier:
                 reason=decision.reason,
                 reasons=decision.reasons,
             ),
+            voices=_voices(names, table, i),
             calibration=self._calibration,
             evidence=evidence,
             sentences=considered.sentences,
@@ -428,6 +429,12 @@ def _resolve(
 
 def _named(names: Sequence[str], values: Float) -> dict[str, float]:
     return {name: float(value) for name, value in zip(names, values, strict=True)}
+
+
+def _voices(names: Sequence[str], table: AnswerTable, i: int) -> dict[str, dict[str, float]] | None:
+    if table.voices is None:
+        return None
+    return {voice: _named(names, p[i]) for voice, p in table.voices.items()}
 
 
 def _second_order(names: Sequence[str], table: AnswerTable, i: int) -> SecondOrderAnswer | None:

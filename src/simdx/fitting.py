@@ -13,7 +13,8 @@ from simdx.methods.material import Material
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
     import simdx.amortised.method
     import simdx.baselines.asking
-    import simdx.baselines.by_bank  # noqa: F401
+    import simdx.baselines.by_bank
+    import simdx.voices.voices  # noqa: F401
 
 ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
 KERNELS = ("soft", "hard")
@@ -30,6 +31,8 @@ _PLACES = {
     "elicited": ("simdx.baselines.asking", "fit_asking"),
     "ensemble": ("simdx.baselines.asking", "fit_asking"),
     "fidelity": ("simdx.baselines.asking", "fit_asking"),
+    "likelihood": ("simdx.voices.likelihood", "fit_likelihood"),
+    "voices": ("simdx.voices.voices", "fit_voices"),
 }
 _ON_DEVICE = {
     "m-smc": ("simdx.methods.device", "DeviceMultinomial"),

@@ -29,7 +29,7 @@ SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  
 WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
 
 # What they declare, said once more: a method that stops declaring it must say so here.
-PROPORTIONAL = ("auto", "m-smc soft", "m-smc two-stage", "bank-logistic")
+PROPORTIONAL = ("auto", "m-smc soft", "m-smc two-stage", "bank-logistic", "likelihood", "voices")
 REFITS = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
     "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic", "m-smc torch", "d-smc torch",

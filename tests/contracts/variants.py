@@ -13,7 +13,8 @@ from simdx.baselines.asking import ASKING
 from simdx.fitting import METHODS, fit_method
 from simdx.methods import Fitted, Material, Settings
 from simdx.simulators.base import Request
-from tests.baselines.conftest import Oracle
+from simdx.voices import likelihood
+from tests.baselines.conftest import Oracle, WordDensity
 
 VARIANTS: dict[str, dict[str, Any]] = {
     **{name: {"method": name} for name in METHODS},
@@ -54,16 +55,17 @@ class House:
         options = dict(VARIANTS[name])
         if options["method"] == "abi":
             options["network"] = self.network
-        if options["method"] in ASKING:
+        if options["method"] in (*ASKING, "likelihood", "voices"):
             options["simulator"] = "oracle"
         return Settings(**options)
 
     def fit(
         self, name: str, material: Material | None = None, answer: Callable[[Request], str] = said
     ) -> Fitted:
-        """Asking methods ask an oracle, which says `answer` of each request."""
+        """Asking methods ask an oracle, which says `answer` of each request; densities count words."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(interview, "simulator_for", lambda _: Oracle(answer=answer))
+            patch.setattr(likelihood, "open_scorer", lambda _: WordDensity())
             return fit_method(material or self.material, self.settings(name))
 
     def __getitem__(self, name: str) -> Fitted:

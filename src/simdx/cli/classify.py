@@ -43,7 +43,7 @@ def classify(
     chosen_prior = prior.over(load_panel(panel).names)
     options.check_target(html, "--html")
     classifier = chosen.classifier(panel, policy=policy, device=device)
-    say_model(chosen.method, chosen.engine, chosen.simulator)
+    say_model(chosen.method, chosen.engine, chosen.simulator, classifier.fitted.cost())
     with asking(chosen.engine) as watch:
         classifier.watch_simulations(watch)
         answer = classifier.infer(case, prior=chosen_prior, ask=ask)

@@ -114,7 +114,7 @@ class MethodOptions(MaterialOptions):
         Option(
             "--method",
             help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic; "
-            "asking a model: logits | elicited | ensemble | fidelity.",
+            "asking a model: logits | elicited | ensemble | fidelity; likelihood | voices.",
         ),
     ] = "auto"
     engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"
@@ -134,7 +134,8 @@ class AnswerOptions(MethodOptions):
 
     none_prior: NonePrior = None
     simulator: Annotated[
-        str | None, Option("--simulator", help="For live, hybrid and asking: which model.")
+        str | None,
+        Option("--simulator", help="For live, hybrid, asking, likelihood and voices: which model."),
     ] = None
     budget: Annotated[
         int | None,

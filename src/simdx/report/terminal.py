@@ -41,6 +41,9 @@ def print_answer(answer: Answer, console: Console, *, evidence: int = 4) -> None
             f"+ epistemic {second.epistemic_bits:.3f} bits, α₀ {second.alpha0:.1f}"
             + (f", top probability capped at {second.cap:.2f}" if second.cap is not None else "")
         )
+    for voice, posterior in (answer.voices or {}).items():
+        heard = max(posterior, key=lambda label: posterior[label])
+        console.print(f"  voice '{voice}': {escape(heard)} {posterior[heard]:.2f}")
     parts = []
     if answer.out_of_class is not None:
         parts.append(f"none of these {answer.out_of_class:.2f}")
