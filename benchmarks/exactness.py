@@ -1,11 +1,12 @@
 """How far is ABC from the exact posterior under its own simulator?
 
-    python -m benchmarks.exactness --fresh symptom-to-diagnosis.fresh.jsonl.gz --data ../shared/data/sd/cases.jsonl
+    python -m benchmarks.exactness --fresh FRESH.jsonl.gz --data ../shared/data/sd/cases.jsonl
 
-The simulator's likelihood is known (`results/voices/scores`), so its exact posterior is: temperature 1, the mixture
-over the label's prompts, an even prior. Pools are texts that the model wrote from those very prompts at temperature 1,
-nothing cut off or rejected. M-SMC, D-SMC and the recipe are fitted to nested pools and compared with the exact answer
-by total variation, on real cases and, where they were scored, on held-out texts of the model's own.
+The simulator's likelihood is known (`results/voices/scores`), so its exact posterior is: temperature 1, the
+mixture over the label's prompts, an even prior. Pools are texts that the model wrote from those very prompts
+at temperature 1, nothing cut off or rejected (`voices_scores.py --fresh`). M-SMC, D-SMC and the recipe are
+fitted to nested pools and compared with the exact answer by total variation, on real cases and, where they
+were scored, on held-out texts of the model's own.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def main() -> None:
     n_labels = len(panel.names)
     with gzip.open(asked.fresh, "rt") as file:
         rows = [json.loads(line) for line in file]
-    by_label = [[r for r in rows if r["label"] == k and r["text"].strip()] for k in range(n_labels)]
+    by_label = [[r for r in rows if r["label"] == k] for k in range(n_labels)]
     real = [json.loads(line) for line in asked.data.read_text(encoding="utf-8").splitlines()]
     sets: dict[str, tuple[list[str], Int, Float]] = {
         "real cases": (
@@ -78,7 +79,7 @@ def main() -> None:
         right, gap = _both(exact, truth)
         record["sets"][name] = {"n": len(truth), "exact": {"accuracy": right, "ece": gap}, "pools": {}}
     for size in POOLS:
-        chosen = [r for texts in by_label for r in texts[HELD_OUT : HELD_OUT + size]]
+        chosen = [r for texts in by_label for r in texts[HELD_OUT : HELD_OUT + size] if r["text"].strip()]
         bank = Bank(
             PANEL,
             panel.names,

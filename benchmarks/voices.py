@@ -2,10 +2,10 @@
 
     python -m benchmarks.voices
 
-`scores/` holds what Qwen2.5-Coder-1.5B said (numbers in the order of the cases, no text): log-probabilities
-of every text under every prompt, those of the option letters in every order, and the recipe's posteriors over
-the bank that the same model wrote (`simulate_own`) or that a large model wrote (`simulate_strong`). Temperatures
-and pool are the product's. No label of a case is used but to score the answers.
+`scores/` holds what Qwen2.5-Coder-1.5B said (numbers in the order of the cases, no text; `voices_scores.py`):
+log-probabilities of every text under every prompt, those of the option letters in every order, and the
+recipe's posteriors over the bank that the same model wrote (`simulate_own`) or that a large model wrote
+(`simulate_strong`). Temperatures and pool are the product's. No label of a case is used but to score answers.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ def figures(p: Float, truth: Int, rng: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure(panel: str, shared: tuple[float, float]) -> dict[str, Any]:
-    n_labels, bank, checklist = PANELS[panel]
+def measure(panel: str, shared: tuple[float, float], bank: str | None = None) -> dict[str, Any]:
+    n_labels, usual, checklist = PANELS[panel]
+    bank = bank or usual
     own = temperatures(panel, n_labels)
     warm = own or shared
     truth = np.load(SCORES / f"{panel}.simulate_{bank}.npz")["y"]
@@ -170,6 +171,9 @@ def main() -> None:
         "model": "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M read as bfloat16), one H200",
         "command": "python -m benchmarks.voices",
         "panels": panels, "mean": means, "not_measured": sorted(MISSING),
+        "beside_a_large_models_bank": {
+            panel: measure(panel, shared, "strong") for panel, (_, bank, _) in PANELS.items() if bank == "own"
+        },
         "second_voice": {panel: second_voice(panel, warm) for panel, warm in known.items()},
     }  # fmt: skip
     (FOLDER / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

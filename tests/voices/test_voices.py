@@ -22,6 +22,7 @@ from simdx.voices.pooling import pooled
 from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
 from tests.amortised.conftest import toy_material
 from tests.baselines.conftest import Oracle, WordDensity
+from tests.conftest import ROOT
 
 UNIFORM = Prior.uniform(3)
 CASE = "sweet red apple from the orchard"
@@ -139,3 +140,16 @@ def test_each_voice_is_told_and_most_against_the_answer_raise_the_alarm(
     assert outvoted.label == "apple"
     assert outvoted.alarm is not None
     assert outvoted.alarm.flag
+
+
+def test_the_record_is_what_the_pool_makes_of_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import voices as study
+
+    record = json.loads((ROOT / study.FOLDER / "record.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(study, "SCORES", ROOT / study.SCORES)
+    monkeypatch.setattr(study, "RESAMPLES", 2)
+    for panel in ("oral-lesions", "symptom-to-diagnosis"):
+        found = study.measure(panel, (1.0, 1.0))["voices"]
+        for name, told in record["panels"][panel]["voices"].items():
+            for key in ("accuracy", "ece", "none_auroc"):
+                assert found[name].get(key) == pytest.approx(told.get(key), abs=1e-6)
