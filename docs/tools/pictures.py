@@ -280,7 +280,9 @@ def exactness(out: Path) -> None:
         row[0].set_ylabel("total variation to the exact posterior")
         row[1].set_ylabel("calibration error")
         row[0].set_title(f"{name} ({found['n']})", loc="left")
-    axes[0, 1].legend(fontsize=7, frameon=False)
+    axes[0, 0].legend(
+        *axes[0, 1].get_legend_handles_labels(), fontsize=7, frameon=False, loc="lower left", ncol=2
+    )
     _save(figure, out / "exactness.svg", "ABC beside the exact posterior under its own simulator")
 
 

@@ -143,8 +143,9 @@ class Likelihood(Fitted):
         prompts = self.prompts.all
         keys = [content_hash("likelihood", VERSION, self.scorer.id, self.prompts.hash, t) for t in texts]
         missing = [i for i, key in enumerate(keys) if self.store.get(key) is None]
-        pieces = [(i, piece) for i in dict.fromkeys(missing) for piece in windows(texts[i])]
-        waiting = {i: len(windows(texts[i])) for i in missing}
+        cut = {i: windows(texts[i]) for i in missing}
+        pieces = [(i, piece) for i in missing for piece in cut[i]]
+        waiting = {i: len(cut[i]) for i in missing}
         sums = {i: np.zeros(len(prompts)) for i in missing}
         done = 0
         for at, row, _ in self.scorer.score(prompts, [piece for _, piece in pieces]) if pieces else ():
@@ -152,7 +153,7 @@ class Likelihood(Fitted):
             sums[i] += row
             waiting[i] -= 1
             if waiting[i] == 0:
-                mean = sums[i] / len(windows(texts[i]))
+                mean = sums[i] / len(cut[i])
                 self.store.keep(keys[i], Reply(tuple(float(v) for v in mean)))
                 done += 1
                 if self.progress is not None:
