@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -40,13 +41,13 @@ REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))  # what a method remembers stays here
         material = toy_material(embedder="wordllama")
-    folder = tmp_path_factory.mktemp("network")
-    save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
-    return House(material, str(folder))
+        folder = tmp_path_factory.mktemp("network")
+        save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
+        yield House(material, str(folder))
 
 
 @pytest.fixture
