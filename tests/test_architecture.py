@@ -17,9 +17,9 @@ FREE = {"types", "errors"}  # every room may use them
 ORDER = [
     "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
     "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate",
-    "status", "amortised", "baselines", "fitting", "decide", "classifier", "estimator", "runs", "evaluation",
-    "report", "transfer", "evaluate", "compare", "distil", "bank_score", "review", "experiments", "scale",
-    "service", "bench", "demo", "cli",
+    "status", "amortised", "baselines", "voices", "fitting", "decide", "classifier", "estimator", "runs",
+    "evaluation", "report", "transfer", "evaluate", "compare", "distil", "bank_score", "review",
+    "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines
 LONG = {

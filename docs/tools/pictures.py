@@ -7,6 +7,7 @@ packaged vignettes. No labelled case chooses anything here; the pictures explain
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from pathlib import Path
 
@@ -69,6 +70,7 @@ def main() -> None:
     cap(out)
     objectives(classifier, out)
     background(classifier, out)
+    exactness(out)
 
 
 def bank_map(classifier: Classifier, out: Path) -> None:
@@ -257,6 +259,31 @@ def _legend(ax: Axes, classifier: Classifier) -> None:
 
 def _sub(number: int) -> str:
     return "₀₁₂₃₄₅₆₇₈₉"[number]
+
+
+def exactness(out: Path) -> None:
+    """ABC beside the exact posterior under its own simulator, as the committed record has it."""
+    record = json.loads((HERE.parents[1] / "results" / "voices" / "exactness.json").read_text())
+    shades = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", INK)
+    figure, axes = plt.subplots(
+        len(record["sets"]), 2, figsize=(7.2, 2.9 * len(record["sets"])), squeeze=False
+    )
+    for (name, found), row in zip(record["sets"].items(), axes, strict=True):
+        for axis, key in zip(row, ("total_variation", "ece"), strict=True):
+            for (method, pools), colour in zip(found["pools"].items(), shades, strict=True):
+                values = [pool[key] for pool in pools.values()]
+                axis.plot([int(size) for size in pools], values, marker="o", ms=3, color=colour, label=method)
+            axis.set_xscale("log")
+            axis.set_ylim(bottom=0)
+            axis.set_xlabel("texts in the pool, per label")
+        row[1].axhline(found["exact"]["ece"], color=GREY, ls="--", label="exact")
+        row[0].set_ylabel("total variation to the exact posterior")
+        row[1].set_ylabel("calibration error")
+        row[0].set_title(f"{name} ({found['n']})", loc="left")
+    axes[0, 0].legend(
+        *axes[0, 1].get_legend_handles_labels(), fontsize=7, frameon=False, loc="lower left", ncol=2
+    )
+    _save(figure, out / "exactness.svg", "ABC beside the exact posterior under its own simulator")
 
 
 def _save(figure: plt.Figure, path: Path, title: str) -> None:

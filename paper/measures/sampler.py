@@ -51,7 +51,7 @@ def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
     label, seen = context.labels(panel)[rows], context.observations(panel).at(rows)
     spec = _trace_spec(panel, method)
     prior = context.prior(spec)
-    posterior, trace, _ = context.fitted(spec).infer(seen, prior)
+    posterior, trace, *_ = context.fitted(spec).infer(seen, prior)
     assert trace is not None
     limit = context.fitted(Spec(panel, method, populations=POPULATIONS)).infer(seen, prior).posterior
     rng, resamples = context.rng("smc-dynamics", panel, method), context.size.resamples

@@ -149,6 +149,7 @@ class Answer(Part):
     conformal_set: tuple[str, ...] | None = None
     effective_simulations: float | None
     decision: DecisionAnswer
+    voices: dict[str, dict[str, float]] | None = None  # each voice's own posterior, where several were pooled
     calibration: CalibrationAnswer | None = None  # null: nobody has looked whether the method is calibrated
     evidence: tuple[Evidence, ...]
     sentences: tuple[SentenceEffect, ...] | None = None

@@ -390,6 +390,7 @@ class Classifier:
                 reasons=decision.reasons,
                 promise=considered.promise,
             ),
+            voices=_voices(names, table, i),
             calibration=self._calibration,
             evidence=evidence,
             sentences=considered.sentences,
@@ -491,6 +492,12 @@ def _resolve(
 
 def _named(names: Sequence[str], values: Float) -> dict[str, float]:
     return {name: float(value) for name, value in zip(names, values, strict=True)}
+
+
+def _voices(names: Sequence[str], table: AnswerTable, i: int) -> dict[str, dict[str, float]] | None:
+    if table.voices is None:
+        return None
+    return {voice: _named(names, p[i]) for voice, p in table.voices.items()}
 
 
 def _second_order(names: Sequence[str], table: AnswerTable, i: int) -> SecondOrderAnswer | None:

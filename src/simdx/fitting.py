@@ -15,7 +15,8 @@ if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn 
     import simdx.baselines.asking
     import simdx.baselines.by_bank
     import simdx.baselines.entailment
-    import simdx.baselines.fine_tuned  # noqa: F401
+    import simdx.baselines.fine_tuned
+    import simdx.voices.voices  # noqa: F401
 
 ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
 KERNELS = ("soft", "hard")
@@ -36,6 +37,8 @@ _PLACES = {
     "elicited": ("simdx.baselines.asking", "fit_asking"),
     "ensemble": ("simdx.baselines.asking", "fit_asking"),
     "fidelity": ("simdx.baselines.asking", "fit_asking"),
+    "likelihood": ("simdx.voices.likelihood", "fit_likelihood"),
+    "voices": ("simdx.voices.voices", "fit_voices"),
 }
 _ON_DEVICE = {
     "m-smc": ("simdx.methods.device", "DeviceMultinomial"),

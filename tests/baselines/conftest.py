@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simdx.embedders import get_embedder
 from simdx.methods import Material
 from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
 from simdx.simulators.stream import stream
-from simdx.types import Bank, Panel
+from simdx.types import Bank, Float, Panel
+
+
+class WordDensity:
+    """A density over words: one that the prompt holds is nine times as probable. It counts what it scores."""
+
+    remote = False
+    id = "words"
+
+    def __init__(self) -> None:
+        self.scored: list[str] = []
+
+    def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
+        for i, text in enumerate(texts):
+            self.scored.append(text)
+            words = text.lower().split()
+            rows = [[math.log(0.09 if w.strip(".,") in p.lower() else 0.01) for w in words] for p in prompts]
+            yield i, np.array([math.fsum(row) for row in rows]), len(words)
 
 
 class Oracle:

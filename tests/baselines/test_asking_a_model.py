@@ -26,7 +26,7 @@ def test_smollm2_is_asked_and_read(method: str, calls: int) -> None:
     infer = door.fitted
     assert isinstance(infer, Asking)
     seen = door.observe(CASES)
-    posterior, _, report = infer.infer(seen, Prior.uniform(3))
+    posterior, _, report, _ = infer.infer(seen, Prior.uniform(3))
     assert report["replies"] == calls * len(CASES)
     assert report["prompt_tokens"] > 0
     # Grammars hold every reply to the form asked for, and letters are among its likeliest tokens.

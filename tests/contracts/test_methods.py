@@ -34,6 +34,7 @@ WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
 # What they declare, said once more: a method that stops declaring it must say so here.
 PROPORTIONAL = (
     "auto", "m-smc soft", "m-smc two-stage", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
+    "likelihood", "voices",
 )  # fmt: skip
 REFITS = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
@@ -47,11 +48,10 @@ REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))  # what a method remembers stays here
         material = toy_material(embedder="wordllama")
-    folder = tmp_path_factory.mktemp("network")
-    save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
-    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("network")
+        save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
         patch.setattr(fine_tuned, "ROUNDS", 1)  # few steps, and large ones
         patch.setattr(fine_tuned, "RATE", 2e-4)
         yield House(material, str(folder), tiny_nli(tmp_path_factory.mktemp("nli")))

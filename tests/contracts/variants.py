@@ -15,7 +15,8 @@ from simdx.methods import Fitted, Material, Settings
 from simdx.methods.real import with_real
 from simdx.simulators.base import Request
 from simdx.types import Case
-from tests.baselines.conftest import Oracle
+from simdx.voices import likelihood
+from tests.baselines.conftest import Oracle, WordDensity
 
 LABELLED = [
     Case("apple juice from the orchard", label="apple"),
@@ -65,7 +66,7 @@ class House:
         options = dict(VARIANTS[name])
         if options["method"] == "abi":
             options["network"] = self.network
-        if options["method"] in ASKING:
+        if options["method"] in (*ASKING, "likelihood", "voices"):
             options["simulator"] = "oracle"
         if options["method"] == "nli":
             options["simulator"] = self.nli
@@ -74,9 +75,10 @@ class House:
     def fit(
         self, name: str, material: Material | None = None, answer: Callable[[Request], str] = said
     ) -> Fitted:
-        """Asking methods ask an oracle, which says `answer` of each request."""
+        """Asking methods ask an oracle, which says `answer` of each request; densities count words."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(interview, "simulator_for", lambda _: Oracle(answer=answer))
+            patch.setattr(likelihood, "open_scorer", lambda _: WordDensity())
             chosen = material or self.material
             if name == "setfit-real":
                 chosen = with_real(chosen, LABELLED)

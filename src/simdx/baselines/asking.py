@@ -12,6 +12,7 @@ fidelity   the same question asked again with sampling; the answer is how often 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from simdx.baselines.interview import Ask, Asking, Interview, MakeAsk, Question
 from simdx.baselines.wording import (
     CHOOSE,
     PARAPHRASES,
+    choice_of_label,
     elicit,
     guesses_grammar,
     letter_grammar,
@@ -39,14 +41,16 @@ MOST_ROTATIONS = 8  # orders of the options: each is a call
 TOP = 20  # as many alternatives as common servers list
 
 
-def ask_logits(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
+def ask_logits(
+    names: tuple[str, ...], settings: Settings, able: Capabilities, *, clinical: bool = True
+) -> Ask:
     if not able.logprobs:
         raise BadInput(
             f"simulator '{settings.simulator or DEFAULT}' gives no log-probabilities, which --method logits "
             "reads: choose elicited, ensemble or fidelity, or another server"
         )
     shifts = shifts_of(names, settings)
-    return lambda text, key: [_question(text, names, shift) for shift in shifts]
+    return lambda text, key: [_question(text, names, shift, clinical) for shift in shifts]
 
 
 def shifts_of(names: tuple[str, ...], settings: Settings) -> tuple[int, ...]:
@@ -59,9 +63,9 @@ def rotations(n_labels: int, most: int) -> tuple[int, ...]:
     return tuple(i * n_labels // n for i in range(n))
 
 
-def _question(text: str, names: tuple[str, ...], shift: int) -> Question:
+def _question(text: str, names: tuple[str, ...], shift: int, clinical: bool) -> Question:
     options = names[shift:] + names[:shift]
-    prompt = multiple_choice(text, options, CHOOSE)
+    prompt = choice_of_label(text, options, clinical)
     request = Request(prompt, temperature=0.0, top_p=1.0, max_tokens=1, seed=0, logprobs=TOP)
 
     def read(completion: Completion) -> list[float]:
@@ -179,7 +183,10 @@ ASKING: dict[str, MakeAsk] = {
 
 
 def fit_asking(material: Material, settings: Settings) -> Asking:
-    return Asking.fit(material, settings, ASKING[settings.method], EXTRAS.get(settings.method))
+    make = ASKING[settings.method]
+    if settings.method == "logits":
+        make = partial(ask_logits, clinical=material.panel.is_clinical)
+    return Asking.fit(material, settings, make, EXTRAS.get(settings.method))
 
 
 def _position_bias(names: tuple[str, ...], settings: Settings, interview: Interview) -> dict[str, Any]:

@@ -21,6 +21,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 VERSION = "1"  # raise it when the meaning of a stored reading changes
 
 CHOOSE = "Which of the diagnoses above fits this case best? Reply with its letter only."
+CHOOSE_GENERAL = "Which of the labels above fits this text best? Reply with its letter only."
 
 # Persona, phrasing and output constraint vary; the question does not.
 PARAPHRASES = (
@@ -47,6 +48,14 @@ def elicit(guesses: int) -> str:
 
 def multiple_choice(text: str, options: Sequence[str], instruction: str) -> str:
     return f"{case_part(text)}{options_part(options)}\n{instruction}"
+
+
+def choice_of_label(text: str, options: Sequence[str], clinical: bool) -> str:
+    """The bare question, in words that fit what the panel is about."""
+    if clinical:
+        return multiple_choice(text, options, CHOOSE)
+    listed = options_part(options).replace("Possible diagnoses", "Possible labels", 1)
+    return f"Text:\n{text.strip()}\n\n{listed}\n{CHOOSE_GENERAL}"
 
 
 def case_part(text: str) -> str:

@@ -51,7 +51,7 @@ def classify(
     priors = prior.among([load_panel(name).names for name in names])
     options.check_target(html, "--html")
     classifiers = [chosen.classifier(name, policy=policy, device=device) for name in names]
-    say_model(chosen.method, chosen.engine, chosen.simulator)
+    say_model(chosen.method, chosen.engine, chosen.simulator, classifiers[0].fitted.cost())
     with asking(chosen.engine) as watch:
         for one in classifiers:
             one.watch_simulations(watch)

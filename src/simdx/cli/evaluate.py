@@ -91,7 +91,7 @@ def evaluate(
         raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(METHODS)}")
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
-    say_model(chosen.method, chosen.engine, chosen.simulator)
+    say_model(chosen.method, chosen.engine, chosen.simulator, classifier.fitted.cost())
     with CasesBar(len(cases.cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(

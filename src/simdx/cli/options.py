@@ -118,7 +118,8 @@ class MethodOptions(MaterialOptions):
         Option(
             "--method",
             help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
-            "setfit | setfit-real | zerogen | nli; asking a model: logits | elicited | ensemble | fidelity.",
+            "setfit | setfit-real | zerogen | nli; asking a model: logits | elicited | ensemble | fidelity; "
+            "likelihood | voices.",
         ),
     ] = "auto"
     engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"
@@ -138,7 +139,8 @@ class AnswerOptions(MethodOptions):
 
     none_prior: NonePrior = None
     simulator: Annotated[
-        str | None, Option("--simulator", help="For live, hybrid and asking: which model.")
+        str | None,
+        Option("--simulator", help="For live, hybrid, asking, likelihood and voices: which model."),
     ] = None
     budget: Annotated[
         int | None,

@@ -89,8 +89,10 @@ def facts_of(p: BuildProgress) -> str:
 ASKING = ("logits", "elicited", "ensemble", "fidelity")
 
 
-def say_model(method: str, engine: str, simulator: str | None) -> None:
-    """On a terminal: that a language model is asked for the answer, and which one where nobody chose it."""
+def say_model(method: str, engine: str, simulator: str | None, cost: str | None = None) -> None:
+    """What answering costs, where a method says it; on a terminal also which model nobody chose is asked."""
+    if cost is not None:
+        note(cost)
     live = engine in ("live", "hybrid")
     if not (live or method in ASKING) or not sys.stderr.isatty():
         return

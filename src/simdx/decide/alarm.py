@@ -243,6 +243,12 @@ def disagreement(opinions: Float, claimed: Int, prior: Float) -> Float:
     return np.where(np.isfinite(other), other - np.maximum(own, lowest), lowest)
 
 
+def outvoted(voices: Mapping[str, Float], claimed: Int) -> Mask:
+    """(N,) do most voices of a pool prefer another label than the one claimed?"""
+    others = np.stack([p.argmax(axis=1) != claimed for p in voices.values()])
+    return others.sum(axis=0) > len(voices) / 2
+
+
 def fit_alarm(
     views: Sequence[View],
     seen: Seen,

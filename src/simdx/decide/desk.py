@@ -27,6 +27,7 @@ from simdx.decide.alarm import (
     basis_of,
     build_views,
     fit_alarm,
+    outvoted,
     word_basis,
 )
 from simdx.decide.decision import Facts, decide
@@ -308,9 +309,14 @@ class Desk:
     # ----------------------------------------------------------------- answers
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
-        """The alarm on each answer, with the views' posteriors (V, N, K)."""
+        """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
         seen = Seen(observations.texts, observations.vectors)
-        return self.alarm.judge(seen, table.posterior, table.prior.probabilities)
+        found, opinions = self.alarm.judge(seen, table.posterior, table.prior.probabilities)
+        if table.voices is None:
+            return found, opinions
+        # Most voices of a pool against its answer: it rests on how loud one was, whatever the views say.
+        most = outvoted(table.voices, table.posterior.argmax(axis=1))
+        return replace(found, flag=found.flag | most), np.concatenate([opinions, [*table.voices.values()]])
 
     def consider(
         self, observations: Observations, table: AnswerTable, *, explain: bool = True, ask: bool = False
@@ -325,15 +331,19 @@ class Desk:
         notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         second = table.second_order
+        heard = (
+            *(view.name for view in self.alarm.views),
+            *(f"voice: {name}" for name in table.voices or ()),
+        )
         out = []
         for i, text in enumerate(observations.texts):
             views = tuple(
                 ViewAnswer(
-                    view=view.name,
+                    view=view,
                     label=names[int(p[i].argmax())],
                     probability=float(p[i, int(posterior[i].argmax())]),
                 )
-                for view, p in zip(self.alarm.views, opinions, strict=True)
+                for view, p in zip(heard, opinions, strict=True)
             )
             facts = Facts(
                 posterior=posterior[i],

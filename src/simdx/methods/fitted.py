@@ -68,6 +68,7 @@ class Inferred(NamedTuple):
     posterior: Posterior
     trace: Trace | None = None
     usage: Mapping[str, Any] | None = None
+    voices: Mapping[str, Float] | None = None  # (N, K) of each voice, where several were pooled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +94,7 @@ class AnswerTable:
     usage: Mapping[str, Any] | None
     make_typicality: Callable[[], Float]
     make_second_order: Callable[[], SecondOrder | None]
+    voices: Mapping[str, Float] | None = None  # (N, K) of each voice, where several were pooled
 
     @cached_property
     def posterior(self) -> Float:
@@ -136,7 +138,15 @@ def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
         usage=None,
         make_typicality=lambda: np.concatenate([table.typicality for table in tables]),
         make_second_order=second_order,
+        voices=_joined_voices(tables),
     )
+
+
+def _joined_voices(tables: Sequence[AnswerTable]) -> Mapping[str, Float] | None:
+    parts = [table.voices for table in tables if table.voices is not None]
+    if len(parts) != len(tables):
+        return None
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Simplex(Protocol):
@@ -182,11 +192,15 @@ class Fitted(ABC):
         """The simulations behind each answer; for a method without a kernel, the nearest ones."""
         return nearby(self.space, observations)
 
+    def cost(self) -> str | None:
+        """What a model does for one answer, where that takes long enough to be said before it starts."""
+        return None
+
     def watch(self, told: Callable[[Any], None]) -> None:  # noqa: B027  # most methods make no call
         """Let `told` hear of every call to a language model that answering makes."""
 
     def answer(self, observations: Observations, prior: Prior) -> AnswerTable:
-        posterior, trace, usage = self.infer(observations, prior)
+        posterior, trace, usage, voices = self.infer(observations, prior)
         return AnswerTable(
             posterior_in_class=np.clip(posterior.probabilities, 0.0, 1.0),  # shares may round to above one
             out_of_class=self.out_of_class(observations, prior),
@@ -197,6 +211,7 @@ class Fitted(ABC):
             usage=usage,
             make_typicality=lambda: self.typicality.p_value(self.space.transform(observations.vectors)),
             make_second_order=lambda: self.second_order(observations, prior, posterior),
+            voices=voices,
         )
 
     @cached_property

@@ -105,6 +105,9 @@ def _print_rest(answer: Answer, console: Console) -> None:
     )
     typical = "" if answer.typicality is None else f"; typicality {answer.typicality:.3f}"
     console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits{carried}{typical}")
+    for voice, posterior in (answer.voices or {}).items():
+        heard = max(posterior, key=lambda label: posterior[label])
+        console.print(f"  voice '{voice}': {escape(heard)} {percent(posterior[heard])}")
     if answer.uncertainty_words is not None:
         console.print(f"  {escape(answer.uncertainty_words)}")
     if answer.alarm is not None and not (answer.alarm.flag and answer.alarm_words in answer.decision.reasons):

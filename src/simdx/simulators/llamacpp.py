@@ -60,6 +60,10 @@ class LlamaCppSimulator:
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         return stream(requests, self._answer, self.concurrency)
 
+    def complete_raw(self, body: dict[str, Any]) -> Any:
+        """A plain completion in llama.cpp's own terms."""
+        return self._server.handle_completions(body)
+
     def close(self) -> None:
         self._server = None
 

@@ -60,6 +60,15 @@ class TransformersSimulator:
     def close(self) -> None:
         self._model = None
 
+    @property
+    def model_parts(self) -> tuple[Any, Any, Any]:
+        """torch, the tokenizer and the model: what scoring a text needs of them."""
+        return self._torch, self._tokenizer, self._model
+
+    def rendered_prompt(self, prompt: str) -> str:
+        """The prompt as the model reads it, up to where its own text begins."""
+        return self._rendered(Request(prompt))
+
     def _grouped(self, requests: list[Request]) -> dict[int, Completion]:
         """Requests with equal settings share a batch; seeds of a group are folded into one."""
         groups: dict[tuple[Any, ...], list[int]] = {}

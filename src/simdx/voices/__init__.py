@@ -1,0 +1,1 @@
+"""One model heard as a density, and three ways together: `--method likelihood`, `--method voices`."""

@@ -1,0 +1,231 @@
+"""`--method likelihood`: the exact likelihood of the simulator itself.
+
+    p(label | case) ∝ prior · mean over the label's prompts of p_model(case | prompt) ^ (1 / T)
+
+One forward pass per case and prompt; nothing is simulated and no bank is compared with. Long texts are read
+in windows of 300 words, at most four, each after the prompt; a case's score is the mean of its windows', so
+that length alone makes no answer surer.
+
+*Temperature.* On the model's own samples from these prompts T = 1 is right by construction; of other texts a
+model is surer than it should be. T is found on some texts of the panel's bank (least log loss, not below 1)
+and raised by `HARDER`, since real text is harder than simulated text.
+
+*None of these* is one more hypothesis: the neutral prompts, which speak of the register and of no label.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, logsumexp, softmax
+
+from simdx.abc.prior import Prior
+from simdx.baselines.interview import replies_path, simulator_for
+from simdx.baselines.replies import Reply, ReplyStore
+from simdx.disk import CannotWrite, load_arrays, make_folder, save_arrays
+from simdx.egress import is_remote
+from simdx.errors import BadInput
+from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.material import Material, Observations
+from simdx.models.verify import home
+from simdx.simulators.scoring import Scorer, scored, scorer_of
+from simdx.types import Bank, Float, Int, Posterior, content_hash
+from simdx.voices.pooling import HARDER
+from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
+
+VERSION = "1"  # raise it when the meaning of a stored score changes
+WINDOW_WORDS = 300
+MOST_WINDOWS = 4
+REHEARSED_PER_LABEL = 4  # texts of the bank behind the temperature
+NONE_PRIOR = 0.02  # of none of these, where the user states none
+
+
+@dataclass(frozen=True, slots=True)
+class CaseScores:
+    """What a model finds of N texts, in nats: under each label, under the neutral prompts."""
+
+    labels: Float  # (N, K)
+    neutral: Float  # (N,)
+
+    def tempered(self, temperature: float) -> Float:
+        return self.labels / temperature
+
+
+def windows(text: str) -> list[str]:
+    """A long text in pieces of some hundred words; the first four speak for it."""
+    words = text.split()
+    if len(words) <= WINDOW_WORDS:
+        return [text.strip()]
+    starts = range(0, min(len(words), WINDOW_WORDS * MOST_WINDOWS), WINDOW_WORDS)
+    return [" ".join(words[at : at + WINDOW_WORDS]) for at in starts]
+
+
+def mixture(scores: Float, n_labels: int) -> CaseScores:
+    """Scores (N, 3 K + 2) as the prompts stand: a label's is the mean probability over its prompts."""
+    n = len(scores)
+    own = scores[:, : n_labels * PROMPTS_PER_LABEL].reshape(n, n_labels, PROMPTS_PER_LABEL)
+    neutral = scores[:, n_labels * PROMPTS_PER_LABEL :]
+    return CaseScores(
+        logsumexp(own, axis=2) - math.log(PROMPTS_PER_LABEL),
+        logsumexp(neutral, axis=1) - math.log(neutral.shape[1]),
+    )
+
+
+def fit_temperature(log_likelihood: Float, truth: Int, least: float = 0.05, most: float = 20.0) -> float:
+    """The temperature of least log loss on texts whose label is known because they were simulated."""
+
+    def loss(log_t: float) -> float:
+        return -float(
+            log_softmax(log_likelihood / math.exp(log_t), axis=1)[np.arange(len(truth)), truth].mean()
+        )
+
+    found = minimize_scalar(loss, bounds=(math.log(least), math.log(most)), method="bounded")
+    return math.exp(float(found.x))
+
+
+class Likelihood(Fitted):
+    """A panel's prompts and a model that scores texts under them."""
+
+    refits = False
+    cheap = False
+    proportional = True
+    none_of_these = True
+
+    def __init__(self, material: Material, settings: Settings, scorer: Scorer) -> None:
+        super().__init__(material)
+        self.scorer = scorer
+        self.prompts = scoring_prompts(material.panel)
+        kept = settings.replies
+        self.store = ReplyStore(None if kept is None else replies_path(kept, scorer.id))
+        self.remote = self.remote or is_remote(scorer)
+        self._none_prior = material.bank.none_prior if material.bank.none_prior is not None else NONE_PRIOR
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        found = self.scores(observations.texts)
+        p = posterior_under(found.tempered(self.temperature), prior)
+        n = len(p)
+        usage = {
+            "simulator": self.scorer.id,
+            "scores": n * len(self.prompts.all),
+            "temperature": round(self.temperature, 4),
+        }
+        return Inferred(Posterior(p, np.zeros(n), np.full(n, np.nan)), None, usage)
+
+    def out_of_class(self, observations: Observations, prior: Prior) -> Float:
+        """Probability of the neutral hypothesis beside the labels, at the same temperature."""
+        return expit(self.log_odds_none(self.scores(observations.texts), prior))
+
+    def log_odds_none(self, found: CaseScores, prior: Prior) -> Float:
+        with np.errstate(divide="ignore"):
+            inside = logsumexp(found.tempered(self.temperature) + np.log(prior.probabilities), axis=1)
+        odds = math.log(self._none_prior) - math.log1p(-self._none_prior)
+        return found.neutral / self.temperature - inside + odds
+
+    def cost(self) -> str:
+        """What answering takes, said before it starts."""
+        prompts, texts = len(self.prompts.all), len(rehearsed(self.material.bank))
+        return (
+            f"{self.scorer.id.split('@')[0]} scores a case under {prompts} prompts ({PROMPTS_PER_LABEL} per "
+            f"label, {len(self.prompts.neutral)} neutral); {texts} simulated texts first, once for this bank "
+            "and model"
+        )
+
+    # ----------------------------------------------------------------- scores
+
+    def scores(self, texts: Sequence[str]) -> CaseScores:
+        """Of cases: kept by a hash of their content, on disk only where the user named a folder."""
+        prompts = self.prompts.all
+        keys = [content_hash("likelihood", VERSION, self.scorer.id, self.prompts.hash, t) for t in texts]
+        missing = [i for i, key in enumerate(keys) if self.store.get(key) is None]
+        cut = {i: windows(texts[i]) for i in missing}
+        pieces = [(i, piece) for i in missing for piece in cut[i]]
+        waiting = {i: len(cut[i]) for i in missing}
+        sums = {i: np.zeros(len(prompts)) for i in missing}
+        done = 0
+        for at, row, _ in self.scorer.score(prompts, [piece for _, piece in pieces]) if pieces else ():
+            i = pieces[at][0]
+            sums[i] += row
+            waiting[i] -= 1
+            if waiting[i] == 0:
+                mean = sums[i] / len(cut[i])
+                self.store.keep(keys[i], Reply(tuple(float(v) for v in mean)))
+                done += 1
+                if self.progress is not None:
+                    self.progress(done, len(missing))
+        rows = [self.store.get(key) for key in keys]
+        return mixture(np.array([r.scores for r in rows if r is not None]), len(self.material.panel.names))
+
+    @cached_property
+    def rehearsal(self) -> tuple[CaseScores, Int]:
+        """Scores and labels of some of the bank's texts: simulated, so they are kept on disk by content."""
+        bank = self.material.bank
+        rows = rehearsed(bank)
+        texts = rehearsed_texts(bank)
+        kept = remembered(
+            content_hash("rehearsed scores", VERSION, self.scorer.id, self.prompts.hash, *texts),
+            (len(texts), len(self.prompts.all)),
+            lambda: scored(self.scorer, self.prompts.all, texts).logprob,
+        )
+        return mixture(kept, len(bank.labels)), bank.label_index[rows]
+
+    @cached_property
+    def temperature(self) -> float:
+        found, truth = self.rehearsal
+        return settled_temperature(found.labels, truth)
+
+
+def settled_temperature(log_likelihood: Float, truth: Int) -> float:
+    return HARDER * max(1.0, fit_temperature(log_likelihood, truth))
+
+
+def rehearsed(bank: Bank) -> Int:
+    """Rows of a few texts of each label, the same ones whatever the bank's order."""
+    order = sorted(range(len(bank.texts)), key=lambda i: content_hash("rehearsed", bank.texts[i]))
+    labels = bank.label_index
+    chosen = [
+        i for k in range(len(bank.labels)) for i in [j for j in order if labels[j] == k][:REHEARSED_PER_LABEL]
+    ]
+    return np.array(chosen, dtype=int)
+
+
+def rehearsed_texts(bank: Bank) -> list[str]:
+    """The beginnings of those texts: one window each."""
+    return [" ".join(bank.texts[i].split()[:WINDOW_WORDS]) for i in rehearsed(bank)]
+
+
+def remembered(address: str, shape: tuple[int, int], make: Callable[[], Float]) -> Float:
+    """What a model said of simulated texts, kept in the cache folder. Nothing of a case is kept there."""
+    path = home() / "scores" / f"{address}.safetensors"
+    kept = (load_arrays(path) or {}).get("scores")
+    if kept is None or kept.shape != shape or not np.isfinite(kept).all():
+        kept = make()
+        try:
+            make_folder(path.parent)
+            save_arrays(path, {"scores": kept})
+        except CannotWrite:
+            pass  # a cache folder that cannot be written costs time, not the answer
+    return np.asarray(kept, dtype=float)
+
+
+def posterior_under(log_likelihood: Float, prior: Prior) -> Float:
+    """(N, K) prior times likelihood, normalised."""
+    with np.errstate(divide="ignore"):
+        return softmax(log_likelihood + np.log(prior.probabilities), axis=1)
+
+
+def fit_likelihood(material: Material, settings: Settings) -> Likelihood:
+    if settings.engine != "exact":
+        raise BadInput(f"--method {settings.method} has one engine: leave --engine out")
+    return Likelihood(material, settings, open_scorer(settings))
+
+
+def open_scorer(settings: Settings) -> Scorer:
+    """The model that `--simulator` names, loaded once for all voices; elsewhere only with permission."""
+    simulator: Any = simulator_for(settings)
+    return scorer_of(simulator, allow_remote=settings.allow_remote)

@@ -1,0 +1,132 @@
+"""`--method voices`: one local model heard three ways.
+
+simulate    the recipe over the panel's bank
+likelihood  the exact likelihood of the case under the model
+ask         the model's probabilities of the option letters, in every order of the options
+
+Each is made to speak at its own temperature (found on texts of the bank, whose labels are known), and the
+three are pooled (`pooling`). The prior enters once, by Bayes' rule. None of these is the mean of the log odds
+that the recipe and the likelihood give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from simdx.abc.prior import Prior
+from simdx.baselines.asking import MOST_ROTATIONS, fit_asking
+from simdx.baselines.interview import Asking
+from simdx.baselines.wording import LETTERS
+from simdx.methods.fitted import Carried, Fitted, Inferred, Settings
+from simdx.methods.material import Material, Observations
+from simdx.methods.questions import as_statements
+from simdx.methods.recipe import fit_recipe
+from simdx.types import Float, Posterior, SecondOrder, content_hash
+from simdx.voices.likelihood import (
+    VERSION,
+    Likelihood,
+    fit_likelihood,
+    fit_temperature,
+    posterior_under,
+    rehearsed,
+    rehearsed_texts,
+    remembered,
+)
+from simdx.voices.pooling import FLOOR, HARDER, pooled
+
+
+class Voices(Fitted):
+    refits = False
+    cheap = False
+    proportional = True
+    none_of_these = True
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        self.simulate = fit_recipe(material, replace(settings, method="auto"))
+        self.likelihood: Likelihood = fit_likelihood(material, settings)
+        # A list of options has as many places as there are letters.
+        asks = len(material.panel.names) <= len(LETTERS)
+        self.ask: Asking | None = fit_asking(material, replace(settings, method="logits")) if asks else None
+        self.remote = any(
+            part.remote for part in (self.simulate, self.likelihood, self.ask) if part is not None
+        )
+        self.simplex = self.simulate.simplex
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        heard = self.heard(observations)
+        checklist = np.array([as_statements(text) != text for text in observations.texts])
+        p = posterior_under(pooled(heard, checklist), prior)
+        n = len(p)
+        usage: dict[str, Any] = {
+            "simulator": self.likelihood.scorer.id,
+            "scores": n * len(self.likelihood.prompts.all),
+        }
+        voices = {name: posterior_under(log_likelihood, prior) for name, log_likelihood in heard.items()}
+        return Inferred(Posterior(p, np.zeros(n), np.full(n, np.nan)), None, usage, voices)
+
+    def heard(self, observations: Observations) -> dict[str, Float]:
+        """Each voice's tempered log-likelihoods (N, K)."""
+        uniform = Prior.uniform(len(self.material.panel.names))
+        recipe = self.simulate.infer(observations, uniform).posterior.probabilities
+        found = self.likelihood.scores(observations.texts)
+        heard = {
+            "simulate": _log(recipe),
+            "likelihood": found.tempered(self.likelihood.temperature),
+        }
+        if self.ask is not None:
+            asked = self.ask.infer(observations, uniform).posterior.probabilities
+            heard["ask"] = _log(asked) / self.ask_temperature
+        return heard
+
+    @cached_property
+    def ask_temperature(self) -> float:
+        """Found on the bank's texts as the likelihood's is; letters are less sure than they should be."""
+        assert self.ask is not None
+        bank, ask = self.material.bank, self.ask
+        texts = rehearsed_texts(bank)
+        uniform = Prior.uniform(len(bank.labels))
+        kept = remembered(
+            content_hash("rehearsed letters", VERSION, ask.simulator.id, *self.material.panel.names, *texts),
+            (len(texts), len(bank.labels)),
+            lambda: ask.infer(self.material.observe(texts), uniform).posterior.probabilities,
+        )
+        return HARDER * fit_temperature(_log(kept), bank.label_index[rehearsed(bank)])
+
+    def out_of_class(self, observations: Observations, prior: Prior) -> Float:
+        found = self.likelihood.log_odds_none(self.likelihood.scores(observations.texts), prior)
+        by_recipe = self.simulate.out_of_class(observations, prior)
+        if by_recipe is None:
+            return expit(found)
+        return expit((found + logit(np.clip(by_recipe, FLOOR, 1 - FLOOR))) / 2)
+
+    def second_order(
+        self, observations: Observations, prior: Prior, posterior: Posterior
+    ) -> SecondOrder | None:
+        return self.simulate.second_order(observations, prior, posterior)
+
+    def carried(self, observations: Observations, prior: Prior) -> Carried:
+        """The recipe's nearest simulations; their shares are of its voice alone, so none is said."""
+        return replace(self.simulate.carried(observations, prior), share=None)
+
+    def cost(self) -> str:
+        orders = min(len(self.material.panel.names), MOST_ROTATIONS)
+        asked = "" if self.ask is None else f"; it is asked in {orders} orders of the labels"
+        return self.likelihood.cost() + asked
+
+    def watch(self, told: Callable[[Any], None]) -> None:
+        self.simulate.watch(told)
+
+
+def _log(p: Float) -> Float:
+    return np.log(np.maximum(p, FLOOR))
+
+
+def fit_voices(material: Material, settings: Settings) -> Voices:
+    return Voices(material, settings)

@@ -1,0 +1,155 @@
+"""The likelihood method and the three voices, with a density over words and an oracle that is asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.abc.prior import Prior
+from simdx.baselines import interview
+from simdx.classifier import Classifier
+from simdx.methods import Material
+from simdx.methods.fitted import Settings
+from simdx.panels import load_panel
+from simdx.types import Bank, Label, Panel
+from simdx.voices import likelihood
+from simdx.voices.likelihood import WINDOW_WORDS, Likelihood, fit_temperature, windows
+from simdx.voices.pooling import pooled
+from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
+from tests.amortised.conftest import toy_material
+from tests.baselines.conftest import Oracle, WordDensity
+from tests.conftest import ROOT
+
+UNIFORM = Prior.uniform(3)
+CASE = "sweet red apple from the orchard"
+
+
+@pytest.fixture
+def material(private_home: Path) -> Material:
+    return toy_material(embedder="wordllama")
+
+
+@pytest.fixture
+def density(monkeypatch: pytest.MonkeyPatch) -> WordDensity:
+    made = WordDensity()
+    monkeypatch.setattr(likelihood, "open_scorer", lambda _: made)
+    monkeypatch.setattr(interview, "simulator_for", lambda _: Oracle())
+    return made
+
+
+@pytest.mark.parametrize("panel", ["oral-lesions", "symptom-to-diagnosis", "case-reports"])
+def test_prompts_name_a_label_and_neutral_ones_do_not(panel: str) -> None:
+    loaded = load_panel(panel)
+    prompts = scoring_prompts(loaded)
+    assert len(set(prompts.all)) == len(prompts.all) == PROMPTS_PER_LABEL * len(loaded.names) + 2
+    for label, own in zip(loaded.labels, prompts.of_labels, strict=True):
+        assert all(label.name in prompt for prompt in own)
+        assert label.description.strip() in own[2]
+        assert not any(label.name in prompt for prompt in prompts.neutral)
+
+
+def test_a_panel_of_messages_speaks_of_its_own_kind_of_text() -> None:
+    panel = Panel("p", (Label("pto_request"), Label("b")), description="Short requests.", register="general")
+    prompts = scoring_prompts(panel)
+    assert all("Short requests." in prompt for prompt in prompts.all)
+    assert "pto request" in prompts.of_labels[0][0]  # words, as a person would say them
+
+
+def test_long_texts_are_read_in_windows_and_short_ones_whole() -> None:
+    assert windows(" a  b ") == ["a  b"]
+    long = " ".join(f"w{i}" for i in range(WINDOW_WORDS * 9))
+    assert [len(w.split()) for w in windows(long)] == [WINDOW_WORDS] * 4
+    assert windows(long)[0].startswith("w0 ")
+
+
+def test_scores_are_kept_by_content_and_no_word_of_a_case_is_written(
+    material: Material, density: WordDensity, tmp_path: Path, private_home: Path
+) -> None:
+    settings = Settings(method="likelihood", replies=str(tmp_path / "replies"))
+    seen = material.observe([CASE])
+    first = Likelihood(material, settings, density).answer(seen, UNIFORM).posterior
+    asked = len(density.scored)
+    again = Likelihood(material, settings, density).answer(seen, UNIFORM).posterior
+    assert len(density.scored) == asked  # neither the case nor the bank's texts a second time
+    np.testing.assert_allclose(again, first)
+    for folder in (tmp_path / "replies", private_home / "scores"):
+        written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        assert written
+        assert b"orchard" not in written
+
+
+def test_what_no_label_explains_is_none_of_these(material: Material, density: WordDensity) -> None:
+    """As probable under the neutral prompts as under any label: the prior mass of none of these stays."""
+    fitted = Likelihood(material, Settings(method="likelihood"), density)
+    inside, outside = fitted.out_of_class(material.observe([CASE, "zzz qqq xxx"]), UNIFORM)
+    assert inside < outside
+    assert outside == pytest.approx(likelihood.NONE_PRIOR)
+    stated = replace(material, bank=replace(material.bank, none_prior=0.3))
+    assert Likelihood(stated, Settings(method="likelihood"), density).out_of_class(
+        material.observe(["zzz qqq xxx"]), UNIFORM
+    ) == pytest.approx(0.3)
+
+
+def test_the_temperature_is_the_one_simulated_text_wants() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(4000, 3)) * 2
+    truth = np.array([rng.choice(3, p=np.exp(row) / np.exp(row).sum()) for row in logits])
+    assert fit_temperature(logits, truth) == pytest.approx(1.0, abs=0.08)
+    assert fit_temperature(logits * 3, truth) == pytest.approx(3.0, abs=0.25)
+
+
+def test_a_pool_of_equals_is_as_sure_as_each_and_a_checklist_counts_half() -> None:
+    sure = np.log(np.array([[0.7, 0.2, 0.1]]))
+    other = np.log(np.array([[0.1, 0.2, 0.7]]))
+    np.testing.assert_allclose(
+        np.exp(pooled({"simulate": sure, "likelihood": sure, "ask": sure})), np.exp(sure)
+    )
+    prose = pooled({"simulate": sure, "likelihood": other}, np.array([False]))
+    listed = pooled({"simulate": sure, "likelihood": other}, np.array([True]))
+    assert prose[0, 0] == pytest.approx(prose[0, 2])
+    assert listed[0, 0] > listed[0, 2]
+
+
+def test_each_voice_is_told_and_most_against_the_answer_raise_the_alarm(
+    material: Material, density: WordDensity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank: Bank = material.bank
+    door = Classifier(material.panel, bank, method="voices", embedder=material.embedder)
+    answer = door.infer(CASE)
+    told = answer.to_json()
+    assert list(told["voices"]) == ["simulate", "likelihood", "ask"]
+    for posterior in told["voices"].values():
+        assert sum(posterior.values()) == pytest.approx(1)
+    assert {"voice: simulate", "voice: likelihood", "voice: ask"} <= {
+        v["view"] for v in told["alarm"]["views"]
+    }
+    assert json.dumps(told)
+    assert answer.label == "apple"
+    # A pool may follow one loud voice: then the others' agreement against it must be seen.
+    loud = {
+        "simulate": np.array([[9.0, 0, 0]]),
+        "likelihood": np.array([[0, 0.1, 0]]),
+        "ask": np.array([[0, 0.1, 0]]),
+    }
+    monkeypatch.setattr(door.fitted, "heard", lambda _: loud)
+    outvoted = door.infer(CASE)
+    assert outvoted.label == "apple"
+    assert outvoted.alarm is not None
+    assert outvoted.alarm.flag
+
+
+def test_the_record_is_what_the_pool_makes_of_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks import voices as study
+
+    record = json.loads((ROOT / study.FOLDER / "record.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(study, "SCORES", ROOT / study.SCORES)
+    monkeypatch.setattr(study, "RESAMPLES", 2)
+    for panel in ("oral-lesions", "symptom-to-diagnosis"):
+        found = study.measure(panel, (1.0, 1.0))["voices"]
+        for name, told in record["panels"][panel]["voices"].items():
+            for key in ("accuracy", "ece", "none_auroc"):
+                assert found[name].get(key) == pytest.approx(told.get(key), abs=1e-6)
