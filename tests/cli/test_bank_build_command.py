@@ -60,6 +60,24 @@ def test_a_rehearsal_keeps_within_what_the_build_left(cli: Cli, tmp_path: Path) 
     assert len((tmp_path / "bank" / "rehearsal" / "answers.jsonl").read_text().splitlines()) == 12
 
 
+def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli, tmp_path: Path) -> None:
+    panel = tmp_path / "p.yaml"
+    panel.write_text("labels: [gout, {name: mumps, description: swollen jaw}]\n")
+    told = cli("bank", "build", "--panel", panel, "--per-label", 3, "--out", tmp_path / "bank").complaint
+    assert "no description of gout" in told
+    assert f"simdx panel describe {panel}" in told
+    seen = cli("panel", "describe", panel, "--simulator", "scripted")
+    assert "nothing was written" in seen.out
+    assert "gout: " in seen.err
+    assert load_panel(panel).labels[0].description == ""
+    done = cli("panel", "describe", panel, "--simulator", "scripted", "--yes", "--json")
+    assert done.json["written"] is True
+    assert load_panel(panel).labels[0].description == done.json["proposed"]["gout"]
+    assert load_panel(panel).labels[1].description == "swollen jaw"
+    assert cli("panel", "describe", panel, "--simulator", "nobody", "--json").json["proposed"] == {}
+    assert "cannot be changed" in cli("panel", "describe", "oral-lesions").complaint
+
+
 def test_a_bank_is_built_where_its_embedder_is_not(cli: Cli, tmp_path: Path) -> None:
     panel = tmp_path / "panel.yaml"
     panel.write_text('labels: [apple, boat]\nembedder: "openai:m@http://192.0.2.1:1/v1"\n')

@@ -14,7 +14,7 @@ from simdx.cli.progress import CasesBar, building
 from simdx.errors import BadInput, SimdxError
 
 if TYPE_CHECKING:
-    from simdx.bank.builder import BuildReport
+    from simdx.bank.report import BuildReport
 
 
 @options.spread
@@ -39,9 +39,11 @@ def build(
     json: options.AsJson = False,
 ) -> None:
     """Ask a language model for what is missing; safe to kill and to run again."""
-    from simdx.bank.builder import build_bank, failed_line, refuse_foreign
+    from simdx.bank.builder import build_bank, refuse_foreign
+    from simdx.bank.describe import undescribed
     from simdx.bank.estimate import estimate
     from simdx.bank.rehearsal import REHEARSAL_TRIES, second_voice, write_rehearsal
+    from simdx.bank.report import failed_line
     from simdx.bank.successor import refuse_lesser
     from simdx.bank.voice import voice_for
     from simdx.calibrate import calibrate_panel
@@ -65,6 +67,12 @@ def build(
         raise BadInput(f"--timeout is for servers (openai:MODEL@URL), not for '{simulator[:80]}'")
     if left_out:
         note(left_out)
+    silent = [label.name for label in undescribed(chosen)] if settings.voice == "short" else []
+    if silent:  # a small model repeats a name it is told, and nothing else is known of them
+        raise BadInput(
+            f"no description of {', '.join(silent)[:200]}: a small model needs one line each. Write them in "
+            f"the panel file, or let one propose them: simdx panel describe {panel} --simulator {simulator}"
+        )
     refuse_unwritable(out)  # all before a model is loaded for nothing
     refuse_foreign(out, chosen)
     refuse_lesser(out, chosen, identity_of(simulator), settings)
