@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.conditions import CONDITIONS, outside, read_conditions
+from simdx.bank.voice import larger_than
 from simdx.panels import load_panel
 from tests.cli.conftest import Cli
 
@@ -76,6 +77,21 @@ def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli
     assert load_panel(panel).labels[1].description == "swollen jaw"
     assert cli("panel", "describe", panel, "--simulator", "nobody", "--json").json["proposed"] == {}
     assert "cannot be changed" in cli("panel", "describe", "oral-lesions").complaint
+
+
+def test_a_weak_bank_is_called_weak_and_the_next_model_named(
+    cli: Cli, tmp_path: Path, private_home: Path
+) -> None:
+    given = (*BUILD, "--rehearsal", 0)
+    strong = cli(*given, "--out", tmp_path / "full", "--json").json
+    assert (strong["weak_because"], strong["advice"]) == ([], None)
+    small = cli(*given, "--voice", "short", "--out", tmp_path / "short", "--json").json
+    assert "a very small model wrote it" in small["weak_because"][0]
+    assert "Next, try a larger model" in small["advice"]
+    poor = cli(*given[:4], "--simulator", "scripted:leak=0.7", *given[6:], "--out", tmp_path / "poor")
+    assert "this bank is weak: only" in poor.out
+    assert larger_than("smollm2@b179") == larger_than("hf:smollm2@b179") != larger_than("openai:m@http://x")
+    assert "simdx models pull qwen2.5-coder-1.5b" in larger_than("smollm2@b179")
 
 
 def test_a_bank_is_built_where_its_embedder_is_not(cli: Cli, tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from simdx.bank import packaged_bank
+from simdx.bank.describe import write_descriptions
 from simdx.bank.facets import facets_of, generic_facets
 from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
 from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
-from simdx.panels.describe import write_descriptions
 from simdx.panels.scaffold import scaffold
 
 
@@ -92,7 +92,7 @@ def test_a_bad_panel_is_refused_in_one_line(tmp_path: Path, text: str, problem: 
 
 
 def test_the_scaffold_says_what_the_policy_and_the_facets_do(tmp_path: Path) -> None:
-    text = scaffold("mine", ["a", "b"])
+    text = scaffold("mine", dict.fromkeys("ab", ""))
     share = Thresholds().must_not_miss
     assert share is not None
     assert f"true asks for more tests when this label keeps {100 * share:.0f} % without leading" in text
@@ -103,7 +103,7 @@ def test_the_scaffold_says_what_the_policy_and_the_facets_do(tmp_path: Path) -> 
 
 
 def test_the_scaffold_of_a_panel_that_is_not_about_illness_offers_no_codes(tmp_path: Path) -> None:
-    text = scaffold("mine", ["delivery", "billing"], "general")
+    text = scaffold("mine", {"delivery": "", "billing": ""}, "general")
     assert not any(word in text for word in ("icd10", "snomed", "hand, foot"))
     named = text.replace("# facets:", "facets:").replace("#   channel:", "  channel:")
     panel = load_panel(write(tmp_path, named))
@@ -130,7 +130,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_descriptions_are_put_into_a_panel_file_and_nothing_else_changes(way: str, tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
-    path.write_text(WAYS[way] or scaffold("p", ["gout", "mumps"]), encoding="utf-8")
+    path.write_text(WAYS[way] or scaffold("p", {"gout": "", "mumps": "swollen jaw"}), encoding="utf-8")
     before, lines = load_panel(path), path.read_text().splitlines()
     line = 'Red "hot" toe: sudden, at night; x.'
     write_descriptions(path, {"gout": line})

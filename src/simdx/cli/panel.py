@@ -74,7 +74,10 @@ def show(
 @app.command()
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
-    label: Annotated[list[str] | None, Option("--label", help="A label; give it at least twice.")] = None,
+    label: Annotated[
+        list[str] | None,
+        Option("--label", help="NAME or NAME=DESCRIPTION of a label; give it at least twice."),
+    ] = None,
     register: Annotated[
         str,
         Option(
@@ -90,8 +93,9 @@ def new(
     from simdx.panels.scaffold import scaffold
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
-    labels = label or ["first diagnosis", "second diagnosis"]
-    parse_panel({"labels": list(labels), "register": register}, where=path.name)
+    given = [text.partition("=") for text in label or ["first diagnosis", "second diagnosis"]]
+    labels = {name.strip(): description.strip() for name, _, description in given}
+    parse_panel({"labels": [name.strip() for name, _, _ in given], "register": register}, where=path.name)
     if path.exists():
         raise BadInput(f"{path} exists already: choose another name, nothing was written")
     if not path.parent.is_dir():
@@ -110,9 +114,8 @@ def describe(
     json: options.AsJson = False,
 ) -> None:
     """Have a model propose a line for every label without a description; nothing is written unseen."""
-    from simdx.bank.describe import propose, undescribed
+    from simdx.bank.describe import propose, undescribed, write_descriptions
     from simdx.panels import PACKAGED, load_panel
-    from simdx.panels.describe import write_descriptions
     from simdx.simulators import get_simulator
 
     chosen = load_panel(path)
