@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from simdx.bank.builder import REJECTED_FILE, BuildLimits, BuildReport, build_bank
+from simdx.bank.builder import REJECTED_FILE, build_bank
 from simdx.bank.estimate import estimate
 from simdx.bank.files import problems_of, read_bank, read_manifest
 from simdx.bank.plan import BuildSettings
+from simdx.bank.report import BuildLimits, BuildReport
 from simdx.bank.store import STORE_FILE, AnswerStore, read_answers
 from simdx.bank.verdicts import GIVE_UP_AFTER
 from simdx.errors import BadInput
@@ -29,6 +30,7 @@ from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Panel
 
 SETTINGS = BuildSettings(per_label=6, background=5)
+NEVER = BuildLimits(least_yield=0.0)  # no yield is too low
 
 
 def build(panel: Panel, out: Path, simulator: ScriptedSimulator | None = None, **limits: int) -> BuildReport:
@@ -128,10 +130,39 @@ def test_a_dead_simulator_ends_the_run_early(toy_panel: Panel, tmp_path: Path) -
 
 def test_a_simulator_that_cannot_do_it_is_given_up(toy_panel: Panel, tmp_path: Path) -> None:
     simulator = ScriptedSimulator(refusal=1.0)
-    report = build_bank(toy_panel, simulator, BuildSettings(per_label=1), tmp_path / "bank")
+    report = build_bank(toy_panel, simulator, BuildSettings(per_label=1), tmp_path / "bank", NEVER)
     assert not report.complete
-    assert "try another simulator" in str(report.stopped)
-    assert simulator.calls == 3 * 60
+    assert "0 are usable (60 rejected: refusal): take a larger model" in str(report.stopped)
+    assert simulator.calls <= 3 * 60
+
+
+LEAKS = "An apple, a river and an engine were all there was to be seen on that day."
+
+
+@pytest.mark.parametrize(
+    ("poor", "reason", "remedy"),
+    [
+        (ScriptedSimulator(refusal=0.95), "refusal", "take a larger model"),
+        (
+            ScriptedSimulator({"which you must not name": [LEAKS]}),
+            "names its label",
+            "describe the label in the panel file without its name",
+        ),
+    ],
+)
+def test_a_run_stops_when_hardly_a_text_is_usable(
+    toy_panel: Panel, tmp_path: Path, poor: ScriptedSimulator, reason: str, remedy: str
+) -> None:
+    """After forty texts of a label, not after forty for every one that is wanted."""
+    settings = BuildSettings(per_label=50)
+    report = build_bank(toy_panel, poor, settings, tmp_path / "bank")
+    assert not report.complete
+    assert f"rejected: {reason}): {remedy}" in str(report.stopped)
+    assert poor.calls < 3 * 50
+    again = ScriptedSimulator()
+    assert f"rejected: {reason})" in str(build_bank(toy_panel, again, settings, tmp_path / "bank").stopped)
+    assert again.calls == 0
+    assert build_bank(toy_panel, again, settings, tmp_path / "bank", NEVER).complete
 
 
 class Batches(ScriptedSimulator):

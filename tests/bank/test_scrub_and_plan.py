@@ -13,7 +13,7 @@ from simdx.bank.builder import build_bank
 from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
 from simdx.bank.files import read_bank
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
-from simdx.bank.prompts import MAX_TOKENS
+from simdx.bank.prompts import MAX_TOKENS, as_said
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.errors import BadInput
 from simdx.panels import load_panel
@@ -23,6 +23,7 @@ from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Label, Panel
 
 TB = Label("tuberculosis", aliases=("TB", "Mycobacterium tuberculosis", "Pott's disease"))
+CHEST = Panel("chest", (TB, Label("lung cancer", aliases=("lung tumour",), description="Coughs up blood.")))
 GOOD = (
     "A 54-year-old man has had a cough for three months, with sweats at night and a loss of seven kilograms. "
     "There are crackles over the right upper chest and he looks unwell."
@@ -46,6 +47,7 @@ GOOD = (
         (GOOD + " The table and the tb line stay.", None),  # an abbreviation is itself only in capitals
         (GOOD + " He was diagnosed with an infection.", "tell-tale phrase"),
         (GOOD + " This is a condition called something.", "tell-tale phrase"),
+        (GOOD + " Her sister had lung tumours.", "names another label"),
         ("He has a cough.", "too short"),
         ("He has a bad cough and he is tired. " * 8, "repeats itself"),
         (
@@ -56,7 +58,74 @@ GOOD = (
     ],
 )
 def test_reasons(text: str, reason: str | None) -> None:
-    assert Scrubber.for_label(TB, "clinician").reason(tidy(text)) == reason
+    assert Scrubber.for_topic(CHEST, TB.name).reason(tidy(text)) == reason
+
+
+def test_another_label_may_be_named_where_the_description_does_it() -> None:
+    """And what is not about illness may be called by the words of its own description."""
+    card = Label("lost card", description="A lost card must be blocked.")
+    bank = (card, Label("refund", description="Money comes back to the card."), Label("card"))
+    panel = Panel("bank", bank, register="general")
+    text = "My lost card was used in a shop and I want it blocked today, please."
+    assert Scrubber.for_topic(panel, "lost card").reason(text) is None
+    assert Scrubber.for_topic(panel, "refund").reason(text) == "names another label"
+    assert Scrubber.for_topic(panel, "refund").reason(text.replace("lost", "new")) is None
+    assert Scrubber.for_topic(panel, "card").reason("I want a new card from you.") == "names its label"
+    assert Scrubber.for_topic(panel, "a flat tyre").reason(text) == "names another label"
+
+
+MIGRAINE = Label(
+    "migraine",
+    aliases=("hemicrania",),
+    description="One-sided throbbing headache for hours with nausea; migraine attacks light and noise hurt.",
+)
+
+
+@pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
+def test_a_small_model_is_told_everything_but_the_name_and_begins_with_the_cardinal_finding(
+    register: str,
+) -> None:
+    panel = Panel("heads", (MIGRAINE, Label("stroke", description="Weak arm.")), register=register)
+    plan = BankPlan(panel, "m", BuildSettings(per_label=1, background=1, voice="short"))
+    openings = set()
+    for index in range(12):
+        request = plan.planned("migraine", index).request
+        assert "migraine" not in f"{request.prompt} {request.opening}"
+        assert "one-sided throbbing headache" in request.prompt
+        assert "light and noise hurt" in request.prompt
+        # A colon comes before the findings, so that the splice is a sentence whatever they are.
+        assert re.search(r": one-sided throbbing headache for hours with nausea, it attacks", request.opening)
+        openings.add(request.opening)
+        assert plan.planned(BACKGROUND, index).topic not in plan.planned(BACKGROUND, index).request.prompt
+    assert len(openings) > 1
+
+
+@pytest.mark.parametrize(
+    ("description", "said"),
+    [
+        ("The customer wants their money back.", "I want my money back"),
+        (
+            "A person asks why they were charged, or says that it is wrong.",
+            "I would like to ask why I was charged, or say that it is wrong",
+        ),
+        ("The card was stolen and must be blocked.", "The card was stolen and must be blocked"),
+        ("Articles chiefly about tumours and their treatment.", ""),
+        ("Lost parcels", ""),
+    ],
+)
+def test_a_text_that_is_not_about_illness_begins_with_what_its_writer_says(
+    description: str, said: str
+) -> None:
+    assert as_said(description) == said
+
+
+def test_a_general_panel_says_what_kind_of_text_it_sorts() -> None:
+    labels = (Label("a", description="Tumours."), Label("b", description="Hearts."))
+    panel = Panel("abstracts", labels, register="general", description="Condensed abstracts of journals.")
+    for voice in ("full", "short"):
+        prompt = BankPlan(panel, "m", BuildSettings(1, voice=voice)).planned("a", 0).request.prompt
+        assert "Write one text of this kind: Condensed abstracts of journals." in prompt
+        assert "message" not in prompt
 
 
 def test_names_are_found_however_they_are_written() -> None:
@@ -86,7 +155,7 @@ def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
     panel = load_panel(name)
     plan = BankPlan(panel, "model", BuildSettings(per_label=3, background=3, voice=voice))
     for label in panel.labels:
-        scrubber = Scrubber.for_label(label, panel.register)
+        scrubber = Scrubber.for_topic(panel, label.name)
         keys = set()
         for index in range(40):
             planned = plan.planned(label.name, index)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.conditions import CONDITIONS, outside, read_conditions
+from simdx.bank.voice import larger_than
 from simdx.panels import load_panel
 from tests.cli.conftest import Cli
 
@@ -58,6 +59,39 @@ def test_a_rehearsal_keeps_within_what_the_build_left(cli: Cli, tmp_path: Path) 
     assert "goes without them" in ran.err
     assert cli(*given).json["rehearsal"]["texts"] == 9  # without a limit it goes on
     assert len((tmp_path / "bank" / "rehearsal" / "answers.jsonl").read_text().splitlines()) == 12
+
+
+def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli, tmp_path: Path) -> None:
+    panel = tmp_path / "p.yaml"
+    panel.write_text("labels: [gout, {name: mumps, description: swollen jaw}]\n")
+    told = cli("bank", "build", "--panel", panel, "--per-label", 3, "--out", tmp_path / "bank").complaint
+    assert "no description of gout" in told
+    assert f"simdx panel describe {panel}" in told
+    seen = cli("panel", "describe", panel, "--simulator", "scripted")
+    assert "nothing was written" in seen.out
+    assert "gout: " in seen.err
+    assert load_panel(panel).labels[0].description == ""
+    done = cli("panel", "describe", panel, "--simulator", "scripted", "--yes", "--json")
+    assert done.json["written"] is True
+    assert load_panel(panel).labels[0].description == done.json["proposed"]["gout"]
+    assert load_panel(panel).labels[1].description == "swollen jaw"
+    assert cli("panel", "describe", panel, "--simulator", "nobody", "--json").json["proposed"] == {}
+    assert "cannot be changed" in cli("panel", "describe", "oral-lesions").complaint
+
+
+def test_a_weak_bank_is_called_weak_and_the_next_model_named(
+    cli: Cli, tmp_path: Path, private_home: Path
+) -> None:
+    given = (*BUILD, "--rehearsal", 0)
+    strong = cli(*given, "--out", tmp_path / "full", "--json").json
+    assert (strong["weak_because"], strong["advice"]) == ([], None)
+    small = cli(*given, "--voice", "short", "--out", tmp_path / "short", "--json").json
+    assert "a very small model wrote it" in small["weak_because"][0]
+    assert "Next, try a larger model" in small["advice"]
+    poor = cli(*given[:4], "--simulator", "scripted:leak=0.7", *given[6:], "--out", tmp_path / "poor")
+    assert "this bank is weak: only" in poor.out
+    assert larger_than("smollm2@b179") == larger_than("hf:smollm2@b179") != larger_than("openai:m@http://x")
+    assert "simdx models pull qwen2.5-coder-1.5b" in larger_than("smollm2@b179")
 
 
 def test_a_bank_is_built_where_its_embedder_is_not(cli: Cli, tmp_path: Path) -> None:

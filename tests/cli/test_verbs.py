@@ -28,7 +28,9 @@ def test_panel_verbs(cli: Cli, tmp_path: Path) -> None:
     assert cli("panel", "show", "oral-lesions", "--json").json["labels"][0]["must_not_miss"] is True
     assert "must not miss" in cli("panel", "show", "oral-lesions").out
     path = tmp_path / "mine.yaml"
-    assert cli("panel", "new", path, "--label", "a: b", "--label", "c").code == 0
+    assert cli("panel", "new", path, "--label", "a: b", "--label", 'c = of "x", y=z').code == 0
+    shown = cli("panel", "show", path, "--json").json["labels"]
+    assert [(x["name"], x["description"]) for x in shown] == [("a: b", ""), ("c", 'of "x", y=z')]
     assert cli("panel", "check", path, "--json").json["ok"] is True
     assert "exists already" in cli("panel", "new", path).complaint
     before = path.read_text()

@@ -25,6 +25,7 @@ from simdx.methods.calibration import (
     threshold_at,
 )
 from simdx.methods.rehearsal import (
+    MOST_FOUND,
     SecondWriter,
     address_for,
     calibrated,
@@ -33,6 +34,7 @@ from simdx.methods.rehearsal import (
     in_haste,
     parts,
     rehearse,
+    scale_of,
 )
 from simdx.types import Bank, Label, Panel
 
@@ -126,6 +128,17 @@ def test_texts_of_the_labels_lose_the_stated_share() -> None:
     score = np.random.default_rng(0).normal(size=500)
     threshold = threshold_at(score, INSIDE_SHARE)
     assert expit(OUTSIDE_SLOPE * (score - threshold)).mean() == pytest.approx(INSIDE_SHARE, abs=1e-6)
+
+
+def test_a_background_told_too_easily_leaves_room_for_the_labels() -> None:
+    """A weak simulator's texts are alike: real ones lie between them and the background."""
+    rng = np.random.default_rng(0)
+    own, real = rng.normal(-14, 4, (400, 3)), rng.normal(-3, 2.5, (400, 3))
+    far, near = rng.normal(-1, 2, (80, 3)), rng.normal(-10, 4, (80, 3))
+    alone, told = scale_of(own), scale_of(own, far)
+    assert expit(told.log_odds(far)).mean() == pytest.approx(MOST_FOUND, abs=0.01)
+    assert expit(told.log_odds(real)).mean() < 0.6 * expit(alone.log_odds(real)).mean()
+    assert scale_of(own, near) == scale_of(own, far[:20]) == alone  # hard to tell, or too few to say
 
 
 def test_haste_is_the_same_each_time_and_loses_words() -> None:

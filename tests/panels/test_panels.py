@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simdx.bank import packaged_bank
+from simdx.bank.describe import write_descriptions
 from simdx.bank.facets import facets_of, generic_facets
 from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
@@ -90,18 +92,18 @@ def test_a_bad_panel_is_refused_in_one_line(tmp_path: Path, text: str, problem: 
 
 
 def test_the_scaffold_says_what_the_policy_and_the_facets_do(tmp_path: Path) -> None:
-    text = scaffold("mine", ["a", "b"])
+    text = scaffold("mine", dict.fromkeys("ab", ""))
     share = Thresholds().must_not_miss
     assert share is not None
     assert f"true asks for more tests when this label keeps {100 * share:.0f} % without leading" in text
     named = text.replace("# facets:", "facets:").replace("#   site:", "  site:")
     panel = load_panel(write(tmp_path, named))
     assert panel.facets == {"site": ("hand", "foot")}
-    assert set(facets_of(panel)) == {*generic_facets(panel.register), "site"}  # beside the built-in ones
+    assert set(facets_of(panel)) == {*generic_facets(panel), "site"}  # beside the built-in ones
 
 
 def test_the_scaffold_of_a_panel_that_is_not_about_illness_offers_no_codes(tmp_path: Path) -> None:
-    text = scaffold("mine", ["delivery", "billing"], "general")
+    text = scaffold("mine", {"delivery": "", "billing": ""}, "general")
     assert not any(word in text for word in ("icd10", "snomed", "hand, foot"))
     named = text.replace("# facets:", "facets:").replace("#   channel:", "  channel:")
     panel = load_panel(write(tmp_path, named))
@@ -114,3 +116,27 @@ def test_the_hash_is_that_of_the_question_not_of_the_prose(tmp_path: Path) -> No
     same = load_panel(write(tmp_path, "labels: [a, b]\ntitle: two", "y.yaml"))
     other = load_panel(write(tmp_path, "labels: [b, a]", "z.yaml"))
     assert first.hash == same.hash != other.hash
+
+
+WAYS = {
+    "scaffolded": None,
+    "bare names": "# mine\nlabels: [gout, mumps]  # two\n",
+    "block": "labels:\n  - name: gout\n    aliases: [podagra]  # old\n  - {name: mumps, description: jaw}\n",
+    "flow": 'labels:\n  - {name: gout, aliases: ["podagra"]}\n  - {name: mumps, description: swollen jaw}\n',
+    "list": "labels:\n- gout\n- name: mumps\n  description: ''\n",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_descriptions_are_put_into_a_panel_file_and_nothing_else_changes(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(WAYS[way] or scaffold("p", {"gout": "", "mumps": "swollen jaw"}), encoding="utf-8")
+    before, lines = load_panel(path), path.read_text().splitlines()
+    line = 'Red "hot" toe: sudden, at night; x.'
+    write_descriptions(path, {"gout": line})
+    after = load_panel(path)
+    assert after.labels[0] == replace(before.labels[0], description=line)
+    assert after.labels[1:] == before.labels[1:]
+    comments = [text.partition("#")[2] for text in lines if "#" in text]
+    assert all(comment in path.read_text() for comment in comments)
+    assert [p.name for p in tmp_path.iterdir()] == ["p.yaml"]

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,102 +28,25 @@ from simdx.bank.files import (
     write_manifest,
 )
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned
+from simdx.bank.prompts import wording_of
+from simdx.bank.report import BuildLimits, BuildProgress, BuildReport, Watch
 from simdx.bank.store import STORE_FILE, AnswerStore, answer_row
 from simdx.bank.successor import refuse_lesser
 from simdx.bank.verdicts import Stratum, TextVerdict, strata_of
+from simdx.bank.voice import larger_than
 from simdx.disk import cannot_write
-from simdx.errors import BadInput, RunFailed
+from simdx.errors import BadInput
 from simdx.simulators.base import Completion, Request, Simulator
 from simdx.types import Panel
 
 REJECTED_FILE = "rejected.jsonl"
 # So many failures without one answer between them mean the server is gone, not that requests are bad.
 HOPELESS = 24
-
-
-@dataclass(frozen=True, slots=True)
-class BuildLimits:
-    """Where this run stops, and what its tokens cost per million; None: no limit, no price."""
-
-    max_requests: int | None = None
-    max_tokens: int | None = None
-    price_in: float | None = None
-    price_out: float | None = None
-
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        if self.price_in is None and self.price_out is None:
-            return None
-        return ((self.price_in or 0) * prompt_tokens + (self.price_out or 0) * completion_tokens) / 1e6
-
-    def after(self, report: BuildReport) -> BuildLimits:
-        """What a run has left of them."""
-        tokens = report.prompt_tokens + report.completion_tokens
-        return replace(
-            self,
-            max_requests=None if self.max_requests is None else max(0, self.max_requests - report.asked),
-            max_tokens=None if self.max_tokens is None else max(0, self.max_tokens - tokens),
-        )
-
-
-@dataclass(slots=True)
-class BuildProgress:
-    """What this run has done so far, for whoever draws it."""
-
-    wanted: int
-    usable: int
-    started: float = field(default_factory=time.monotonic)
-    asked: int = 0
-    answered: int = 0
-    failed: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost: float | None = None
-    stopped: str | None = None
-    last_error: str | None = None
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
-
-
-@dataclass(frozen=True, slots=True)
-class BuildReport:
-    """How a run ended. `usable` and `rejected` are over the whole store, the rest over this run."""
-
-    complete: bool
-    usable: Mapping[str, int]
-    wanted: Mapping[str, int]
-    rejected: Mapping[str, int]
-    answers: int
-    asked: int
-    failed: int
-    prompt_tokens: int
-    completion_tokens: int
-    seconds: float
-    cost: float | None
-    stopped: str | None
-    hash: str | None
-
-    @property
-    def usable_share(self) -> float | None:
-        return sum(self.usable.values()) / self.answers if self.answers else None
-
-    def describe(self) -> str:
-        lines = ["complete" if self.complete else "not complete"]
-        lines += [f"  {n:6} of {self.wanted[label]}  {label}" for label, n in self.usable.items()]
-        lines.append(f"  {self.answers} texts in all, {sum(self.rejected.values())} rejected")
-        lines += [f"  {n:6}  rejected: {reason}" for reason, n in self.rejected.items()]
-        speed = self.completion_tokens / self.seconds if self.seconds else 0.0
-        lines.append(
-            f"  this run: {self.asked} requests, {self.failed} failed, "
-            f"{self.prompt_tokens}+{self.completion_tokens} tokens in {self.seconds:.0f} s ({speed:.0f}/s)"
-            + (f", cost {self.cost:.4f}" if self.cost is not None else "")
-        )
-        return "\n".join(lines)
-
-
-Watch = Callable[[BuildProgress], None]
+REMEDY = {
+    "names its label": "describe the label in the panel file without its name ('simdx panel describe'), or ",
+    "names another label": "say in its description what tells it from the others, or ",
+    "near-duplicate": "raise --temperature, say more in its description, or ",
+}
 
 
 def build_bank(
@@ -156,12 +78,14 @@ class _Build:
         self._limits, self._watch = limits, watch
         self._by_name = strata_of(plan, store, lockstep=simulator.lockstep)
         self._strata = tuple(self._by_name.values())
-        self.progress = BuildProgress(sum(plan.targets.values()), sum(s.usable for s in self._strata))
+        there = sum(min(s.usable, s.target) for s in self._strata)
+        self.progress = BuildProgress(sum(plan.targets.values()), there, found=there)
 
     # ----------------------------------------------------------------- asking
 
     def ask_what_is_missing(self) -> None:
         progress = self.progress
+        progress.stopped = self._why_hopeless()  # of an earlier run's answers
         while progress.stopped is None and any(s.missing > 0 for s in self._strata):
             before = progress.answered + progress.failed
             self._one_round()
@@ -187,6 +111,8 @@ class _Build:
             progress.usable = sum(min(s.usable, s.target) for s in self._strata)
             if failures_in_a_row >= HOPELESS:
                 progress.stopped = f"the simulator failed {HOPELESS} times in a row ({row.error})"
+            elif progress.stopped is None:
+                progress.stopped = self._why_hopeless()
             self._watch(progress)
 
     def _requests(self, asked: list[Planned]) -> Iterator[Request | None]:
@@ -235,7 +161,8 @@ class _Build:
         self._write_rejected()
         digest = None
         if complete:
-            about = {"settings": asdict(settings), "answers": answers}
+            wording = wording_of(settings.voice, self._plan.panel)
+            about = {"settings": asdict(settings), "wording": wording, "answers": answers}
             digest = str(self._write_complete(dict(rejected.most_common()), about)["hash"])
         elif progress.stopped is None:
             progress.stopped = self._why_incomplete()
@@ -255,13 +182,18 @@ class _Build:
             hash=digest,
         )
 
-    def _why_incomplete(self) -> str:
+    def _why_hopeless(self) -> str | None:
+        """Why a label is beyond this simulator, and what would help; None while none is."""
         for stratum in self._strata:
-            if stratum.exhausted:
-                return (
-                    f"'{_shown(stratum.name)}' has {stratum.usable} usable of {stratum.target} after "
-                    f"{stratum.horizon} requests: try another simulator or temperature"
-                )
+            spent = stratum.exhausted and not stratum.open
+            if stratum.rejected and (spent or stratum.below(self._limits.least_yield)):
+                (reason, n), *_ = stratum.rejected.most_common(1)
+                remedy = f"{REMEDY.get(reason, '')}take {larger_than(self._simulator.id)}"
+                of = f"of {len(stratum.verdicts)} texts of '{_shown(stratum.name)}'"
+                return f"{of} {stratum.usable} are usable ({n} rejected: {reason}): {remedy}"
+        return None
+
+    def _why_incomplete(self) -> str:
         return f"{self.progress.failed} requests failed, the last with: {self.progress.last_error}"
 
     def _write_rejected(self) -> None:
@@ -365,12 +297,3 @@ def refuse_foreign(out: Path, panel: Panel) -> None:
         strangers = [p for p in out.iterdir() if not p.name.startswith(".")]
         if strangers:
             raise BadInput(f"'{out}' is not empty and holds no build: choose a new folder")
-
-
-def failed_line(report: BuildReport, out: Path) -> RunFailed:
-    """The one line an incomplete build ends with."""
-    have, want = sum(report.usable.values()), sum(report.wanted.values())
-    return RunFailed(
-        f"the bank is not complete ({have} of {want} usable): {report.stopped}; every answer is kept in "
-        f"'{out}', run the same command again to go on"
-    )

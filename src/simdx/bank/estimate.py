@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from simdx.bank.builder import BuildLimits
 from simdx.bank.plan import BankPlan, BuildSettings
+from simdx.bank.report import BuildLimits
 from simdx.bank.scrub import Scrubber, tidy
 from simdx.bank.store import STORE_FILE, read_answers
 from simdx.types import Panel
@@ -61,9 +61,8 @@ def estimate(
                 continue
             answered += 1
             completion_tokens += answer.completion_tokens
-            label = next((x for x in panel.labels if x.name == planned.topic), None)
-            names = (label.name, *label.aliases) if label else (planned.topic,)
-            found += Scrubber(names, panel.register).reason(tidy(answer.text, answer.finish_reason)) is None
+            scrubber = Scrubber.for_topic(panel, planned.topic)
+            found += scrubber.reason(tidy(answer.text, answer.finish_reason)) is None
             if found >= target:
                 break
         usable += min(found, target)

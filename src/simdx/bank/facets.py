@@ -101,7 +101,7 @@ _STYLE = {
     "plain": ("short sentences", "a flowing paragraph"),
     "general": ("everyday words", "short, blunt sentences", "polite and detailed", "a hurry, with few words"),
 }
-# Texts that are not about illness have no patient, no severity and no place where one is seen.
+# Texts that are not about illness have no patient, no severity, no duration and no place where one is seen.
 _GENERAL_FOCUS = (
     "what happened",
     "how it began",
@@ -111,16 +111,22 @@ _GENERAL_FOCUS = (
     "who else is concerned",
 )
 _GENERAL_COURSE = ("typical", "typical", "typical", "unusual, easily taken for something else")
+_GENERAL_LENGTH = ("one short sentence", "one sentence", "two or three sentences", "four sentences")
+# Where only the kind of text is known, nothing that makes texts differ is, but for how they begin.
+_INITIALS = tuple("ABCDEFGHIKLMNOPRSTUVWY")
 
 
-def generic_facets(register: str) -> Facets:
-    """The built-in list for a register."""
+def generic_facets(panel: Panel) -> Facets:
+    """The built-in list for a panel's register."""
+    register = panel.register
+    if register == "general" and panel.description:
+        return {"course": _GENERAL_COURSE, "initial": _INITIALS}
     if register == "general":
         return {
-            "duration": _DURATION,
             "course": _GENERAL_COURSE,
             "focus": _GENERAL_FOCUS,
             "style": _STYLE["general"],
+            "length": _GENERAL_LENGTH,
         }
     return {
         "who": _WHO,
@@ -135,7 +141,7 @@ def generic_facets(register: str) -> Facets:
 
 def facets_of(panel: Panel) -> Facets:
     """The generic list; a facet the panel names replaces its namesake or joins the others."""
-    return {**generic_facets(panel.register), **{name: tuple(v) for name, v in panel.facets.items() if v}}
+    return {**generic_facets(panel), **{name: tuple(v) for name, v in panel.facets.items() if v}}
 
 
 def choose(facets: Facets, stratum: str, index: int) -> dict[str, str]:

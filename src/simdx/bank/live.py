@@ -63,7 +63,7 @@ class LiveSimulations:
         self.watch: Callable[[Usage], None] | None = None  # told of every answer, as it comes
         self._panel, self._simulator, self._embedder = panel, simulator, embedder
         self._plan = BankPlan(panel, simulator.id, settings or BuildSettings(per_label=1))
-        self._scrubbers = [Scrubber.for_label(label, panel.register) for label in panel.labels]
+        self._scrubbers = [Scrubber.for_topic(panel, name) for name in panel.names]
         self._transform = transform
 
     def __call__(self, labels: Int, rng: Generator) -> Float:

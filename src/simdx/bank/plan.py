@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from simdx.bank.conditions import outside
+from simdx.bank.conditions import FINDINGS, outside
 from simdx.bank.facets import Facets, choose, facets_of
 from simdx.bank.prompts import (
     MAX_TOKENS,
+    OPENINGS,
     Wording,
     background_wording,
     features_of,
@@ -88,6 +89,8 @@ class BankPlan:
     @cached_property
     def conditions(self) -> tuple[str, ...]:
         found = outside(self.panel, self.settings.conditions or None)
+        if self.settings.voice == "short" and not self.settings.conditions and self.panel.is_clinical:
+            found = tuple(condition for condition in found if condition in FINDINGS) or found
         if not found:
             raise BadInput("every condition given for the background belongs to the panel: name others")
         return found
@@ -123,21 +126,28 @@ class BankPlan:
     def _label(self, label: Label, index: int) -> tuple[dict[str, str], Wording]:
         if self.settings.voice == "full":
             facets = choose(self._facets, label.name, index)
-            return facets, full_wording(self.panel.register, label, facets)
-        # A small model follows few instructions: who, since when and which finding shape a text most.
-        chosen = {name: self._facets[name] for name in ("who", "duration") if name in self._facets}
-        if chosen and (features := features_of(label)):
-            chosen["feature"] = features
-        facets = choose(chosen, label.name, index)
-        return facets, short_wording(self.panel.register, label, facets)
+            return facets, full_wording(self.panel, label, facets)
+        facets = self._for_a_small_model(
+            self._facets, features_of(label, self.panel.register), label.name, index
+        )
+        return facets, short_wording(self.panel, label, facets)
 
     def _background(self, condition: str, index: int) -> tuple[dict[str, str], Wording]:
         if self.settings.voice == "full":
             facets = choose(self._generic, "background", index)
-            return facets, background_wording(self.panel.register, condition, facets)
-        chosen = {name: self._generic[name] for name in ("who", "duration") if name in self._generic}
-        facets = choose(chosen, "background", index)
-        return facets, short_background_wording(self.panel.register, condition, facets)
+            return facets, background_wording(self.panel, condition, facets)
+        known = features_of(Label(condition, description=FINDINGS.get(condition, "")), self.panel.register)
+        facets = self._for_a_small_model(self._generic, known, "background", index)
+        return facets, short_background_wording(self.panel, condition, facets)
+
+    def _for_a_small_model(
+        self, facets: Facets, features: tuple[str, ...], stratum: str, index: int
+    ) -> dict[str, str]:
+        """It follows few instructions: who, since when, which findings and how to begin shape a text most."""
+        chosen = {name: facets[name] for name in ("who", "duration") if name in facets}
+        if self.settings.facets and features:
+            chosen |= {"feature": features, "opening": OPENINGS[self.panel.register]}
+        return choose(chosen, stratum, index)
 
     @property
     def _generic(self) -> Facets:

@@ -3,8 +3,11 @@
 Two voices. The full one gives the condition's name (not to be repeated), its features and every facet,
 which a capable model can follow. The short one is for models of a few hundred million parameters, which
 blurt out a name they were told to keep, imitate long instructions instead of following them, and wander:
-it keeps the name back, asks for one thing, and puts the first words in the model's mouth, with one of the
-label's features among them.
+it keeps the name back, asks for one thing, and puts the first words in the model's mouth: the label's first
+finding and one of the others.
+
+Texts that are not about illness may be of any kind. A general panel's own description says which, and is part
+of every request.
 """
 
 from __future__ import annotations
@@ -13,10 +16,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simdx.bank.scrub import name_pattern
-from simdx.types import Label
+from simdx.bank.conditions import FINDINGS
+from simdx.types import Label, Panel
 
 MAX_TOKENS = {"clinician": 160, "case-report": 420, "patient": 90, "plain": 120, "general": 120}
+
+
+def wording_of(voice: str, panel: Panel) -> int:
+    """The edition of the words below: a finished bank in another one is not added to."""
+    return 2 if voice == "short" or not panel.is_clinical else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +44,13 @@ _TASK = {
     "plain": "Describe the complaints of {who} in {style}.",
     "general": "Write a message in {style}, as somebody would who has this at heart.",
 }
+_OF_A_KIND = "Write one text of this kind: {kind}."
 _DEFAULTS = {
     "clinician": {"style": "a short clinic note", "who": "a patient", "setting": "a clinic"},
     "case-report": {"style": "a case description", "who": "a patient", "setting": "a hospital"},
     "patient": {"style": "everyday words", "who": "a patient"},
     "plain": {"style": "short sentences", "who": "a patient"},
-    "general": {"style": "everyday words"},
+    "general": {"style": "everyday words", "length": "two or three sentences"},
 }
 _LENGTH = {
     "clinician": "Write four or five sentences in one paragraph: complaint, history, examination.",
@@ -51,24 +60,30 @@ _LENGTH = {
     ),
     "patient": "Write two or three sentences in the first person about what you feel and since when.",
     "plain": "Write three or four sentences in one paragraph.",
-    "general": "Write three or four sentences in one paragraph.",
+    "general": "Write {length}.",
 }
+_LENGTH_OF_A_KIND = "Make it as short or as long as such texts are, six sentences at most."
 _SAY_NOT = "Do not name the disease; give no diagnosis, no heading, no list and no advice."
 _SAY_NOT_GENERAL = "Do not name the subject; give no heading, no list and no advice."
 # Facets a sentence below speaks of; a panel's own facets are listed as they are.
-_SPOKEN = ("style", "who", "setting", "duration", "severity", "course", "focus")
+_SPOKEN = ("style", "who", "setting", "duration", "severity", "course", "focus", "length", "initial")
 
 
-def full_wording(register: str, label: Label, facets: Mapping[str, str]) -> Wording:
+def kind_of(panel: Panel) -> str:
+    """What kind of texts a panel that is not about illness says it sorts; nothing where it does not say."""
+    return "" if panel.is_clinical else panel.description.strip().rstrip(".")
+
+
+def full_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wording:
     """The request for one description of a label, for a model that can follow instructions."""
     features = label.description.strip().rstrip(".")
-    topic = _topic(register, label.name)
-    return _full(register, f"{topic} It means: {features}." if features else topic, facets)
+    topic = _topic(panel.register, label.name)
+    return _full(panel, f"{topic} It means: {features}." if features else topic, facets)
 
 
-def background_wording(register: str, condition: str, facets: Mapping[str, str]) -> Wording:
+def background_wording(panel: Panel, condition: str, facets: Mapping[str, str]) -> Wording:
     """The request for one description of a condition outside the panel."""
-    return _full(register, _topic(register, condition), facets)
+    return _full(panel, _topic(panel.register, condition), facets)
 
 
 def _topic(register: str, name: str) -> str:
@@ -76,8 +91,10 @@ def _topic(register: str, name: str) -> str:
     return f"{noun}, which you must not name, is {name}."
 
 
-def _full(register: str, topic: str, facets: Mapping[str, str]) -> Wording:
-    sentences = [_TASK[register].format(**{**_DEFAULTS[register], **facets}), topic]
+def _full(panel: Panel, topic: str, facets: Mapping[str, str]) -> Wording:
+    register, kind = panel.register, kind_of(panel)
+    given = {**_DEFAULTS[register], **facets, "kind": kind}
+    sentences = [(_OF_A_KIND if kind else _TASK[register]).format(**given), topic]
     if "course" in facets:
         shown = "example" if register == "general" else "presentation"
         sentences.append(f"The {shown} is {facets['course']}.")
@@ -87,9 +104,12 @@ def _full(register: str, topic: str, facets: Mapping[str, str]) -> Wording:
         sentences.append(f"It has been there {facets['duration']}.")
     if "focus" in facets:
         sentences.append(f"Say most about {facets['focus']}.")
+    if "initial" in facets:
+        sentences.append(f"Begin with a word that begins with {facets['initial']}.")
     fitting = "subject" if register == "general" else "condition"
     sentences += [f"If it fits the {fitting}, {k}: {v}." for k, v in facets.items() if k not in _SPOKEN]
-    sentences += [_LENGTH[register], _SAY_NOT_GENERAL if register == "general" else _SAY_NOT]
+    sentences.append(_LENGTH_OF_A_KIND if kind else _LENGTH[register].format(**given))
+    sentences.append(_SAY_NOT_GENERAL if register == "general" else _SAY_NOT)
     opening = _capital(facets["who"]) if register in ("clinician", "case-report") and "who" in facets else ""
     return Wording(" ".join(sentences), opening)
 
@@ -104,61 +124,154 @@ _SHORT = {
     "plain": "Describe in four short sentences what a person with this problem feels: {topic}.",
     "general": "Write a message of three short sentences about this: {topic}.",
 }
-_SHORT_OPENING = {
-    "clinician": "{Who} has had {feature} {duration}. The examination shows",
-    "case-report": "{Who} presented with {feature}, which had been there {duration}. The examination showed",
-    "patient": "{Duration} I have had {feature}",
-    "plain": "{Duration} there has been {feature}",
-    "general": "{Duration} {feature}",
+LONGEST_FINDING, SHORTEST_FINDING = 16, 3  # words
+_TIME = re.compile(
+    r"\b(?:minute|hour|day|week|month|year|night|sudden|abrupt|gradual|chronic|persistent)", re.I
+)
+# Findings stand after a colon, where any phrase makes a sentence; the words behind them begin the next one.
+OPENINGS = {
+    "clinician": (
+        "{Who} is seen for this, {duration}: {feature}. The examination shows",
+        "{Who} reports the following, {duration}: {feature}. On examination",
+        "{Who}. Complaint {duration}: {feature}. The patient also",
+    ),
+    "case-report": (
+        "{Who} presented with the following, {duration}: {feature}. The examination showed",
+        "{Who} was admitted because of this, {duration}: {feature}. On examination",
+    ),
+    "patient": (
+        "{Duration} it has been like this: {feature}. I",
+        "I have come because of this: {feature}. It has been so {duration}, and",
+        "Doctor, {duration} this has been my trouble: {feature}. It",
+        "What I have noticed {duration}: {feature}. I",
+    ),
+    "plain": (
+        "{Duration} it has been like this: {feature}. It",
+        "What has been noticed {duration}: {feature}. It",
+    ),
+    "general": ("{feature}.", "Hello. {feature}.", "{feature}. Please", "Good morning. {feature}. I"),
 }
 
 
-def short_wording(register: str, label: Label, facets: Mapping[str, str]) -> Wording:
-    """The request for one description of a label, for a small model."""
-    return _short(register, label.description.strip().rstrip(".") or label.name, facets)
+def short_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wording:
+    """The request for one description of a label, for a small model: its name is kept back."""
+    return _short(panel, unnamed(label, panel.register) or label.name, facets)
 
 
-def short_background_wording(register: str, condition: str, facets: Mapping[str, str]) -> Wording:
-    return _short(register, condition, {k: v for k, v in facets.items() if k != "feature"})
+def short_background_wording(panel: Panel, condition: str, facets: Mapping[str, str]) -> Wording:
+    return _short(panel, FINDINGS.get(condition, condition), facets)
 
 
-def _short(register: str, topic: str, facets: Mapping[str, str]) -> Wording:
-    prompt = _SHORT[register].format(topic=topic[:1].lower() + topic[1:])
-    if "feature" not in facets:
-        if register == "general":
-            return Wording(prompt, "")
-        opening = "I have" if register == "patient" else "The patient has"
-        if "who" in facets and register != "patient":
-            opening = f"{_capital(facets['who'])} has"
-        return Wording(prompt, opening)
-    duration, who = facets.get("duration", "for some time"), facets.get("who", "a patient")
-    opening = _SHORT_OPENING[register].format(
-        Who=_capital(who), feature=facets["feature"], duration=duration, Duration=_capital(duration)
-    )
+def _short(panel: Panel, topic: str, facets: Mapping[str, str]) -> Wording:
+    register, kind = panel.register, kind_of(panel)
+    asked = f"{_OF_A_KIND.format(kind=kind)} It is about this: {{topic}}." if kind else _SHORT[register]
+    prompt = asked.format(topic=_small(topic))
+    if "feature" in facets:
+        values = {"duration": "lately", "who": "a patient", **facets}
+        if _TIME.search(facets["feature"]):  # no second one beside it
+            values["duration"] = "lately"
+        values |= {"Who": _capital(values["who"]), "Duration": _capital(values["duration"])}
+        return Wording(prompt, facets["opening"].format(**values))
+    if register == "general":
+        return Wording(prompt, "")
+    opening = "I have" if register == "patient" else "The patient has"
+    if "who" in facets and register != "patient":
+        opening = f"{_capital(facets['who'])} has"
     return Wording(prompt, opening)
 
 
-_DANGLING = re.compile(
-    r"(?:usually|often|mostly|sometimes|worse|over|with|without|in|on|at|to|by|behind|after|that|which|retained|found)\b"
-    r"|(?:a|an|the|new) \w+$|(?:any|its|floor|changing) |weeks to|.* behind it$"
-)
-
-
-def features_of(label: Label) -> tuple[str, ...]:
-    """The label's description cut into single findings, to be given out one per request.
-
-    Pieces that name the label or cannot follow "has had" (such as "worse at night") are left out.
+def features_of(label: Label, register: str) -> tuple[str, ...]:
+    """What one text may begin with: the first finding of the description, which is the cardinal one, and
+    one of the others beside it. A text that is not about illness begins with what its writer says.
     """
-    names = name_pattern((label.name, *label.aliases))
-    parts = re.split(r"[:;,.()]|\bor\b|\band\b", label.description)
-    tidy = [re.sub(r"\s+", " ", part).strip() for part in parts]
-    lowered = (part[:1].lower() + part[1:] for part in tidy)
-    return tuple(
-        part
-        for part in lowered
-        if 2 <= len(part.split()) <= 9 and not _DANGLING.match(part) and not (names and names.search(part))
-    )
+    description = unnamed(label, register)
+    if register == "general":
+        return tuple(said for part in re.split(r"\.\s+", description) if (said := as_said(part)))
+    first, *others = findings_of(description) or ("",)
+    return tuple(f"{first}, {other}" for other in others) or ((first,) if first else ())
+
+
+def findings_of(description: str) -> tuple[str, ...]:
+    """A description cut at its stops, and long parts at their commas; no piece is a word or two alone."""
+    clauses = [part for part in re.split(r"[:;()]|\.(?:\s|$)", description) if part.strip()]
+    found: list[str] = []
+    for clause in clauses:
+        long = len(clause.split()) > LONGEST_FINDING or len(clauses) == 1
+        held = ""
+        for piece in re.split(r",\s*(?:and |or )?", clause) if long else [clause]:
+            held = f"{held}, {piece}" if held else piece
+            if len(held.split()) >= SHORTEST_FINDING:
+                found.append(held)
+                held = ""
+        if held and found:
+            found[-1] += f", {held}"
+        elif held:
+            found.append(held)
+    return tuple(_small(" ".join(piece.split())) for piece in found)
+
+
+def unnamed(label: Label, register: str) -> str:
+    """The description without the label's names: what a small model is told, it says.
+
+    What is not about illness has no other words than its own, and may be called by those of its description.
+    """
+    text = label.description.strip().rstrip(".")
+    names = () if register == "general" else (label.name, *label.aliases)
+    for name in sorted(names, key=len, reverse=True):
+        words = r"[\s\-‐‑–_]+".join(map(re.escape, re.split(r"[\s\-‐‑–_]+", name.strip())))
+        exact = name.isupper() and len(name) <= 5
+        text = re.sub(rf"(?<!\w){words}(?:s|es)?(?!\w)", "it", text, flags=0 if exact else re.I)
+    return text
+
+
+_WRITER = re.compile(
+    r"^(?:(?:the|a|an) (?:person|customer|user|caller|client|sender|writer|member|reader|guest|visitor|tenant"
+    r"|employee|student|citizen|author)|somebody|someone) (?=[a-z]+s\b)",
+    re.I,
+)
+_SENTENCE = re.compile(
+    r"(?:the|a|an|my|there|it|something|nothing)\b.* "
+    r"(?:is|are|was|were|has|have|had|must|cannot|will|does|did)\b",
+    re.I,
+)
+_VERBS = {
+    "has": "have", "is": "am", "does": "do", "wants": "want", "asks": "would like to ask", "says": "say",
+    "needs": "need",
+    "reports": "report", "complains": "complain", "requests": "request", "tries": "try", "wishes": "wish",
+    "thinks": "think", "looks": "look", "would": "would", "cannot": "cannot", "wonders": "wonder",
+}  # fmt: skip
+_SPEAKERS = {
+    "their": "my",
+    "his": "my",
+    "her": "my",
+    "they": "I",
+    "he": "I",
+    "she": "I",
+    "them": "me",
+    "themselves": "myself",
+}
+
+
+def as_said(sentence: str) -> str:
+    """What somebody says whom this describes: "The person wants their money back" -> "I want my money back".
+
+    A sentence about something else is said as it is; what is no sentence says nothing.
+    """
+    plain = sentence.strip().rstrip(".")
+    found = _WRITER.match(plain)
+    rest = "" if found is None else plain[found.end() :]
+    if rest.partition(" ")[0] not in _VERBS:
+        return plain if _SENTENCE.match(plain) else ""
+    rest = re.sub(r"(^|\b(?:or|and) )([a-z]+)\b", lambda m: m[1] + _VERBS.get(m[2], m[2]), rest)
+    said = "I " + re.sub(r"\b[a-z]+\b", lambda m: _SPEAKERS.get(m[0], m[0]), rest)
+    return said.replace("I were ", "I was ").replace("I are ", "I am ")
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _small(text: str) -> str:
+    """Without its capital, unless the first word is an abbreviation."""
+    first = text.partition(" ")[0]
+    return text if len(first) > 1 and first.isupper() else text[:1].lower() + text[1:]

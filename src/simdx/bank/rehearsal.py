@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from simdx.bank.builder import BuildLimits, Watch, build_bank
+from simdx.bank.builder import build_bank
 from simdx.bank.files import read_bank
 from simdx.bank.plan import BuildSettings
+from simdx.bank.report import BuildLimits, Watch
 from simdx.simulators.base import Simulator
 from simdx.types import Bank, Panel
 

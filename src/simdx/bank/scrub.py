@@ -1,7 +1,8 @@
 """Which simulated texts may enter a bank, and why the others may not.
 
-A bank teaches by its words. A text that names its label teaches the name; a refusal, a remark about the
-task or a loop teaches nothing; a copy counts one thought twice. Nothing is mended here beyond white space,
+A bank teaches by its words. A text that names its label teaches the name, one that names another label
+teaches that one's; a refusal, a remark about the task or a loop teaches nothing; a copy counts one thought
+twice. Nothing is mended here beyond white space,
 quotation marks and a last sentence cut off by the token limit: a text is usable, or it is rejected with
 a reason and kept apart.
 """
@@ -13,9 +14,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-from simdx.types import Label
+from simdx.types import Label, Panel
 
-SHORTEST = {"patient": 8, "plain": 10, "general": 10, "clinician": 18, "case-report": 40}  # words
+SHORTEST = {"patient": 8, "plain": 10, "general": 5, "clinician": 18, "case-report": 40}  # words
 DUPLICATE_OVERLAP = 0.6  # Jaccard overlap of word triples at which two texts are one
 REPEATED_SHARE = 0.25  # share of word triples that repeat an earlier one at which a text is a loop
 
@@ -69,13 +70,24 @@ def tidy(text: str, finish_reason: str = "stop") -> str:
 class Scrubber:
     """The checks of one text on its own, for texts of one label (or of a background condition)."""
 
-    def __init__(self, names: Iterable[str], register: str) -> None:
+    def __init__(self, names: Iterable[str], register: str, others: Iterable[str] = ()) -> None:
         self._shortest = SHORTEST.get(register, 10)
         self._names = name_pattern(names)
+        self._others = name_pattern(others)
 
     @classmethod
-    def for_label(cls, label: Label, register: str) -> Scrubber:
-        return cls((label.name, *label.aliases), register)
+    def for_topic(cls, panel: Panel, topic: str) -> Scrubber:
+        """For texts of a label of the panel, or of a condition outside it.
+
+        The other labels are not to be named either, but for a name that the label's own description uses.
+        A label that is not about illness may itself be called by the words of its description.
+        """
+        own = next((label for label in panel.labels if label.name == topic), Label(topic))
+        names = [name for label in panel.labels if label is not own for name in _called(label)]
+        said = ". ".join((*_called(own), own.description))
+        others = [name for name in names if not names_one_of([name], said)]
+        mine = [n for n in _called(own) if panel.is_clinical or not names_one_of([n], own.description)]
+        return cls(mine, panel.register, others)
 
     def reason(self, text: str) -> str | None:
         """Why a tidied text is not usable, or None. The first reason found is the one given."""
@@ -88,6 +100,8 @@ class Scrubber:
             return "talks about the task"
         if self._names is not None and self._names.search(_plain(text)):
             return "names its label"
+        if self._others is not None and self._others.search(_plain(text)):
+            return "names another label"
         if _TELL_TALE.search(text):
             return "tell-tale phrase"
         if len(words) < self._shortest:
@@ -119,6 +133,10 @@ class Duplicates:
             self._where.setdefault(triple, []).append(len(self._sizes))
         self._sizes.append(len(triples))
         return False
+
+
+def _called(label: Label) -> tuple[str, ...]:
+    return (label.name, *label.aliases)
 
 
 def _plain(text: str) -> str:

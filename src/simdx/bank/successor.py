@@ -15,7 +15,7 @@ from typing import Any
 
 from simdx.bank.files import MANIFEST_FILE, read_manifest
 from simdx.bank.plan import BuildSettings
-from simdx.bank.prompts import MAX_TOKENS
+from simdx.bank.prompts import MAX_TOKENS, wording_of
 from simdx.errors import BadInput
 from simdx.types import Panel
 
@@ -37,6 +37,8 @@ def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) 
         old["conditions"] = new["conditions"]  # of a background that is not there yet
     # Of the two only the old one is shown: a name just typed may have a key in its address.
     changed = [f"simulator {_short(simulator)}, not the one given"] if simulator != model else []
+    if manifest.get("wording", 1) != wording_of(settings.voice, panel):
+        changed.append("requests worded by another version of simdx")
     changed += [
         f"{_OPTIONS.get(name, f'--{name}')} {_short(old.get(name))}, not {_short(value)}"
         for name, value in new.items()

@@ -12,12 +12,13 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simdx.bank.plan import BACKGROUND, BankPlan, Planned
+from simdx.bank.plan import BankPlan, Planned
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.bank.store import AnswerStore, StoredAnswer
 
 GIVE_UP_AFTER = 5  # recorded failures of one request, over all runs, after which another takes its place
 MOST_PER_USABLE = 40  # requests per wanted description after which a label is beyond this simulator
+LEAST_YIELD = 0.1  # usable share of a label's texts below which a run stops, unless the user says otherwise
 # A simulator that works in lockstep is asked for more than is missing once it is known how much gets lost.
 KNOWN_AFTER = 20  # judged answers
 CAUTION = 0.75  # of the usable share so far is counted on
@@ -63,6 +64,11 @@ class Stratum:
     def exhausted(self) -> bool:
         """True when this simulator will not reach the target at any bearable price."""
         return self.missing > 0 and self.horizon >= max(60, MOST_PER_USABLE * self.target)
+
+    def below(self, share: float) -> bool:
+        """True when so few of the texts are usable that somebody should know before more are asked for."""
+        judged = len(self.verdicts)
+        return self.missing > 0 and judged >= 2 * KNOWN_AFTER and self.usable < share * judged
 
     @property
     def rejected(self) -> Counter[str]:
@@ -126,12 +132,7 @@ class Stratum:
 
     def _scrubber(self, topic: str) -> Scrubber:
         if topic not in self._scrubbers:
-            register = self._plan.panel.register
-            label = next((x for x in self._plan.panel.labels if x.name == topic), None)
-            if self.name == BACKGROUND or label is None:
-                self._scrubbers[topic] = Scrubber([topic], register)
-            else:
-                self._scrubbers[topic] = Scrubber.for_label(label, register)
+            self._scrubbers[topic] = Scrubber.for_topic(self._plan.panel, topic)
         return self._scrubbers[topic]
 
 

@@ -19,8 +19,8 @@ from simdx.errors import BadInput
 
 if TYPE_CHECKING:
     from simdx.abc.prior import Prior
-    from simdx.bank.builder import BuildLimits
     from simdx.bank.plan import BuildSettings
+    from simdx.bank.report import BuildLimits
     from simdx.classifier import Classifier
     from simdx.datasets import Columns
     from simdx.methods import Material
@@ -340,6 +340,14 @@ class BuildOptions:
         int | None, Option("--max-tokens", min=0, help="Stop this run after so many tokens.")
     ] = None
 
+    least_yield: Annotated[
+        float,
+        Option(
+            "--least-yield", min=0, max=1,
+            help="Stop when fewer than this share of a label's texts can be used; 0: never.",
+        ),
+    ] = 0.1  # fmt: skip
+
     def settings(self, panel: Panel, voice: str, **more: Any) -> tuple[BuildSettings, str | None]:
         """The settings, and a note on conditions of the file that are left out."""
         from simdx.bank.plan import BuildSettings
@@ -354,9 +362,9 @@ class BuildOptions:
         return settings, f"left out, since they name a label of the panel: {names}" if names else None
 
     def limits(self, price_in: float | None = None, price_out: float | None = None) -> BuildLimits:
-        from simdx.bank.builder import BuildLimits
+        from simdx.bank.report import BuildLimits
 
-        return BuildLimits(self.max_requests, self.max_tokens, price_in, price_out)
+        return BuildLimits(self.max_requests, self.max_tokens, price_in, price_out, self.least_yield)
 
     def _background(self, panel: Panel) -> int:
         if self.background is not None:

@@ -1,7 +1,8 @@
-"""`simdx panel list|show|new|check|status|calibrate|compile`."""
+"""`simdx panel list|show|new|describe|check|status|calibrate|compile`."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -74,7 +75,10 @@ def show(
 @app.command()
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
-    label: Annotated[list[str] | None, Option("--label", help="A label; give it at least twice.")] = None,
+    label: Annotated[
+        list[str] | None,
+        Option("--label", help="NAME or NAME=DESCRIPTION of a label; give it at least twice."),
+    ] = None,
     register: Annotated[
         str,
         Option(
@@ -90,14 +94,67 @@ def new(
     from simdx.panels.scaffold import scaffold
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
-    labels = label or ["first diagnosis", "second diagnosis"]
-    parse_panel({"labels": list(labels), "register": register}, where=path.name)
+    given = [text.partition("=") for text in label or ["first diagnosis", "second diagnosis"]]
+    labels = {name.strip(): description.strip() for name, _, description in given}
+    parse_panel({"labels": [name.strip() for name, _, _ in given], "register": register}, where=path.name)
     if path.exists():
         raise BadInput(f"{path} exists already: choose another name, nothing was written")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
     write_atomically(path, scaffold(path.stem, labels, register))
     print(f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'")
+
+
+@app.command()
+def describe(
+    path: Annotated[Path, Argument(help="A panel file.")],
+    simulator: Annotated[str, Option(help="The model that proposes; see 'simdx bank build'.")] = "smollm2",
+    yes: Annotated[
+        bool, Option("--yes", help="Write them without asking; they are shown all the same.")
+    ] = False,
+    json: options.AsJson = False,
+) -> None:
+    """Have a model propose a line for every label without a description; nothing is written unseen."""
+    from simdx.bank.describe import propose, undescribed, write_descriptions
+    from simdx.panels import PACKAGED, load_panel
+    from simdx.simulators import get_simulator
+
+    chosen = load_panel(path)
+    if str(path) in PACKAGED or not path.is_file():
+        raise BadInput(f"'{path}' is no panel file of yours: its descriptions cannot be changed")
+    found: dict[str, str | None] = {}
+    if undescribed(chosen):
+        running = get_simulator(simulator, allow_remote=True)  # names of labels alone are sent
+        try:
+            found = dict(propose(chosen, running))
+        finally:
+            running.close()
+    for name, line in found.items():
+        note(f"{name}: {line or '(nothing that can be used: write a line yourself)'}")
+    usable = {name: line for name, line in found.items() if line}
+    agreed = bool(usable) and (
+        yes or _agrees(f"Write them into {path}? A model wrote them, read them. [y/N] ")
+    )
+    if agreed:
+        write_descriptions(path, usable)
+    state = (
+        "written" if agreed else "nothing was written; --yes writes them, or edit the file" if usable else ""
+    )
+    left = len(found) - (len(usable) if agreed else 0)
+    say(
+        json,
+        {"panel": chosen.name, "proposed": found, "written": agreed, "without": left},
+        f"{path}: {len(usable)} of {len(found)} missing descriptions proposed"
+        + (f"; {state}" if state else ""),
+    )
+
+
+def _agrees(question: str) -> bool:
+    """What a person at a terminal answers; nobody there agrees to nothing."""
+    if not sys.stdin.isatty():
+        return False
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @app.command()

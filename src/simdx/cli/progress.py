@@ -16,8 +16,8 @@ from simdx.cli.output import note
 
 if TYPE_CHECKING:
     from simdx.amortised.train import TrainingProgress
-    from simdx.bank.builder import BuildProgress
     from simdx.bank.live import Usage
+    from simdx.bank.report import BuildProgress
 
 # --------------------------------------------------------------------------- a bank being built
 
@@ -66,14 +66,17 @@ class NowAndThen:
 
 
 def facts_of(p: BuildProgress) -> str:
-    """Rate, tokens, rejections, failures and cost in one short phrase."""
+    """Rate, tokens, rejections and why, time left, failures and cost in one short phrase."""
     seconds = max(p.seconds, 1e-9)
+    reasons = ", ".join(f"{n} {reason}" for reason, n in p.rejected.most_common(2))
     parts = [
         f"{60 * p.answered / seconds:.0f} texts/min",
         f"{p.completion_tokens / seconds:.0f} tok/s",
         f"{p.prompt_tokens + p.completion_tokens} tokens",
-        f"{sum(p.rejected.values())} rejected",
+        f"{sum(p.rejected.values())} rejected" + (f" ({reasons})" if reasons else ""),
     ]
+    if left := p.seconds_left:
+        parts.append(f"about {left / 60:.0f} min left" if left >= 90 else f"about {left:.0f} s left")
     if p.failed:
         parts.append(f"{p.failed} failed")
     if p.cost is not None:

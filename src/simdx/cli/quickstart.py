@@ -49,6 +49,7 @@ def quickstart(
             raise BadInput(f"{file} has its labels already: edit it, or name another folder with --out")
     else:
         _write_panel(file, _given(labels or [], yes), register, yes)
+    _describe(file, simulator, yes)
     bank = out / "bank"
     build = ("bank", "build", "--panel", file, "--simulator", simulator, "--out", bank)
     if not (bank / "manifest.json").is_file():
@@ -107,10 +108,20 @@ def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -
     parse_panel({"labels": list(labels), "register": register}, where=file.name)
     make_folder(file.parent)
     name = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
-    write_atomically(file, scaffold(name, list(labels), register, labels))
+    write_atomically(file, scaffold(name, labels, register))
     note(f"wrote {file}: a line for each label stands under 'description:', to be edited at any time")
     if not yes:
         _ask("edit it now, or not; then press Enter: ")
+
+
+def _describe(file: Path, simulator: str, yes: bool) -> None:
+    """A line for every label that has none, proposed by the model and shown."""
+    from simdx.bank.describe import undescribed
+    from simdx.panels import load_panel
+
+    if undescribed(load_panel(file)):
+        agreed = ("--yes",) if yes else ()
+        _step("a line for each label", "panel", "describe", file, "--simulator", simulator, *agreed)
 
 
 def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> None:

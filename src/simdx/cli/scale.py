@@ -95,7 +95,8 @@ def bank_(
     json: options.AsJson = False,
 ) -> None:
     """Build one bank with several OpenAI-compatible servers of one model, into one store."""
-    from simdx.bank.builder import build_bank, failed_line, refuse_foreign
+    from simdx.bank.builder import build_bank, refuse_foreign
+    from simdx.bank.report import failed_line
     from simdx.panels import load_panel
     from simdx.scale.endpoints import open_endpoints
 

@@ -49,6 +49,8 @@ FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
 MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
 FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
 OWN_SHARE = 0.25  # of the rehearsed sharpness in the calibrated one, on the log scale
+MOST_FOUND = 0.8  # mean none of these of the held-out background that no threshold is set to exceed
+ENOUGH_OTHERS = 30  # texts of it that can say so
 CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
 MISTYPED = 0.15  # of the longer words of a text typed in haste
 DROPPED = 0.3  # of its words
@@ -170,7 +172,9 @@ def rehearse(
 def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered | None) -> Calibration:
     """From held-out answers, the bank's own writing first, to the numbers that make probabilities of them."""
     own, names = answered[0], material.panel.names
-    outside = None if own.signs is None else scale_of(own.signs)
+    outside = None
+    if own.signs is not None:
+        outside = scale_of(own.signs, None if beyond is None else beyond.signs)
     found = [(a, a.outside(outside)) for a in answered]
     rehearsed = least_loss(lambda s: float(np.mean([_log_loss(s, a, p) for a, p in found])))
     sharpness = drawn_sharpness(rehearsed, opposed=outside is not None)
@@ -214,11 +218,19 @@ def drawn_sharpness(rehearsed: float, *, opposed: bool) -> float:
     return drawn if opposed else min(drawn, UNOPPOSED_SHARPNESS)
 
 
-def scale_of(signs: Float) -> OutsideScale:
-    """Signs in units of held-out texts of the labels, and the threshold they mostly stay below."""
+def scale_of(signs: Float, others: Float | None = None) -> OutsideScale:
+    """Signs in units of held-out texts of the labels, and the threshold they mostly stay below.
+
+    Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
+    like one another, and real ones will lie between: the threshold moves up until it finds MOST_FOUND of the
+    others, and the labels keep the room.
+    """
     centre, spread = np.median(signs, axis=0), np.maximum(signs.std(axis=0), 1e-6)
     scale = OutsideScale(_rounded(centre), _rounded(spread), threshold=0.0)
-    return replace(scale, threshold=round(threshold_at(scale.score(signs), INSIDE_SHARE), 6))
+    threshold = threshold_at(scale.score(signs), INSIDE_SHARE)
+    if others is not None and len(others) >= ENOUGH_OTHERS:
+        threshold = max(threshold, threshold_at(scale.score(others), MOST_FOUND))
+    return replace(scale, threshold=round(threshold, 6))
 
 
 def _rounded(values: Float) -> tuple[float, ...]:

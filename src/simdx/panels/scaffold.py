@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 # Controls, further line breaks (YAML folds them into a blank), the byte order mark, and no characters at all.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def scaffold(
-    name: str,
-    labels: Sequence[str],
-    register: str = "clinician",
-    descriptions: Mapping[str, str] | None = None,
-) -> str:
-    """The text of a new panel file. JSON strings are valid YAML once what YAML cannot print is escaped."""
+def scaffold(name: str, labels: Mapping[str, str], register: str = "clinician") -> str:
+    """The text of a new panel file, from label names and what is known of each.
+
+    JSON strings are valid YAML once what YAML cannot print is escaped.
+    """
 
     def quoted(text: str) -> str:
         plain = json.dumps(text, ensure_ascii=False)
@@ -33,13 +31,13 @@ def scaffold(
         "embedder: wordllama",
         "labels:",
     ]
-    for label in labels:
+    for label, description in labels.items():
         lines += [
             f"  - name: {quoted(label)}",
             "    # every other name of it: removed from simulated texts, so that they cannot give it away",
             "    aliases: []",
             "    # one or two sentences on how it presents: the simulator is told this",
-            f"    description: {quoted((descriptions or {}).get(label, ''))}",
+            f"    description: {quoted(description)}",
         ]
         if medical:  # no code of a disease belongs to a kind of text that is not about illness
             lines += ["    icd10: []", "    snomed: []"]

@@ -1,0 +1,114 @@
+"""Where a build stops, how far it has come, and how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from simdx.bank.verdicts import LEAST_YIELD
+from simdx.errors import RunFailed
+
+
+@dataclass(frozen=True, slots=True)
+class BuildLimits:
+    """Where this run stops, and what its tokens cost per million; None: no limit, no price."""
+
+    max_requests: int | None = None
+    max_tokens: int | None = None
+    price_in: float | None = None
+    price_out: float | None = None
+    least_yield: float = LEAST_YIELD  # usable share of a label's texts below which the run stops; 0: never
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        if self.price_in is None and self.price_out is None:
+            return None
+        return ((self.price_in or 0) * prompt_tokens + (self.price_out or 0) * completion_tokens) / 1e6
+
+    def after(self, report: BuildReport) -> BuildLimits:
+        """What a run has left of them."""
+        tokens = report.prompt_tokens + report.completion_tokens
+        return replace(
+            self,
+            max_requests=None if self.max_requests is None else max(0, self.max_requests - report.asked),
+            max_tokens=None if self.max_tokens is None else max(0, self.max_tokens - tokens),
+        )
+
+
+@dataclass(slots=True)
+class BuildProgress:
+    """What this run has done so far, for whoever draws it."""
+
+    wanted: int
+    usable: int
+    started: float = field(default_factory=time.monotonic)
+    asked: int = 0
+    answered: int = 0
+    failed: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+    stopped: str | None = None
+    last_error: str | None = None
+    found: int = 0  # usable texts of earlier runs
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the rate so far of usable texts; None before there is one."""
+        made = self.usable - self.found
+        return self.seconds * (self.wanted - self.usable) / made if made > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """How a run ended. `usable` and `rejected` are over the whole store, the rest over this run."""
+
+    complete: bool
+    usable: Mapping[str, int]
+    wanted: Mapping[str, int]
+    rejected: Mapping[str, int]
+    answers: int
+    asked: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+    cost: float | None
+    stopped: str | None
+    hash: str | None
+
+    @property
+    def usable_share(self) -> float | None:
+        return sum(self.usable.values()) / self.answers if self.answers else None
+
+    def describe(self) -> str:
+        lines = ["complete" if self.complete else "not complete"]
+        lines += [f"  {n:6} of {self.wanted[label]}  {label}" for label, n in self.usable.items()]
+        lines.append(f"  {self.answers} texts in all, {sum(self.rejected.values())} rejected")
+        lines += [f"  {n:6}  rejected: {reason}" for reason, n in self.rejected.items()]
+        speed = self.completion_tokens / self.seconds if self.seconds else 0.0
+        lines.append(
+            f"  this run: {self.asked} requests, {self.failed} failed, "
+            f"{self.prompt_tokens}+{self.completion_tokens} tokens in {self.seconds:.0f} s ({speed:.0f}/s)"
+            + (f", cost {self.cost:.4f}" if self.cost is not None else "")
+        )
+        return "\n".join(lines)
+
+
+Watch = Callable[[BuildProgress], None]
+
+
+def failed_line(report: BuildReport, out: Path) -> RunFailed:
+    """The one line an incomplete build ends with."""
+    have, want = sum(report.usable.values()), sum(report.wanted.values())
+    return RunFailed(
+        f"the bank is not complete ({have} of {want} usable): {report.stopped}; every answer is kept in "
+        f"'{out}', run the same command again to go on"
+    )
