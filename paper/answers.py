@@ -79,7 +79,8 @@ class Spec:
     particles: int | None = None
     bandwidth: float | None = None
     tolerance: float | None = None
-    stop_acceptance: float | None = 0.2
+    stop_acceptance: float | None = None
+    stay: float | None = None
     prior: tuple[tuple[str, float], ...] = ()
     alpha0: float | None = None
     per_label: int | None = None

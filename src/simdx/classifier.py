@@ -17,7 +17,15 @@ import numpy as np
 
 from simdx import __version__
 from simdx.abc.prior import Prior
-from simdx.answer import Answer, CalibrationAnswer, DecisionAnswer, Evidence, Provenance, SecondOrderAnswer
+from simdx.answer import (
+    Answer,
+    CalibrationAnswer,
+    DecisionAnswer,
+    Evidence,
+    Provenance,
+    SamplerAnswer,
+    SecondOrderAnswer,
+)
 from simdx.bank.files import packaged_bank, read_bank
 from simdx.decide.alarm import Alarms
 from simdx.decide.desk import Beside, Considered, Desk
@@ -356,8 +364,9 @@ class Classifier:
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
-                notes=(*considered.notes, *self.notes),
+                notes=(*considered.notes, *self.notes, *_cut_short(table, i)),
                 live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
+                sampler=_sampler(table, i),
             ),
         )
 
@@ -428,6 +437,24 @@ def _resolve(
 
 def _named(names: Sequence[str], values: Float) -> dict[str, float]:
     return {name: float(value) for name, value in zip(names, values, strict=True)}
+
+
+def _sampler(table: AnswerTable, i: int) -> SamplerAnswer | None:
+    if (trace := table.trace) is None:
+        return None
+    from simdx.abc.trace import steps_of
+
+    steps = tuple({k: v for k, v in row.items() if v is not None} for row in steps_of(trace, i))
+    return SamplerAnswer(outcome=trace.outcome[i], populations=len(steps), steps=steps)
+
+
+def _cut_short(table: AnswerTable, i: int) -> tuple[str, ...]:
+    if table.trace is None:
+        return ()
+    from simdx.abc.trace import cut_short
+
+    said = cut_short(table.trace, i)
+    return () if said is None else (said,)
 
 
 def _second_order(names: Sequence[str], table: AnswerTable, i: int) -> SecondOrderAnswer | None:

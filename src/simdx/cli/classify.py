@@ -62,6 +62,8 @@ def classify(
         write_atomically(html, page)
         note(f"wrote {html}")
     if json:
+        if answer.provenance.sampler is not None and answer.provenance.sampler.outcome == "budget":
+            note(f"warning: {answer.provenance.notes[-1]}")
         print_json(answer.to_json())
         return
     from rich.console import Console

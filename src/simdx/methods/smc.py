@@ -21,7 +21,7 @@ from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
 from simdx.methods.material import Material, Observations
 from simdx.types import Float, Posterior
 
-PARTICLES = 100  # the paper's
+PARTICLES, STAY = 100, 0.5  # the paper's: S, and the p of its DiscreteJump kernel
 BANDWIDTH = 0.05  # of the soft kernel, on raw cosine distances
 SIMPLEX_DRAWS = 500  # accepted draws: the Monte Carlo error of a mean is at most .02
 KEPT_BYTES = 32_000_000  # of prior draws, kept for the priors that were asked last
@@ -88,6 +88,8 @@ class MultinomialParticles(Multinomial):
                 seed=s.seed,
                 particles=s.particles or PARTICLES,
                 populations=s.populations,
+                tolerance=s.tolerance,
+                stay=STAY if s.stay is None else s.stay,
                 stop_acceptance=s.stop_acceptance,
             )
         )
@@ -193,6 +195,7 @@ class DirichletParticles(Fitted):
                 seed=s.seed,
                 particles=s.particles or PARTICLES,
                 populations=s.populations,
+                tolerance=s.tolerance,
                 stop_acceptance=s.stop_acceptance,
             )
         )
