@@ -65,13 +65,16 @@ def logistic_on(vectors: Float, y: Int, rows: Int, k: int, seed: int) -> tuple[F
     return model.probabilities(vectors), temperature
 
 
-def train_network(material: Material, prior: Prior, folder: Path, settings: dict[str, Any]) -> None:
+def train_network(
+    material: Material, prior: Prior, folder: Path, settings: dict[str, Any], vectors: Float | None = None
+) -> None:
+    """On the bank, spread; or on these texts' vectors as they are."""
     from simdx.amortised.network import CARD_FILE, save
     from simdx.amortised.train import TrainSettings, train
 
     if not (folder / CARD_FILE).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        save(train(material, TrainSettings(**settings), prior=prior), folder)
+        save(train(material, TrainSettings(**settings), prior=prior, vectors=vectors, spread=vectors is None), folder)
 
 
 def ask_model(

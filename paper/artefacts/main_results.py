@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paper.answers import ASKING, M_PARTICLES, M_SMC, RECIPE, theirs_name
+from paper.answers import ASKED, M_PARTICLES, M_SMC, RECIPE, theirs_name
 from paper.cells import counted, ours, placed
 from paper.measures import scores
 from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, estimate, keys, metrics, named, ranges
@@ -27,7 +27,7 @@ def drawn(b: Block) -> str:
 
 
 def claims(b: Block) -> Iterator[Said | str]:
-    asked = [row for row in b.d.values() if row["method"] in ASKING]
+    asked = [row for row in b.d.values() if row["method"] in ASKED]
     hard, best = b.d[f"{M_SMC}, {REFERENCE}"], b.d[f"{RECIPE}, {REFERENCE}"]
     if asked:
         wins = sum(row["own_bank_accuracy"] > row["accuracy"] for row in asked)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paper.answers import ASKING, M_SMC, RECIPE, theirs_name
+from paper.answers import ASKED, M_SMC, RECIPE, theirs_name
 from paper.measures import errors
 from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, keys, named
 from simdx.report.plots import Series, line_plot
@@ -28,7 +28,7 @@ def claims(b: Block) -> Iterator[Said | str]:
     m, recipe = (b.d[name]["risk_at"] for name in (M_SMC, RECIPE))
     yield (f"{b.panel}: keeping the most certain 80 % lowers M-SMC's error rate from {m['100%']:.3f} to "
            f"{m['80%']:.3f}, the recipe's from {recipe['100%']:.3f} to {recipe['80%']:.3f}.")
-    asked = {name: curve["rises"] for name, curve in b.d.items() if curve["method"] in ASKING}
+    asked = {name: curve["rises"] for name, curve in b.d.items() if curve["method"] in ASKED}
     if asked:
         worst, own = min(asked, key=lambda name: asked[name]), b.d[M_SMC]["rises"]
         yield claim(asked[worst] < own, f"{b.panel}: M-SMC's curve rises with rank correlation {own:.2f}; the "

@@ -187,5 +187,9 @@ def _position_bias(names: tuple[str, ...], settings: Settings, interview: Interv
     return position_bias(interview, shifts_of(names, settings))
 
 
+def _temperature(names: tuple[str, ...], settings: Settings, interview: Interview) -> dict[str, Any]:
+    return {"temperature": TEMPERATURE}
+
+
 # What a report says of a method beyond the counts every one has.
-EXTRAS = {"logits": _position_bias}
+EXTRAS = {"logits": _position_bias, "fidelity": _temperature}
