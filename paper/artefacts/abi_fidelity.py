@@ -80,9 +80,10 @@ def claims(b: Block) -> Iterator[Said]:
     ratios = {name: b.d[name]["alpha0_ratio"]["median"] for name in (OWN, PAPERS)}
     target, same = own["alpha0_median"]["d-smc"], b.d[AS_PAPER]
     there = number(same["alpha0_ratio"]["median"], same["ci"]["alpha0_ratio"], 2)
-    yield Said(f"{b.panel}: D-SMC's median α₀ is {target:.0f}. The network has {ratios[OWN]:.2f} times as much with our "
-               f"objective, {ratios[PAPERS]:.1f} times with the paper's on our simulated observations, and {there} times "
-               f"trained as the paper trains: its objective, the {same['training'].get('observations', 0):,.0f} cases "
+    yield Said(f"{b.panel}: D-SMC's median α₀ is {target:.0f}. The network has {ratios[OWN]:.2f} times as much with "
+               f"our objective, {ratios[PAPERS]:.1f} times with the paper's on our simulated observations, and {there} "
+               f"times trained as the paper trains: its objective, "
+               f"the {same['training'].get('observations', 0):,.0f} cases "
                "themselves, at most 500 epochs, batches of 64, rate 0.001, a tenth held out.")
 
 

@@ -39,12 +39,12 @@ def claims(b: Block) -> Iterator[Said | str]:
                    f"{number(b.d[RECIPE]['error_auroc'])}).", where == "inside")
     asked = [row for row in b.d.values() if row["method"] in ASKED]
     for metric, better in (("error_auroc", 1), ("e_aurc", -1)):
-        other = [row[metric] for row in asked if row[metric] is not None and m[metric] is not None]
-        if other:
-            wins = sum(better * (m[metric] - value) > 0 for value in other)
-            yield Said(f"{b.panel}: M-SMC is better than asking by {HEADS[metric]} in "
-                       f"{counted(wins, len(other), 'comparisons')} (the paper: all 24 on MultiCaRe).",
-                       wins == len(other))
+        pairs = [(row[metric], b.d[own][metric]) for row in asked if (own := f"{M_SMC}, {row['own_bank']}") in b.d]
+        pairs = [pair for pair in pairs if None not in pair]
+        wins = sum(better * (own - theirs) > 0 for theirs, own in pairs)
+        if pairs:
+            yield (f"{b.panel}: over the asked model's own bank M-SMC is better than asking by {HEADS[metric]} in "
+                   f"{counted(wins, len(pairs), 'comparisons')}.")
     if not asked:
         yield f"{b.panel}: no record of asking is at hand, so only inference is compared."
 

@@ -60,8 +60,8 @@ def claims(b: Block) -> Iterator[Said]:
         f"{b.panel}, {b.d['what']}: ECE runs from {best['ece']['value']:.3f} at {best['temperature']:g} to "
         f"{worst['ece']['value']:.3f} at {worst['temperature']:g}; "
         + ("their intervals overlap, so temperature has no sure effect, " if overlap else "")
-        + "and the lowest temperature is "
-        + ("the worst, as the paper says" if holds else "not the worst, unlike the paper")
+        + f"and the lowest temperature that was run, {points[0]['temperature']:g}, is "
+        + ("the worst" if holds else "not the worst")
         + (f". At {', '.join(short)} the model did not fill every label within its requests" if short else "")
         + ".", holds)
 
