@@ -128,6 +128,6 @@ CLAIMS = (
     Claim("Table S19", "temperature scaling leaves M-SMC ahead in accuracy, and M-SMC is as well calibrated",
           "77.7 % and .046 against 96.0 % and .036", "both, for every model asked", rules.rescaled),
     Claim("Algorithm 1", "M-SMC with fresh generations for every proposal", "15–25 s a case",
-          "run for 30 cases, beside the closed form",
-          rules.missing("no record of fresh generations on a GPU yet; the sampler over banks stands in for it")),
+          "thirty cases at least, every population reached, within .1 of the closed form in total variation",
+          rules.fresh),
 )  # fmt: skip

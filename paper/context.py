@@ -77,6 +77,7 @@ class Context:
         self.out, self.store, self.seed = out, Store(out, "artefacts"), seed
         self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
         self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
+        self.live_folder = world.folder_named("SIMDX_LIVE", "results/live")
         self._memory: dict[Any, Any] = {}
         self._parts: dict[str, _Remembering] = {}
         self._cases: dict[str, world.Cases] = {}

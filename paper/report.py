@@ -42,6 +42,8 @@ DIFFERENCES = (
     "warmer samples: where a model was not asked in the paper's way, these stand in under their own names.",
     "Not run: the paper's six models and its embeddings; Algorithm 1 with fresh generations on a GPU; weights in "
     "several widths; EP and EF at several temperatures; ML in one order of SmolLM2, and of Qwen on case reports.",
+    "All figures, the recipe's among them, are of the posterior over the labels alone; the README's table has the "
+    "recipe's whole answer, none of these included, with constants chosen on other panels.",
 )
 _CLAIM_HEADS = ("where", "the paper claims", "its figure", "ours", "verdict", "rule, and why")
 _CSS = """

@@ -346,3 +346,14 @@ def quantised(data: Data) -> Ruling:
     gaps = {name: pair["difference"]["ece"] for name, pair in pairs.items()}
     ours = "; ".join(f"{name}: {number(d['value'], d['ci'])}" for name, d in gaps.items())
     return Ruling(ours, all(d["ci"][0] <= 0 for d in gaps.values()), "ECE with rounded minus with full weights")
+
+
+def fresh(data: Data) -> Ruling:
+    rows = data["algorithm-1"]
+    n, done = sum(r["n"] for r in rows.values()), all(r["outcomes"] == {"complete": r["n"]} for r in rows.values())
+    ours = "; ".join(
+        f"{p}: {r['n']} cases, {number(r['total_variation'], r['total_variation_ci'])}, {r['seconds']:.0f} s a case"
+        for p, r in rows.items()
+    )
+    near = all(r["total_variation_ci"][1] < 0.1 for r in rows.values())
+    return Ruling(ours, n >= 30 and done and near, "closed form over the bank of the same model")

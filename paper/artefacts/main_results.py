@@ -22,7 +22,7 @@ STYLES = {"ML": 1, "EP": 2, "PE": 3, M_SMC: 0, M_PARTICLES: 4, RECIPE: 5}
 
 def drawn(b: Block) -> str:
     shown = [estimate(name, row, "accuracy", beside(NAME, "accuracy", b.panel, theirs_name(row["method"])),
-                      STYLES[row["method"]]) for name, row in b.d.items()]
+                      STYLES.get(row["method"], 1)) for name, row in b.d.items()]
     return interval_plot(f"Accuracy on {b.panel}", "accuracy", shown, x=(0.0, 1.0))
 
 

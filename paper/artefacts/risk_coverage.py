@@ -35,7 +35,8 @@ def claims(b: Block) -> Iterator[Said | str]:
         parts = [f"{n} {row['risk_at']['80%']:.3f} (rises {row['rises']:.2f})" for n, row in asked.items()]
         if parts:
             yield (f"{b.panel}, {model}: at 80 % coverage M-SMC over its own bank errs in "
-                   f"{b.d[own]['risk_at']['80%']:.3f} (its curve rises with rank correlation {b.d[own]['rises']:.2f}), asked {several(parts)}.")
+                   f"{b.d[own]['risk_at']['80%']:.3f} (its curve rises with rank correlation {b.d[own]['rises']:.2f}), "
+                   f"asked {several(parts)}.")
 
 
 ARTEFACT = Artefact(

@@ -1,8 +1,8 @@
 """M-SMC and D-SMC as methods, on the exact engine or with particles.
 
-Both default to what the paper does: raw cosine distance, a hard threshold, median tolerances over T
-populations. The exact engine is the sampler's limit in closed form; `--engine particles` runs the
-sampler itself (Algorithm 1).
+Both default to what the paper does: raw cosine distance, a hard threshold, T populations. Its tolerances are
+"adaptive", which is read as the median of the population before. The exact engine is the sampler's limit in
+closed form; `--engine particles` runs the sampler itself (Algorithm 1).
 """
 
 from __future__ import annotations
