@@ -178,7 +178,7 @@ class Context:
         if spec.trained_as == "the paper":  # on its cases, 500 epochs, batches of 64, rate .001
             vectors = np.asarray(self.observations(spec.panel).vectors)
             few = {"epochs": self.size.network_epochs} if self.smoke else {"epochs": 500}
-            settings |= {"count": len(vectors), "batch": 64, "learning_rate": 1e-3, "patience": 50, **few}
+            settings |= {"count": max(len(vectors), 128), "batch": 64, "learning_rate": 1e-3, "patience": 50, **few}
         key = identity(
             settings, {"trained_as": spec.trained_as, "bank": material.bank.identity, "embedder": material.embedder.id}
         )

@@ -14,11 +14,19 @@ from simdx.abc.space import Space
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.fitting import fit_method
-from simdx.methods import Fitted, Material, Observations, Settings
+from simdx.methods import RECIPE_VERSION, Fitted, Material, Observations, Settings
 from simdx.methods.logistic import choose_penalty
 from simdx.types import Bank, Float, Int, Panel
 
-__all__ = ["CALIBRATION_SHARE", "Fitted", "Material", "Observations", "supervised_ceiling", "temperature_scaled"]
+__all__ = [
+    "CALIBRATION_SHARE",
+    "RECIPE_VERSION",
+    "Fitted",
+    "Material",
+    "Observations",
+    "supervised_ceiling",
+    "temperature_scaled",
+]
 
 
 def fit(material: Material, spec: object, **more: Any) -> Fitted:

@@ -26,8 +26,8 @@ INTRODUCTION = (
     "figures."
 )
 DIFFERENCES = (
-    "oral-lesions is not OLB-300, which is not published: 300 vignettes of the same three conditions, written for "
-    "this repository; case-reports is not the paper's part of MultiCaRe: 329 published case reports of seven "
+    "oral-lesions is not OLB-300, which could not be had here: 300 other vignettes of the same three "
+    "conditions; case-reports is not the paper's part of MultiCaRe: 329 published case reports of seven "
     "conditions of our choice, because the paper does not list its seven; symptom-to-diagnosis is the paper's SD "
     "as far as it could be had, 233 of its 288 cases.",
     "The packaged banks (reference, and its two files bank_a and bank_b) were written by a large model. A model "

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from paper import artefacts as _artefacts
+from paper import engine
 from paper.context import Context
 from paper.spec import Artefact
 from paper.world import REFERENCE
 from simdx.errors import BadInput
-from simdx.methods import RECIPE_VERSION
 from simdx.runs import Record, Result, Spec, Store, fail, run
 
 
@@ -83,7 +83,7 @@ def read_artefacts(folder: Path) -> list[Record]:
 def _config(context: Context) -> dict[str, Any]:
     return {
         "scale": context.scale,
-        "recipe": RECIPE_VERSION,
+        "recipe": engine.RECIPE_VERSION,
         "seed": context.seed,
         "size": asdict(context.size),
         "panels": list(context.panels),
