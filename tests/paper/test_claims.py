@@ -9,6 +9,7 @@ import pytest
 
 from paper.claims import AGREES, CLAIMS, DISAGREES, UNTESTED, verdicts
 from paper.report import claim_rows
+from paper.rules import PANELS
 from paper.runner import read_artefacts
 from tests.conftest import ROOT
 from tests.paper.test_specs import put
@@ -27,6 +28,24 @@ AWAITED = {
     "quantisation-ablation": {"pair": {"difference": {"ece": {"value": 0.0, "ci": [0.0, 0.0]}}}},
     "algorithm-1": {"oral-lesions": _LIVE},
 }
+
+
+def awaited(data: dict[str, Any]) -> dict[str, Any]:
+    """What records made before these rows existed lack; a newer one keeps its own."""
+    for panel in PANELS:
+        if rows := data.get("abi-fidelity"):
+            rows.setdefault(
+                f"{panel}, the paper's objective and training", rows[f"{panel}, the paper's objective"]
+            )
+        for model in ("smollm2", "qwen2.5-coder-1.5b"):
+            if rows := data.get("error-detection"):
+                rows[panel].setdefault(f"M-SMC, {model}", deepcopy(rows[panel]["M-SMC"]))
+        for row in (data.get("distribution-aware") or {}).get(panel, ()):
+            if row["method"].startswith("EF"):
+                row.setdefault("d_smc_minus_asking", {"ci": [0.0, 0.0]})
+                row.setdefault("own_bank", "smollm2")
+    return data
+
 
 NEVER, ALWAYS = [-0.2, -0.1], [0.1, 0.2]  # the other one minus M-SMC, beyond doubt
 # words of a claim -> record/path: what makes it hold, and what makes it fail
@@ -111,7 +130,8 @@ def test_every_claim_has_a_rule_that_is_seen_to_turn() -> None:
 def test_a_record_that_contradicts_a_claim_turns_its_verdict(words: str) -> None:
     found = {}
     for side, verdict in enumerate((AGREES, DISAGREES)):
-        data = deepcopy({**AWAITED, **DATA})
+        used = {path.partition("/")[0] for path in TURNS[words]} | {"main-results", "significance"}
+        data = awaited(deepcopy({name: ({**AWAITED, **DATA})[name] for name in used}))
         for path, values in TURNS[words].items():
             name, _, rest = path.partition("/")
             if values[side] is not None:
