@@ -18,7 +18,9 @@ TIMES = ("fit_seconds", "infer_seconds", "embed_seconds")
 # keep the paper's abbreviations.
 M_SMC, D_SMC, ABI, RECIPE = "M-SMC", "D-SMC", "ABI", "recipe"
 M_PARTICLES, D_PARTICLES, M_SOFT = "M-SMC (particles)", "D-SMC (particles)", "M-SMC (soft kernel)"
-ASKING = ("ML", "EP", "PE", "EF")
+ASKING = ("ML", "EP", "PE", "EF")  # as the paper asks: one prompt in one order, eight prompts, samples at .2
+ALL_ORDERS, WARM = "ML, all orders", "EF at 0.7"  # ours: averaged over rotations of the list; warmer samples
+ASKED = (*ASKING, ALL_ORDERS, WARM)
 _LINEUP: dict[str, dict[str, Any]] = {
     M_SMC: {"method": "m-smc"},
     M_PARTICLES: {"method": "m-smc", "engine": "particles"},
@@ -65,8 +67,8 @@ class Spec:
 
     `bank` is `reference` (the packaged bank), `bank_a` or `bank_b` (its two files alone), or the name of the
     model that wrote one. `per_label` keeps that many simulations of each label, drawn by `pool_seed`; pools
-    of one seed are nested. `objective` and `prior_conditioned` matter for `abi` alone, whose network is
-    trained on the bank.
+    of one seed are nested. `objective`, `trained_as` and `prior_conditioned` matter for `abi` alone, whose
+    network is trained on the bank, or as the paper trains: on the cases themselves, without their labels.
     """
 
     panel: str
@@ -79,12 +81,14 @@ class Spec:
     particles: int | None = None
     bandwidth: float | None = None
     tolerance: float | None = None
-    stop_acceptance: float | None = 0.2
+    stop_acceptance: float | None = None
+    stay: float | None = None
     prior: tuple[tuple[str, float], ...] = ()
     alpha0: float | None = None
     per_label: int | None = None
     pool_seed: int = 0
     objective: Literal["kl", "particles", "mean"] = "kl"
+    trained_as: Literal["ours", "the paper"] = "ours"  # data, epochs, batch and rate of a network
     prior_conditioned: bool = False
     seed: int = 0
 

@@ -6,11 +6,15 @@ method is always compared with asking on the very same cases, however few were a
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from paper.answers import ALL_ORDERS
 from paper.world import Cases
 from simdx.errors import SimdxError
 from simdx.experiments.config import ExperimentConfig, MethodPart, PanelPart, SimulatorPart
@@ -20,6 +24,7 @@ from simdx.types import Float, Int
 SMALL_MODEL = "smollm2"
 # The paper's abbreviations of the same four.
 PAPER_ASKING = {"logits": "ML", "elicited": "EP", "ensemble": "PE", "fidelity": "EF"}
+EARLIER = 0.7  # the temperature of fidelity's samples in records that do not say it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +33,7 @@ class Asked:
 
     simulator: str
     method: str  # logits | elicited | ensemble | fidelity
+    way: str  # the paper's abbreviation where it is asked as the paper asks, else one of our own
     positions: Int
     probabilities: Float  # (len(positions), K)
     readable: Float  # (len(positions),) replies behind each answer; zero: answered by the prior
@@ -41,20 +47,20 @@ class Asked:
 
     @property
     def name(self) -> str:
-        return f"{PAPER_ASKING[self.method]} ({self.simulator})"
+        return f"{self.way} ({self.simulator})"
 
 
 def read_asked(folder: Path, panel: str, cases: Cases) -> tuple[Asked, ...]:
     """Every finished asking cell of that panel below `folder`, one per model and way of asking."""
-    found: dict[tuple[str, str], Asked] = {}
+    found = {(one.simulator, one.way): one for one in _first_orders(folder, panel, cases)}
     for place in sorted(folder.glob("asking-*")) if folder.is_dir() else []:
         for record in Store(place).records():
             asked = _asked(record, panel, cases)
             if asked is not None:
                 # Of several records of one question the one on more cases counts.
-                known = found.get((asked.simulator, asked.method))
+                known = found.get((asked.simulator, asked.way))
                 if known is None or len(asked.positions) > len(known.positions):
-                    found[asked.simulator, asked.method] = asked
+                    found[asked.simulator, asked.way] = asked
     return tuple(found[key] for key in sorted(found))
 
 
@@ -99,9 +105,55 @@ def _asked(record: Record, panel: str, cases: Cases) -> Asked | None:
     return Asked(
         simulator=cell["simulator"],
         method=method,
+        way=_way(cell["method"], record.found.get("asking") or {}),
         positions=np.array([i for i, _ in kept], dtype=np.int64),
         probabilities=p / p.sum(axis=1, keepdims=True),
         readable=np.array([rows["carried_by"][j] or 0.0 for j in chosen], dtype=float),
         seconds_per_case=None if seconds is None else seconds / n,
         calls_per_case=None if not asking.get("replies") else asking["replies"] / n,
     )
+
+
+def _way(method: Mapping[str, Any], asking: Mapping[str, Any]) -> str:
+    name, used = method["method"], asking.get("temperature", EARLIER)
+    if name == "logits" and method.get("budget") != 1:
+        return ALL_ORDERS
+    if name == "fidelity" and used != 0.2:
+        return f"EF at {used:g}"
+    return PAPER_ASKING[name]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Orders:
+    """The option letters' probabilities under every rotation of the list, by label: (N, rotations, K)."""
+
+    simulator: str
+    positions: Int
+    letters: Float
+
+    def at(self, order: int, temperature: float = 1.0) -> Float:
+        """(N, K) the answer under one order; a softmax of logits at a temperature is a power of it."""
+        p = self.letters[:, order] ** (1 / temperature)
+        return p / p.sum(axis=1, keepdims=True)
+
+
+def read_orders(folder: Path, panel: str, cases: Cases) -> tuple[Orders, ...]:
+    """What the records `orders-*/PANEL.json` hold, matched to the cases by id."""
+    found = []
+    position = {case.id: i for i, case in enumerate(cases.dataset.cases)}
+    for place in sorted(folder.glob(f"orders-*/{panel}.json")) if folder.is_dir() else []:
+        record = json.loads(place.read_text("utf-8"))
+        kept = [(position[i], j) for j, i in enumerate(record["ids"]) if i in position]
+        if tuple(record["labels"]) != cases.names or not kept:
+            continue
+        rows, chosen = zip(*kept, strict=True)
+        letters = np.asarray(record["letters"], dtype=float)[list(chosen)]
+        found.append(Orders(record["simulator"], np.array(rows), letters / letters.sum(axis=2, keepdims=True)))
+    return tuple(found)
+
+
+def _first_orders(folder: Path, panel: str, cases: Cases) -> Iterator[Asked]:
+    """The paper's ML: the list as it is."""
+    for one in read_orders(folder, panel, cases):
+        every = np.ones(len(one.positions))
+        yield Asked(one.simulator, "logits", "ML", one.positions, one.at(0), every, None, 1.0)

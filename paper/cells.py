@@ -72,10 +72,6 @@ def placed(interval: Sequence[float] | None, paper: float) -> str:
     return "above" if paper > interval[1] else "below" if paper < interval[0] else "inside"
 
 
-def agreement(holds: bool) -> str:
-    return "as in the paper" if holds else "unlike the paper"
-
-
 def counted(n: int, of: int, what: str) -> str:
     """`7 of 12 comparisons`, `all 12 comparisons`, `none of 12 comparisons`."""
     return f"all {of} {what}" if of and n == of else f"{n or 'none'} of {of} {what}"

@@ -21,7 +21,7 @@ import numpy as np
 
 from paper import engine, world
 from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
-from paper.asked import Asked, asked_directly, read_asked
+from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.egress import is_remote
@@ -77,6 +77,7 @@ class Context:
         self.out, self.store, self.seed = out, Store(out, "artefacts"), seed
         self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
         self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
+        self.live_folder = world.folder_named("SIMDX_LIVE", "results/live")
         self._memory: dict[Any, Any] = {}
         self._parts: dict[str, _Remembering] = {}
         self._cases: dict[str, world.Cases] = {}
@@ -168,14 +169,21 @@ class Context:
     def network(self, spec: Spec) -> Path:
         """The folder of the amortised network for a spec, trained on its bank when it is not there."""
         material = self.material(spec)
-        settings = {
+        settings: dict[str, Any] = {
             "objective": spec.objective, "prior_conditioned": spec.prior_conditioned, "seed": spec.seed,
             "populations": spec.populations, "count": self.size.network_observations,
             "epochs": self.size.network_epochs,
         }  # fmt: skip
-        key = identity(settings, {"bank": material.bank.identity, "embedder": material.embedder.id})
+        vectors = None
+        if spec.trained_as == "the paper":  # on its cases, 500 epochs, batches of 64, rate .001
+            vectors = np.asarray(self.observations(spec.panel).vectors)
+            few = {"epochs": self.size.network_epochs} if self.smoke else {"epochs": 500}
+            settings |= {"count": max(len(vectors), 128), "batch": 64, "learning_rate": 1e-3, "patience": 50, **few}
+        key = identity(
+            settings, {"trained_as": spec.trained_as, "bank": material.bank.identity, "embedder": material.embedder.id}
+        )
         folder = self.out / "networks" / key[:24]
-        engine.train_network(material, self.prior(spec), folder, settings)
+        engine.train_network(material, self.prior(spec), folder, settings, vectors)
         return folder
 
     # ----------------------------------------------------------------------- answers
@@ -232,6 +240,10 @@ class Context:
 
         return self._once(("asked", panel), make)
 
+    def orders(self, panel: str) -> tuple[Orders, ...]:
+        """The same for every order of the options, where that is on record."""
+        return self._once(("orders", panel), lambda: read_orders(self.asking_folder, panel, self.cases(panel)))
+
     def asked_outside(self, panel: str) -> tuple[Asked, ...]:
         """What models answered about the out-of-class cases, from records; `positions` are theirs."""
         cases = self.cases(panel)
@@ -244,7 +256,7 @@ class Context:
     def hashes(self) -> dict[str, Any]:
         """Of everything that a record's numbers rest on."""
         folder = self.asking_folder
-        places = sorted(folder.glob("asking-*/cells/*.json"))
+        places = sorted((*folder.glob("asking-*/cells/*.json"), *folder.glob("orders-*/*.json")))
         read = (s for p in places for s in (p.relative_to(folder).as_posix(), p.read_text("utf-8")))
         return {"asking": content_hash(*read)} | {
             panel: {

@@ -14,11 +14,19 @@ from simdx.abc.space import Space
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.fitting import fit_method
-from simdx.methods import Fitted, Material, Observations, Settings
+from simdx.methods import RECIPE_VERSION, Fitted, Material, Observations, Settings
 from simdx.methods.logistic import choose_penalty
 from simdx.types import Bank, Float, Int, Panel
 
-__all__ = ["CALIBRATION_SHARE", "Fitted", "Material", "Observations", "supervised_ceiling", "temperature_scaled"]
+__all__ = [
+    "CALIBRATION_SHARE",
+    "RECIPE_VERSION",
+    "Fitted",
+    "Material",
+    "Observations",
+    "supervised_ceiling",
+    "temperature_scaled",
+]
 
 
 def fit(material: Material, spec: object, **more: Any) -> Fitted:
@@ -65,13 +73,16 @@ def logistic_on(vectors: Float, y: Int, rows: Int, k: int, seed: int) -> tuple[F
     return model.probabilities(vectors), temperature
 
 
-def train_network(material: Material, prior: Prior, folder: Path, settings: dict[str, Any]) -> None:
+def train_network(
+    material: Material, prior: Prior, folder: Path, settings: dict[str, Any], vectors: Float | None = None
+) -> None:
+    """On the bank, spread; or on these texts' vectors as they are."""
     from simdx.amortised.network import CARD_FILE, save
     from simdx.amortised.train import TrainSettings, train
 
     if not (folder / CARD_FILE).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        save(train(material, TrainSettings(**settings), prior=prior), folder)
+        save(train(material, TrainSettings(**settings), prior=prior, vectors=vectors, spread=vectors is None), folder)
 
 
 def ask_model(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from paper import artefacts as _artefacts
+from paper import engine
 from paper.context import Context
 from paper.spec import Artefact
 from paper.world import REFERENCE
@@ -82,6 +83,7 @@ def read_artefacts(folder: Path) -> list[Record]:
 def _config(context: Context) -> dict[str, Any]:
     return {
         "scale": context.scale,
+        "recipe": engine.RECIPE_VERSION,
         "seed": context.seed,
         "size": asdict(context.size),
         "panels": list(context.panels),

@@ -1,8 +1,8 @@
 """An artefact as a spec, and the one renderer: figures of a record in, tables, drawings and claims out.
 
 A record holds figures alone. `render` makes of them everything that a reader sees, so nothing is a conclusion
-written beforehand: a table is rows × columns with the paper's figure beside ours, a claim is a sentence with
-the rule that decides what it says.
+written beforehand: a table is rows × columns with the paper's figure beside ours, a sentence is made of figures.
+Whether they bear out what the paper claims is decided once, in `paper/claims.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from paper.cells import NONE, agreement, dagger, doubts, number, quartiles, quoted, ranged
+from paper.cells import NONE, dagger, doubts, number, quartiles, quoted, ranged
 from paper.theirs import Quote, beside
 from paper.world import PAPER_NAMES
 from simdx.report.plots import Estimate
@@ -188,15 +188,10 @@ class Drawing:
 
 
 class Said(NamedTuple):
-    """A sentence; `holds` says whether what the paper claims is borne out, None where it claims nothing."""
+    """A sentence; `holds` says whether its figures point the paper's way, None where the paper points nowhere."""
 
     text: str
     holds: bool | None = None
-
-
-def claim(holds: bool, text: str) -> Said:
-    """A sentence about something the paper claims: `@` becomes "as in the paper" or "unlike the paper"."""
-    return Said(text.replace("@", agreement(holds)), bool(holds))
 
 
 @dataclass(frozen=True, slots=True)

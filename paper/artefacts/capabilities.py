@@ -39,7 +39,7 @@ def claims(b: Block) -> Iterator[Said | str]:
     able = [name for name in VARIANTS if all(b.d[name][key] for key in wanted)]
     text = (f"The paper's trade-off (no variant has every capability) does not bind: {', '.join(able)} have "
             "all of them and need no run of a sampler.")
-    yield Said(text if able else "No variant has every capability, as in the paper.", not able)
+    yield Said(text if able else "No variant has every capability.", not able)
     differing = [f"{name}: {title} {YES[b.d[name][key]]}, in the paper {YES[bool(q.value)]}"
                  for name in THEIRS for key, title in HEADS.items()
                  if (q := PAPER.get((key, name))) and bool(q.value) != b.d[name][key]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paper.answers import ASKING, M_SMC, RECIPE, theirs_name
+from paper.answers import ASKED, M_SMC, RECIPE, theirs_name
 from paper.cells import counted, number, placed
 from paper.measures import scores
 from paper.spec import Artefact, Block, Drawing, Said, Table, estimate, keys, metrics, ranges
@@ -25,7 +25,7 @@ def rows(b: Block) -> list[dict[str, Any]]:
 
 def drawn(b: Block) -> str:
     shown = [estimate(row["name"], row["scores"], "error_auroc",
-                      beside(NAME, "error_auroc", b.panel, row["method"]), int(row["method"] in ASKING))
+                      beside(NAME, "error_auroc", b.panel, row["method"]), int(row["method"] in ASKED))
              for row in rows(b)]
     return interval_plot(f"Error-detection AUROC on {b.panel}", "error-detection AUROC", shown, x=(0.2, 1.0))
 
@@ -37,14 +37,14 @@ def claims(b: Block) -> Iterator[Said | str]:
         yield Said(f"{b.panel}: M-SMC's entropy finds its errors with AUROC {number(m['error_auroc'])}; the "
                    f"paper's {paper.value:.3f} lies {where} our interval (the recipe: "
                    f"{number(b.d[RECIPE]['error_auroc'])}).", where == "inside")
-    asked = [row for row in b.d.values() if row["method"] in ASKING]
+    asked = [row for row in b.d.values() if row["method"] in ASKED]
     for metric, better in (("error_auroc", 1), ("e_aurc", -1)):
-        other = [row[metric] for row in asked if row[metric] is not None and m[metric] is not None]
-        if other:
-            wins = sum(better * (m[metric] - value) > 0 for value in other)
-            yield Said(f"{b.panel}: M-SMC is better than asking by {HEADS[metric]} in "
-                       f"{counted(wins, len(other), 'comparisons')} (the paper: all 24 on MultiCaRe).",
-                       wins == len(other))
+        pairs = [(row[metric], b.d[own][metric]) for row in asked if (own := f"{M_SMC}, {row['own_bank']}") in b.d]
+        pairs = [pair for pair in pairs if None not in pair]
+        wins = sum(better * (own - theirs) > 0 for theirs, own in pairs)
+        if pairs:
+            yield (f"{b.panel}: over the asked model's own bank M-SMC is better than asking by {HEADS[metric]} in "
+                   f"{counted(wins, len(pairs), 'comparisons')}.")
     if not asked:
         yield f"{b.panel}: no record of asking is at hand, so only inference is compared."
 

@@ -12,7 +12,7 @@ from paper.answers import D_SMC, M_SMC, RECIPE
 from paper.cells import NONE
 from paper.measures import errors
 from paper.measures.errors import CONFIDENT, COVERAGE, ONE_HOT
-from paper.spec import Artefact, Block, Column, Said, Table, claim, keys, named
+from paper.spec import Artefact, Block, Column, Said, Table, keys, named
 from paper.theirs import beside
 
 NAME = "error-structure"
@@ -41,8 +41,7 @@ def claims(b: Block) -> Iterator[Said]:
         every, most = (beside(NAME, q, b.panel, M_SMC) for q in ("errors", "most_frequent_confusion"))
         if every is not None and most is not None:
             theirs = most.value / every.value
-            yield claim((share == 1) == (theirs == 1),
-                        f"{line}; @, where it is {theirs:.0%} of {every.value:g}.")
+            yield Said(f"{line}; in the paper {theirs:.0%} of {every.value:g}.", (share == 1) == (theirs == 1))
         else:
             yield Said(line + ".")
         yield Said(f"{b.panel}: its errors carry a mean mass of {m['wrong_label_mass']:.3f} on the wrong label, "

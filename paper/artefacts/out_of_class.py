@@ -53,12 +53,12 @@ def claims(b: Block) -> Iterator[Said | str]:
            f"M-SMC and {auroc['D-SMC']} for D-SMC; best is {best} with {auroc[best]}. High entropy alone is no "
            f"detector: normalised cosines have {cosine['outside']:.2f} bits out of class and "
            f"{cosine['inside']:.2f} on the panel's own cases.")
-    asked = [row for row in b.d if row["paper"] in ("ML", "EP")]
+    asked = [row for row in b.d if row["method"].startswith(("ML", "EP"))]
     if asked:
         above = all(m["outside"] > row["outside"] for row in asked)
         each = ", ".join("{method} {outside:.2f}".format(**row) for row in asked)
-        order = "above all of them, as in" if above else "not above all of them, unlike"
-        line = f"{b.panel}: asked directly, {each} bits; M-SMC is {order} the paper"
+        order = "above all of them" if above else "not above all of them"
+        line = f"{b.panel}: asked directly, {each} bits; M-SMC is {order}"
         if known := [row for row in asked if row["auroc"] is not None]:
             first = max(known, key=lambda row: row["auroc"])
             higher = "above" if first["auroc"] > (m["auroc"] or 0) else "not above"

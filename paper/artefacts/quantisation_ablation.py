@@ -39,7 +39,7 @@ def claims(b: Block) -> Iterator[Said]:
     moral = f"Beyond chance: {', '.join(sure)}; two banks of one model also differ by the draw of texts."
     yield Said(f"{b.panel}: M-SMC answers the same with simulations of {first} and of {second} on "
                f"{b.d['same_answer']:.1%} of the cases; {second} minus {first}: {gaps}. "
-               + (moral if sure else "Nothing beyond chance, which agrees with the paper's robustness."),
+               + (moral if sure else "Nothing beyond chance."),
                not sure)
 
 

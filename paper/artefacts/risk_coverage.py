@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paper.answers import ASKING, M_SMC, RECIPE, theirs_name
+from paper.answers import ASKED, M_SMC, RECIPE, theirs_name
+from paper.cells import several
 from paper.measures import errors
-from paper.spec import Artefact, Block, Column, Drawing, Said, Table, claim, keys, named
+from paper.spec import Artefact, Block, Column, Drawing, Said, Table, keys, named
 from simdx.report.plots import Series, line_plot
 
 SHOWN_AT = (0.2, 0.5, 0.8, 1.0)
@@ -28,11 +29,14 @@ def claims(b: Block) -> Iterator[Said | str]:
     m, recipe = (b.d[name]["risk_at"] for name in (M_SMC, RECIPE))
     yield (f"{b.panel}: keeping the most certain 80 % lowers M-SMC's error rate from {m['100%']:.3f} to "
            f"{m['80%']:.3f}, the recipe's from {recipe['100%']:.3f} to {recipe['80%']:.3f}.")
-    asked = {name: curve["rises"] for name, curve in b.d.items() if curve["method"] in ASKING}
-    if asked:
-        worst, own = min(asked, key=lambda name: asked[name]), b.d[M_SMC]["rises"]
-        yield claim(asked[worst] < own, f"{b.panel}: M-SMC's curve rises with rank correlation {own:.2f}; the "
-                    f"least orderly way of asking, {worst}, with {asked[worst]:.2f}, @.")
+    for own in (name for name in b.d if name.startswith(f"{M_SMC}, ")):
+        model = own.split(", ")[1]
+        asked = {n: row for n, row in b.d.items() if row["method"] in ASKED and n.endswith(f"{model})")}
+        parts = [f"{n} {row['risk_at']['80%']:.3f} (rises {row['rises']:.2f})" for n, row in asked.items()]
+        if parts:
+            yield (f"{b.panel}, {model}: at 80 % coverage M-SMC over its own bank errs in "
+                   f"{b.d[own]['risk_at']['80%']:.3f} (its curve rises with rank correlation {b.d[own]['rises']:.2f}), "
+                   f"asked {several(parts)}.")
 
 
 ARTEFACT = Artefact(

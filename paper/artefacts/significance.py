@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from paper.answers import ASKING, M_SMC
+from paper.answers import ASKED, M_SMC
 from paper.cells import counted, number
 from paper.measures import errors
 from paper.spec import Artefact, Block, Column, Drawing, Said, Table, keys, named
@@ -20,7 +20,7 @@ HEADS = {"ece": "Δ ECE", "error_auroc": "Δ error AUROC", "e_aurc": "Δ E-AURC"
 
 def rows(b: Block) -> list[dict[str, Any]]:
     found = [row | {"first": row["name"].split(" (")[0]} for row in named(b.d["differences"], "name")]
-    return [row | {"panel": b.panel, "method": row["first"] if row["first"] in ASKING else None} for row in found]
+    return [row | {"panel": b.panel, "method": row["first"] if row["first"] in ASKED else None} for row in found]
 
 
 def theirs(row: dict[str, Any]) -> Quote | None:
@@ -59,7 +59,7 @@ def drawn(b: Block) -> str:
     for row in rows(b):
         paper, d = theirs(row), row["ece"]
         value, (low, high) = None if paper is None else paper.value, d["ci"]
-        shown.append(Estimate(row["name"], d["difference"], low, high, value, int(row["method"] in ASKING)))
+        shown.append(Estimate(row["name"], d["difference"], low, high, value, int(row["method"] in ASKED)))
     return interval_plot(f"Difference of ECE on {b.panel}", "Δ ECE (right of zero: M-SMC is better)", shown)
 
 

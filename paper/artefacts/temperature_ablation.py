@@ -1,5 +1,6 @@
-"""Banks one model wrote at several temperatures (`{panel}-{model}-t0.4` in $SIMDX_BANKS), M-SMC with each
-on the same cases. Where there are none, the artefact is not run."""
+"""Banks one model wrote at several temperatures (`{panel}-{model}-t0.4` in $SIMDX_BANKS), M-SMC with each on
+the same cases; and ML, the option letters' logits at each temperature, one prompt in one order. Where there
+are no such banks, the artefact is not run."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from paper.cells import NONE
 from paper.measures import ablations
 from paper.spec import Artefact, Block, Column, Drawing, Found, Said, Table, as_one, keys, metrics
 from paper.theirs import data_of_panel, grouped, quotes
@@ -24,13 +26,13 @@ def by_series(found: Found) -> Iterator[Block]:
 
 def rows(b: Block) -> Iterator[dict[str, Any]]:
     for point in b.d["points"]:
-        texts = f"{point['texts']}" + ("" if point["complete"] else ", a label short of its number")
-        yield point | {"method": "M-SMC", "setting": f"{point['temperature']:.1f}", "texts": texts}
+        texts = f"{point['texts'] or NONE}" + ("" if point["complete"] else ", a label short of its number")
+        yield point | {"method": b.d["what"], "setting": f"{point['temperature']:.1f}", "texts": texts}
 
 
 def asked(_: Block) -> Iterator[dict[str, Any]]:
     """The paper's rows that have no counterpart here: models asked at several temperatures."""
-    for way in ("ML", "EP"):
+    for way in ("EP",):
         for (_method, setting), own in grouped(NAME, method=way).items():
             yield {"asked": way, "setting": setting, **own}
 
@@ -41,7 +43,7 @@ def drawn(b: Block) -> str:
     for metric, name in (("ece", "ECE"), ("brier", "Brier")):
         values, around = ([point[metric][part] for point in points] for part in ("value", "ci"))
         shown.append(Series(name, x, values, marks=True, intervals=around))
-    if paper := quotes(NAME, data=data_of_panel(b.panel), method="M-SMC", quantity="ece"):
+    if paper := quotes(NAME, data=data_of_panel(b.panel), method=b.d["what"], quantity="ece"):
         there = [float(q.setting or 0) for q in paper]
         shown.append(Series("ECE, the paper", there, [q.value for q in paper], marks=True))
     axes = (f"Calibration by temperature, {b.panel}", "sampling temperature", "ECE, Brier")
@@ -58,8 +60,8 @@ def claims(b: Block) -> Iterator[Said]:
         f"{b.panel}, {b.d['what']}: ECE runs from {best['ece']['value']:.3f} at {best['temperature']:g} to "
         f"{worst['ece']['value']:.3f} at {worst['temperature']:g}; "
         + ("their intervals overlap, so temperature has no sure effect, " if overlap else "")
-        + "and the lowest temperature is "
-        + ("the worst, as the paper says" if holds else "not the worst, unlike the paper")
+        + f"and the lowest temperature that was run, {points[0]['temperature']:g}, is "
+        + ("the worst" if holds else "not the worst")
         + (f". At {', '.join(short)} the model did not fill every label within its requests" if short else "")
         + ".", holds)
 
@@ -67,7 +69,7 @@ def claims(b: Block) -> Iterator[Said]:
 ARTEFACT = Artefact(
     "Sampling temperature of the simulator (table S17)", 440, ablations.temperature_ablation, each=by_series,
     tables=(
-        Table("{panel}: {what}, simulations by {model}", rows,
+        Table("{panel}: {what}, {model}", rows,
               (*keys("temperature=setting | usable texts=texts"), *metrics(HEADS, paper_head="paper", at="")),
               "95 % bootstrap over cases. The paper's model is Mistral with a thousand texts per label."),
         Table("Models asked directly: the paper's figures alone", asked,
@@ -76,7 +78,7 @@ ARTEFACT = Artefact(
                Column("ECE", lambda r: "not run", lambda r: r["ece"], paper_head="paper")), each=as_one),
     ),
     drawings=(Drawing("temperature-{slug}", drawn,
-                      "{panel}, {what}: calibration with simulations sampled at each temperature by {model}, 95 % "
+                      "{panel}, {what}: calibration at each temperature of {model}, 95 % "
                       "bootstrap."),),
     claims=claims,
 )

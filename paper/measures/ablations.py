@@ -89,6 +89,25 @@ def embedding_ablation(context: Context, names: Sequence[str] = ()) -> Measured:
     return Measured(data, {p: context.n[p] for p in panels}, ["reference bank", *found], notes)
 
 
+def orders(context: Context, metrics: Sequence[str]) -> Measured:
+    """A model asked with the options in every order: each alone, and the mean over all."""
+    data = {}
+    for panel in context.panels:
+        for one in context.orders(panel):
+            y = context.labels(panel)[one.positions]
+            alone = [one.at(order) for order in range(one.letters.shape[1])]
+            answers = {f"order {i + 1}": p for i, p in enumerate(alone)} | {"all orders": np.mean(alone, axis=0)}
+            top = np.stack([p.argmax(axis=1) for p in alone])
+            data[f"{panel}, {one.simulator}"] = {
+                "panel": panel, "simulator": one.simulator,
+                "order_changes_answer": float((top != top[0]).any(axis=0).mean()),
+                "rows": {n: context.evaluate(p, y, f"orders {panel} {n}") for n, p in answers.items()},
+            }  # fmt: skip
+    if not data:
+        raise NotRun("no record of a model asked in every order is at hand")
+    return Measured(data, context.n, sorted({str(row["simulator"]) for row in data.values()}))
+
+
 def pairs_of(models: Sequence[str], variants: dict[str, Variant]) -> list[tuple[str, str]]:
     """(bank as the model runs by default, bank with other weights); a temperature is no other weight."""
     return [(v.model, name) for name, v in variants.items() if v.model in models and v.kind == "weights"]
@@ -131,14 +150,14 @@ def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any
     }
 
 
+ASKED_AT = (0.2, 0.4, 0.6, 0.8, 1.0)  # the paper's temperatures
+
+
 def temperature_ablation(context: Context) -> Measured:
     series = [one for panel in context.panels for one in _over_temperatures(context, panel)]
     if not series:
         raise NotRun("no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on)")
-    note = (
-        "Asking at several temperatures (the paper's ML and EP columns) was not run: no record of asking "
-        "holds more than one temperature."
-    )
+    note = "Asking for probabilities (the paper's EP column) was not run at more than one temperature."
     models = list(dict.fromkeys(one["model"] for one in series))
     data = {"source": "banks", "series": series}
     return Measured(data, {one["panel"]: one["cases"] for one in series}, models, [note])
@@ -159,6 +178,12 @@ def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
         if len(points) > 1:
             about = {"panel": panel, "model": model, "what": "M-SMC", "cases": context.n[panel]}
             found.append({**about, "points": points})
+    for asked in context.orders(panel):  # the letters' logits at each temperature, one order of the list
+        y = context.labels(panel)[asked.positions]
+        said = {t: context.evaluate(asked.at(0, t), y, f"ML {panel} {asked.simulator} {t}") for t in ASKED_AT}
+        points = [_point(t, scores, 0, True) for t, scores in said.items()]
+        about = {"panel": panel, "model": asked.simulator, "what": "ML", "cases": len(y)}
+        found.append({**about, "points": points})
     return found
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, spearmanr
 
-from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
-from paper.asked import PAPER_ASKING
+from paper.answers import ABI, ALL_ORDERS, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.context import Context
 from paper.intervals import differences
 from paper.measures import each_panel
+from paper.measures.scores import simulators
 from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.metrics.mixed import mixed_effects
@@ -30,8 +30,10 @@ def _everyone(context: Context, panel: str, methods: Sequence[str]) -> dict[str,
     """Method, answers and labels of each method and each model asked, under their names."""
     y = context.labels(panel)
     found = {name: (name, context.probabilities(spec_of(name, panel)), y) for name in methods}
+    for bank in simulators(context, panel):
+        found[f"{M_SMC}, {bank}"] = M_SMC, context.probabilities(spec_of(M_SMC, panel, bank)), y
     for one in context.asked(panel):
-        found[one.name] = PAPER_ASKING[one.method], one.probabilities, y[one.positions]
+        found[one.name] = one.way, one.probabilities, y[one.positions]
     return found
 
 
@@ -166,19 +168,36 @@ def _regressions(context: Context, panel: str) -> dict[str, Any]:
     """ECE on method with the simulator as random intercept: asked models, and banks."""
     rows: list[tuple[float, str, str]] = []
     for one in context.asked(panel):
-        rows.append((context.asked_scores(panel, one)["ece"], PAPER_ASKING[one.method], one.simulator))
-        if one.method == "logits":
+        rows.append((context.asked_scores(panel, one)["ece"], one.way, one.simulator))
+        if one.way == ALL_ORDERS:
             p = context.probabilities(spec_of(M_SMC, panel, context.own_bank(panel, one)))[one.positions]
             y = context.labels(panel)[one.positions]
             scores = context.evaluate(p, y, f"asked cases {panel} {one.simulator}")
             rows.append((scores["ece"], M_SMC, one.simulator))
-    asking = _mixed(rows, "ML" if any(row[1] == "ML" for row in rows) else None)
+    asking = _mixed(rows, ALL_ORDERS if any(row[1] == ALL_ORDERS for row in rows) else None)
     banks = [
         (context.scores(spec_of(name, panel, bank))["ece"], name, bank)
         for bank in context.banks(panel)
         for name in (M_SMC, D_SMC, RECIPE)
     ]
-    return {"asking and M-SMC, model random": asking, "inference, bank random": _mixed(banks, M_SMC)}
+    return {
+        "asking and M-SMC, model random": asking,
+        "ML and M-SMC, temperature random": _by_temperature(context, panel),
+        "inference, bank random": _mixed(banks, M_SMC),
+    }
+
+
+def _by_temperature(context: Context, panel: str) -> dict[str, Any]:
+    """One model at several temperatures: ML's logits and M-SMC's bank at each."""
+    rows: list[tuple[float, str, str]] = []
+    for orders in context.orders(panel):
+        for name, variant in context.variants(panel).items():
+            if variant.kind == "temperature" and variant.model == orders.simulator.removeprefix("hf:"):
+                p, y = orders.at(0, float(variant.way[1:])), context.labels(panel)[orders.positions]
+                ml = context.evaluate(p, y, f"orders {panel} {name}")
+                own = context.scores(spec_of(M_SMC, panel, name))
+                rows += [(ml["ece"], "ML", name), (own["ece"], M_SMC, name)]
+    return _mixed(rows, "ML" if rows else None)
 
 
 def _mixed(rows: list[tuple[float, str, str]], reference: str | None) -> dict[str, Any]:

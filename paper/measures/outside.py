@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paper import engine
-from paper.answers import Spec
+from paper.answers import Spec, theirs_name
 from paper.asked import PAPER_ASKING, SMALL_MODEL
 from paper.cells import METHODS
 from paper.context import Context
@@ -84,15 +84,15 @@ def _with_background(context: Context, panel: str) -> Bits:
 def asked_bits(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
     """Models asked about out-of-class cases: from records, else the small one; and what is missing."""
     inside = {
-        (one.simulator, one.method): entropy_bits(one.probabilities[one.readable > 0]) for one in context.asked(panel)
+        (one.simulator, one.way): entropy_bits(one.probabilities[one.readable > 0]) for one in context.asked(panel)
     }
     found, missing, recorded = [], [], set()
     for one in context.asked_outside(panel):
         recorded.add(one.method)
-        read, within = (one.probabilities[one.readable > 0], inside.get((one.simulator, one.method), np.zeros(0)))
+        read, within = (one.probabilities[one.readable > 0], inside.get((one.simulator, one.way), np.zeros(0)))
         if len(read):
             outside = entropy_bits(read)
-            found.append(Bits(one.name, PAPER_ASKING[one.method], within, outside, len(one.positions)))
+            found.append(Bits(one.name, theirs_name(one.way), within, outside, len(one.positions)))
         else:
             missing.append(f"{panel}: no answer of {one.name} on an out-of-class case could be read.")
     for way in ASKED_WAYS:
@@ -101,7 +101,7 @@ def asked_bits(context: Context, panel: str) -> tuple[list[Bits], list[str]]:
         short = PAPER_ASKING[way]
         p, count, reason = _ask(context, panel, way)
         if len(p):
-            within = inside.get((SMALL_MODEL, way), np.zeros(0))
+            within = inside.get((SMALL_MODEL, short), np.zeros(0))
             found.append(Bits(f"{short} ({SMALL_MODEL})", short, within, entropy_bits(p), count))
         else:
             missing.append(f"{panel}: {short} on out-of-class cases was not run: {reason}.")

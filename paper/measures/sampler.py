@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from simdx.abc.second_order import concentration_cap
 from simdx.abc.trace import dynamics_table, total_simulations, worked_example
 from simdx.errors import BadInput
 from simdx.metrics.second_order import spread
+from simdx.runs import NotRun
 from simdx.types import Int, Trace, entropy_bits
 
 # --------------------------------------------------------------------------- population by population
@@ -173,3 +176,50 @@ def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
         "prior_moved_mass": moved,
         "seconds_per_case": seconds,
     }
+
+
+# --------------------------------------------------------------------------- with fresh generations
+
+LIVE_MODEL = "qwen2.5-coder-1.5b"
+
+
+def algorithm_1(context: Context) -> Measured:
+    place = context.live_folder / "algorithm1" / "cases.jsonl"
+    lines = [json.loads(line) for line in place.read_text("utf-8").splitlines()] if place.is_file() else []
+    data = {}
+    for panel in context.panels:
+        position = {case.id: i for i, case in enumerate(context.cases(panel).dataset.cases)}
+        own = [line for line in lines if line["panel"] == panel and line["case"] in position]
+        if own:
+            data[panel] = _fresh(context, panel, own, np.array([position[line["case"]] for line in own]))
+    if not data:
+        raise NotRun(f"no fresh generations are on record in {place.as_posix()}: they take minutes of a GPU")
+    return Measured(data, {panel: one["n"] for panel, one in data.items()}, [LIVE_MODEL])
+
+
+def _fresh(context: Context, panel: str, lines: list[dict[str, Any]], rows: Int) -> dict[str, Any]:
+    p = np.array([line["posterior"] for line in lines])
+    q = context.probabilities(spec_of(M_SMC, panel, LIVE_MODEL))[rows]
+    y, rng, resamples = context.labels(panel)[rows], context.rng("algorithm-1", panel), context.size.resamples
+    found: dict[str, Any] = {"n": len(lines), "outcomes": dict(Counter(line["outcome"] for line in lines))}
+    figures = {
+        "accuracy": p.argmax(axis=1) == y,
+        "closed_form_accuracy": q.argmax(axis=1) == y,
+        "total_variation": np.abs(p - q).sum(axis=1) / 2,
+    }
+    for name, values in figures.items():
+        found |= {name: float(values.mean()), f"{name}_ci": mean_interval(values.astype(float), rng, resamples)}
+    used = [line["usage"] for line in lines]
+    found |= {
+        "simulations": float(np.mean([sum(line["simulations"]) for line in lines])),
+        "calls": float(np.mean([u["llm_calls"] for u in used])),
+        "tokens": float(np.mean([u["prompt_tokens"] + u["completion_tokens"] for u in used])),
+        "seconds": float(np.mean([line["wall_seconds"] for line in lines])),
+    }
+    names = ("tolerance", "acceptance", "simulations", "entropy_bits")
+    here = [[line for line in lines if line["populations"] > t] for t in range(max(x["populations"] for x in lines))]
+    found["steps"] = [
+        {"population": t + 1} | {n: float(np.mean([line[n][t] for line in some])) for n in names}
+        for t, some in enumerate(here)
+    ]
+    return found

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from paper import engine
-from paper.answers import ABI, ASKING, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
+from paper.answers import ABI, ASKED, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.asked import PAPER_ASKING
 from paper.context import Context
+from paper.intervals import differences
 from paper.measures import each_panel, models_used
 from paper.spec import Measured
 from paper.world import REFERENCE
@@ -34,7 +35,8 @@ def asked_rows(context: Context, panel: str, ways: Sequence[str] = tuple(PAPER_A
         answer = context.probabilities(spec_of(M_SMC, panel, bank))[one.positions].argmax(axis=1)
         rows[one.name] = {
             **context.asked_scores(panel, one),
-            "method": PAPER_ASKING[one.method],
+            "method": one.way,
+            "simulator": one.model,
             "answered": float((one.readable > 0).mean()),
             "own_bank": bank,
             "own_bank_accuracy": float((answer == context.labels(panel)[one.positions]).mean()),
@@ -43,8 +45,21 @@ def asked_rows(context: Context, panel: str, ways: Sequence[str] = tuple(PAPER_A
 
 
 def over_banks(context: Context, panel: str, name: str, metrics: Iterable[str]) -> dict[str, list[Any]]:
-    found = [context.scores(spec_of(name, panel, bank)) for bank in context.banks(panel)]
+    """Over the banks of the models that were asked: the same simulators on both sides of a mean."""
+    found = [context.scores(spec_of(name, panel, bank)) for bank in simulators(context, panel)]
     return {metric: [scores[metric] for scores in found] for metric in metrics}
+
+
+def simulators(context: Context, panel: str) -> tuple[str, ...]:
+    """Models that were asked and wrote a bank; every bank where none was asked."""
+    asked = {one.model for one in context.asked(panel)}
+    return tuple(m for m in context.models(panel) if m in asked) or context.banks(panel)
+
+
+def own_rows(context: Context, panel: str, names: Sequence[str]) -> Rows:
+    """Methods over the bank of each model that was asked."""
+    pairs = [(name, bank) for bank in simulators(context, panel) for name in names]
+    return {f"{name}, {bank}": row_of(context, panel, name, bank) | {"bank": bank} for name, bank in pairs}
 
 
 def row_of(context: Context, panel: str, name: str, bank: str = REFERENCE) -> dict[str, Any]:
@@ -56,7 +71,7 @@ def over_simulators(rows: Rows, metrics: Iterable[str]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, list[Any]]] = {}
     for row in rows.values():
         values = found.setdefault(row["method"], {})
-        if row["method"] in ASKING:
+        if row["method"] in ASKED:
             for metric in metrics:
                 values.setdefault(metric, []).append(row[metric])
         else:
@@ -88,7 +103,7 @@ def error_detection(context: Context, metrics: Sequence[str]) -> Measured:
             name: row_of(context, panel, name) | {"over_banks": over_banks(context, panel, name, metrics)}
             for name in (M_SMC, M_SOFT, D_SMC, ABI, RECIPE)
         }
-        return rows | asked_rows(context, panel)
+        return rows | own_rows(context, panel, (M_SMC, D_SMC, ABI)) | asked_rows(context, panel)
 
     return each_panel(context, measure)
 
@@ -97,9 +112,17 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
     def measure(context: Context, panel: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         d_smc, y = context.probabilities(spec_of(D_SMC, panel)), context.labels(panel)
+        own = {b: context.probabilities(spec_of(D_SMC, panel, b)) for b in simulators(context, panel)}
         for one in (one for one in context.asked(panel) if one.method == "fidelity"):
-            same = d_smc[one.positions].argmax(axis=1) == y[one.positions]
-            about = {"name": one.name, "method": "EF", "scores": context.asked_scores(panel, one)}
+            bank = context.own_bank(panel, one)
+            p = own.get(bank, d_smc)[one.positions]
+            gap = differences(
+                one.probabilities, p, y[one.positions], ("accuracy",),
+                context.rng("distribution-aware", panel, one.name), context.size.paired_resamples,
+            )  # fmt: skip
+            about = {"name": one.name, "method": one.way, "scores": context.asked_scores(panel, one)}
+            about |= {"own_bank": bank, "d_smc_minus_asking": gap["accuracy"]}
+            same = p.argmax(axis=1) == y[one.positions]
             cost = {"seconds": one.seconds_per_case, "inference_seconds": None}
             rows.append(about | cost | {"d_smc_on_the_same": float(same.mean())})
         for name in (D_SMC, D_PARTICLES, ABI, M_SMC, RECIPE):
@@ -114,6 +137,18 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
                 cap = concentration_cap(len(context.names(panel)), spec.populations)
                 row |= {"mean_top": float(d_smc.max(axis=1).mean()), "cap": cap}
             rows.append(row)
+        for bank in own:
+            for name in (D_SMC, ABI):
+                scores = context.scores(spec_of(name, panel, bank))
+                rows.append(
+                    {
+                        "name": f"{name}, {bank}",
+                        "method": name,
+                        "scores": scores,
+                        "seconds": None,
+                        "inference_seconds": None,
+                    }
+                )
         return rows
 
     return each_panel(context, measure)
@@ -172,7 +207,7 @@ def post_hoc_calibration(context: Context) -> Measured:
             # Models may have been asked about a subset; every row of the block is scored on it.
             shared = ways[0].positions
             same = [way for way in ways if np.array_equal(way.positions, shared)]
-            answers = {PAPER_ASKING[way.method]: way.probabilities for way in same}
+            answers = {way.way: way.probabilities for way in same}
             bank = context.own_bank(panel, ways[0])
             blocks.append(_scaled_block(context, panel, shared, bank, answers, simulator))
         return blocks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -169,7 +169,11 @@ def _separation(
 
 # --------------------------------------------------------------------------- the network
 
-OBJECTIVES: dict[str, Literal["kl", "mean"]] = {"own objective": "kl", "the paper's objective": "mean"}
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "own objective": {"objective": "kl"},
+    "the paper's objective": {"objective": "mean"},
+    "the paper's objective and training": {"objective": "mean", "trained_as": "the paper"},
+}
 DRAWS = {"smoke": 200, "full": fidelity.DRAWS}
 
 
@@ -191,11 +195,11 @@ def compared(comparison: fidelity.Fidelity, m_smc: Float, label: Any) -> dict[st
 
 
 def _imitated(context: Context, panel: str, name: str) -> dict[str, Any]:
-    spec = Spec(panel, "abi", objective=OBJECTIVES[name])
+    spec = Spec(panel, "abi", **OBJECTIVES[name])
     network, space = load(context.network(spec)), engine.space_of(context.material(spec))
     vectors, draws = context.observations(panel).vectors, DRAWS[context.scale]
     c = fidelity.compare(network, space, vectors, context.prior(spec), draws=draws, seed=context.seed)
-    rng, resamples = context.rng("abi-fidelity", panel, spec.objective), context.size.resamples
+    rng, resamples = context.rng("abi-fidelity", panel, name), context.size.resamples
 
     def around(statistic: Any, values: Float) -> list[float] | None:
         return interval(statistic, values, rng=rng, resamples=resamples)

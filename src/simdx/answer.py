@@ -111,6 +111,14 @@ class CalibrationAnswer(Part):
     ece_interval: tuple[float, float] | None
 
 
+class SamplerAnswer(Part):
+    """How a sampler ended ("complete", "acceptance", "floor", "budget", "nothing accepted"), step by step."""
+
+    outcome: str
+    populations: int  # that ran; the last one is the answer
+    steps: tuple[dict[str, float], ...]
+
+
 class Provenance(Part):
     """Everything needed to say where an answer came from, and to get it again."""
 
@@ -126,6 +134,7 @@ class Provenance(Part):
     policy: str = ""
     notes: tuple[str, ...] = ()
     live: dict[str, Any] | None = None  # what fresh simulations cost, for the live and hybrid engines
+    sampler: SamplerAnswer | None = None  # null for closed forms
 
 
 class Answer(Part):

@@ -23,6 +23,7 @@ from simdx.answer import (
     DecisionAnswer,
     Evidence,
     Provenance,
+    SamplerAnswer,
     SecondOrderAnswer,
     SentencePair,
 )
@@ -407,8 +408,9 @@ class Classifier:
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
-                notes=(*considered.notes, *self.notes),
+                notes=(*considered.notes, *self.notes, *_cut_short(table, i)),
                 live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
+                sampler=_sampler(table, i),
             ),
         )
 
@@ -498,6 +500,24 @@ def _voices(names: Sequence[str], table: AnswerTable, i: int) -> dict[str, dict[
     if table.voices is None:
         return None
     return {voice: _named(names, p[i]) for voice, p in table.voices.items()}
+
+
+def _sampler(table: AnswerTable, i: int) -> SamplerAnswer | None:
+    if (trace := table.trace) is None:
+        return None
+    from simdx.abc.trace import steps_of
+
+    steps = tuple({k: v for k, v in row.items() if v is not None} for row in steps_of(trace, i))
+    return SamplerAnswer(outcome=trace.outcome[i], populations=len(steps), steps=steps)
+
+
+def _cut_short(table: AnswerTable, i: int) -> tuple[str, ...]:
+    if table.trace is None:
+        return ()
+    from simdx.abc.trace import cut_short
+
+    said = cut_short(table.trace, i)
+    return () if said is None else (said,)
 
 
 def _second_order(names: Sequence[str], table: AnswerTable, i: int) -> SecondOrderAnswer | None:

@@ -74,6 +74,16 @@ def _place(settings: Settings) -> tuple[str, str]:
     return _PLACES[settings.method]
 
 
+_LABELS = {("m-smc", "particles"), ("m-smc", "live")}  # particles on labels
+# Who reads each setting of the sampler; for anyone else it would be ignored without a word.
+_USES = {
+    "tolerance": {(m, e) for m in ("m-smc", "d-smc") for e in ENGINES},
+    "particles": _LABELS | {("d-smc", "particles"), ("d-smc", "exact")},
+    "stop_acceptance": _LABELS | {("d-smc", "particles")},
+    "stay": _LABELS,
+}
+
+
 def _check(settings: Settings) -> None:
     if settings.method not in _PLACES:
         raise BadInput(f"unknown method '{settings.method}': choose one of {', '.join(METHODS)}")
@@ -83,6 +93,13 @@ def _check(settings: Settings) -> None:
         raise BadInput(f"unknown kernel '{settings.kernel}': choose soft or hard")
     if not 1 <= settings.populations <= 20:
         raise BadInput(f"--populations is {settings.populations}: give a number from 1 to 20")
+    for name, users in _USES.items():
+        if getattr(settings, name) is not None and (settings.method, settings.engine) not in users:
+            ways = ", ".join(sorted({f"{method} ({engine})" for method, engine in users}))
+            raise BadInput(
+                f"--{name.replace('_', '-')} says nothing to {settings.method} ({settings.engine}): "
+                f"it is for {ways}"
+            )
     if settings.engine == "two-stage" and settings.method != "m-smc":
         raise BadInput("--engine two-stage is a way to run m-smc: add --method m-smc")
     if settings.engine in ("live", "hybrid"):

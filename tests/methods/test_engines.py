@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from simdx import Answer, BadInput, Classifier
+from simdx.answer import SamplerAnswer
 from simdx.methods.two_stage import FaissNeighbours
 from simdx.types import Bank, Case, Panel
 
@@ -84,10 +85,38 @@ def test_live_answers_are_counted_capped_and_repeatable(
         about = {"method": method, "engine": engine, "simulator": "scripted", "budget": 24, "seed": 1}
         return Classifier(toy_panel, toy_bank, **about).infer("the motor lost oil and the piston broke")
 
-    live = ask().provenance.live
+    answer = ask()
+    live, sampler = answer.provenance.live, answer.provenance.sampler
+    assert sum(step["simulations"] for step in sampler.steps) <= 24
+    assert len(sampler.steps) == sampler.populations
+    assert any("raise --budget" in note for note in answer.provenance.notes) == (sampler.outcome == "budget")
     assert (live["simulator"], live["cases"]) == ("scripted", 1)
     assert live["llm_calls"] <= 4 * 24  # a rejected text is asked for again, at most three times
     assert ask().posterior == ask().posterior
+
+
+def test_the_live_sampler_reaches_its_last_population_unless_it_is_told_to_stop(
+    toy_panel: Panel, toy_bank: Bank
+) -> None:
+    def ask(**more: Any) -> SamplerAnswer:
+        about = {"method": "m-smc", "engine": "live", "simulator": "scripted", "seed": 1, **more}
+        return Classifier(toy_panel, toy_bank, **about).infer("the motor lost oil").provenance.sampler
+
+    assert ask().outcome in ("complete", "floor")  # of texts that repeat, the nearest is soon reached
+    assert (ask(budget=40).outcome, ask(stop_acceptance=0.99).outcome) == ("budget", "acceptance")
+
+
+def test_particles_run_every_population_and_heed_every_setting(toy_panel: Panel, toy_bank: Bank) -> None:
+    def ask(**more: Any) -> Answer:
+        return Classifier(toy_panel, toy_bank, method="m-smc", engine="particles", **more).infer(TEXTS[3])
+
+    plain, stopped = ask(populations=3), ask(populations=3, stop_acceptance=0.99)
+    assert plain.provenance.sampler.populations == 3
+    assert (stopped.provenance.sampler.outcome, stopped.provenance.sampler.populations) == ("acceptance", 1)
+    wide = ask(tolerance=2.0)  # everything lies within: the answer is the prior, up to S draws
+    assert wide.provenance.tolerance == 2.0
+    assert max(wide.posterior_in_class.values()) < 0.55
+    assert ask(particles=20, stay=0.9).posterior_in_class != ask(particles=20, stay=0.1).posterior_in_class
 
 
 CASE = Case("a boat", label="apple")
@@ -102,6 +131,10 @@ CASE = Case("a boat", label="apple")
         ({"engine": "hybrid"}, "m-smc or d-smc"),
         ({"method": "m-smc", "engine": "live", "budget": 0}, "--budget"),
         ({"engine": "two-stage"}, "--method m-smc"),
+        ({"tolerance": 0.3}, "--tolerance says nothing to auto"),
+        ({"method": "m-smc", "particles": 50}, "--particles says nothing"),
+        ({"method": "m-smc", "stop_acceptance": 0.2}, "--stop-acceptance says nothing"),
+        ({"method": "d-smc", "engine": "particles", "stay": 0.3}, "--stay says nothing"),
         ({"method": "m-smc", "engine": "two-stage"}, "--kernel soft"),
         ({"method": "m-smc", "engine": "two-stage", "tolerance": 0.3}, "absolute tolerance"),
         ({"device": "cuda"}, "exact engines of m-smc and d-smc"),

@@ -44,9 +44,14 @@ def asking_record(
     record = {
         "format": 1,
         "status": "done",
-        "cell": {"simulator": name, "panel": {"panel": PANEL}, "method": {"method": method}},
+        "cell": {"simulator": name, "panel": {"panel": PANEL}, "method": {"method": method, "budget": 1}},
         "labels": list(load_source(PANEL).panel.names),
-        "asking": {"replies": 3 * len(ids), "readable": 3 * len(ids), "model_seconds": 0.1 * len(ids)},
+        "asking": {
+            "replies": 3 * len(ids),
+            "readable": 3 * len(ids),
+            "model_seconds": 0.1 * len(ids),
+            "temperature": 0.2,
+        },
         "rows": {"id": list(ids), "posterior": np.asarray(p).tolist(), "carried_by": read},
     }
     (cells / f"{method}.json").write_text(json.dumps(record), encoding="utf-8")

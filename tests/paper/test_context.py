@@ -99,7 +99,9 @@ def test_pools_of_one_seed_are_nested() -> None:
 
 def test_what_models_answered_is_matched_by_id(context: Context) -> None:
     asked = context.asked(PANEL)
-    assert [one.method for one in asked] == ["elicited", "ensemble", "fidelity", "logits"]
+    assert {one.way: one.method for one in asked} == {
+        "EF": "fidelity", "EP": "elicited", "ML": "logits", "PE": "ensemble",
+    }  # fmt: skip
     one = asked[0]
     assert one.positions.tolist() == list(range(60))
     assert one.calls_per_case == pytest.approx(3.0)

@@ -66,14 +66,14 @@ def test_main_results_stand_beside_the_paper_s(context: Context) -> None:
     assert _cells(shown, 0, "M-SMC, reference")["accuracy"].startswith(f"{accuracy:.3f} [")
     assert _cells(shown, 0, "ML (small)")["answered"] == "100%"
     means = _cells(shown, 1, M_SMC)
-    assert means["simulators"] == "3"
+    assert means["simulators"] == "1"  # the model asked, and no bank by anyone else
     assert means["accuracy, paper"] == "0.955"
     assert means["Brier, paper"].endswith("†")
     assert "sum and the mean" in shown["tables"][1]["note"]
-    each = [context.scores(spec_of(M_SMC, PANEL, bank))["accuracy"] for bank in context.banks(PANEL)]
+    each = [context.scores(spec_of(M_SMC, PANEL, bank))["accuracy"] for bank in context.models(PANEL)]
     assert means["accuracy"].startswith(f"{np.mean(each):.3f} ({min(each):.3f}")
     # The answers of 'asking' are random, so inference wins and the sentence must say so.
-    assert _says(shown, "all 3 comparisons", "simulations of small", "as in the paper")
+    assert _says(shown, "all 3 comparisons", "simulations of small")
     assert shown["figures"][0]["svg"].count('class="theirs"') == 3 + 4 + 1
 
 
@@ -121,7 +121,7 @@ def test_risk_at_full_coverage_is_the_error_rate(context: Context) -> None:
     data, shown = _run(context, "risk-coverage")
     assert _cells(shown, 0, M_SMC)["risk at 100%"] == f"{_wrong(context, M_SMC) / 60:.3f}"
     assert data[PANEL][M_SMC]["coverage"][-1] == 1
-    assert shown["figures"][0]["svg"].count("<polyline") == 8
+    assert shown["figures"][0]["svg"].count("<polyline") == 9  # M-SMC over the asked model's own bank too
 
 
 def test_differences_are_the_other_method_minus_ours(context: Context) -> None:

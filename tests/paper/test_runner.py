@@ -89,7 +89,7 @@ def test_a_damaged_record_is_no_record(small: Context) -> None:
 
 def test_every_artefact_has_a_title_and_a_place() -> None:
     known = artefact_list()
-    assert len(known) == 24
+    assert len(known) == 26
     assert all(one.title and not one.title.endswith(".") for one in known.values())
     assert [one.order for one in known.values()] == sorted(one.order for one in known.values())
     assert [one.name for one in chosen("risk-coverage, main-results")] == ["main-results", "risk-coverage"]

@@ -85,13 +85,10 @@ def multinomial_live(
     populations: int = 5,
     batch: int = 32,
     stay: float = 0.5,
-    stop_acceptance: float | None = 0.2,
+    stop_acceptance: float | None = None,
     tolerance: float | None = None,
 ) -> tuple[Posterior, Trace]:
-    """M-SMC with a fresh simulation per proposal and at most `budget` simulations per case.
-
-    The paper's early stop is on by default: past it, simulations rise steeply for little gain.
-    """
+    """M-SMC with a fresh simulation per proposal and at most `budget` simulations per case."""
     z = check_observations(observations, np.atleast_2d(observations).shape[1])
     check_keys(keys, z.shape[0])
     check_stay(stay)

@@ -49,6 +49,31 @@ def total_simulations(trace: Trace) -> Int:
     return np.sum(np.where(own, trace.simulations, 0), axis=0)
 
 
+def steps_of(trace: Trace, case: int) -> list[Row]:
+    """What each of a case's own populations (or rounds of fresh simulations) did."""
+    return [
+        {
+            "population": t + 1,
+            "tolerance": float(trace.tolerance[t, case]),
+            "acceptance": float(trace.acceptance[t, case]),
+            "simulations": int(trace.simulations[t, case]),
+            "ess": float(trace.ess[t, case]),
+            "entropy_bits": float(trace.entropy_bits[t, case]),
+        }
+        for t in range(int(trace.populations[case]))
+    ]
+
+
+def cut_short(trace: Trace, case: int) -> str | None:
+    """What a reader must know of a case that did not get to its end."""
+    reached = int(trace.populations[case])
+    if trace.outcome[case] == "budget":
+        return f"cut short: the budget ended, the answer is of step {reached}; raise --budget to go on"
+    if trace.outcome[case] == "nothing accepted":
+        return "nothing came within the tolerance: the answer is the prior"
+    return None
+
+
 def worked_example(trace: Trace, case: int, label: int) -> list[Row]:
     """One case's own populations: population, p_label, entropy_bits, epsilon, acceptance, ess."""
     return [

@@ -101,13 +101,15 @@ def train(
     prior: Prior | None = None,
     vectors: Float | None = None,
     source: str = "bank",
+    spread: bool = True,
     on_progress: OnProgress | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> Network:
     """A network for the material's panel, bank and embedder.
 
     `prior` is the one prior it will answer for (uniform when None; ignored when conditioned). `vectors`
-    are raw embeddings of unlabelled texts to train on instead of the bank; `source` says where from.
+    are raw embeddings of unlabelled texts to train on instead of the bank; `source` says where from. Without
+    `spread` they are taken as they are, each once (the paper's way).
     `on_epoch` is given the network as it is after each epoch: for studying training, it costs a fold.
     """
     _check(material, settings)
@@ -121,7 +123,9 @@ def train(
     report = on_progress or (lambda progress: None)
     data = make_training_set(
         space.class_means,
-        lambda rng, n: observations.spread(rng, base, n),
+        lambda rng, n: (
+            observations.spread(rng, base, n) if spread else base[np.resize(rng.permutation(len(base)), n)]
+        ),
         amount.count,
         prior=fixed,
         populations=settings.populations,

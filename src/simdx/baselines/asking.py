@@ -6,8 +6,9 @@ logits     a multiple-choice question, and the probabilities of the option lette
 elicited   the three best guesses and how sure the model is of each
 ensemble   eight ways to put the same question; the answer is the share of votes for each label
 fidelity   the same question asked again with sampling; the answer is how often each label came. The paper
-           does not say how many samples it takes: ten here (`budget` changes it), at temperature 0.7. Seeds
-           are keyed by (seed, case, sample), so order and batch do not matter where the server honours seeds
+           does not say how many samples it takes: ten here (`budget` changes it), at its temperature, 0.2.
+           Seeds are keyed by (seed, case, sample): neither order nor batch matters where a server honours
+           them
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def ask_ensemble(names: tuple[str, ...], settings: Settings, able: Capabilities)
 
 
 SAMPLES = 10
-TEMPERATURE = 0.7
+TEMPERATURE = 0.2  # the paper's, of all that it decodes
 
 
 def ask_fidelity(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
@@ -193,5 +194,9 @@ def _position_bias(names: tuple[str, ...], settings: Settings, interview: Interv
     return position_bias(interview, shifts_of(names, settings))
 
 
+def _temperature(names: tuple[str, ...], settings: Settings, interview: Interview) -> dict[str, Any]:
+    return {"temperature": TEMPERATURE}
+
+
 # What a report says of a method beyond the counts every one has.
-EXTRAS = {"logits": _position_bias}
+EXTRAS = {"logits": _position_bias, "fidelity": _temperature}

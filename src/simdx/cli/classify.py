@@ -74,6 +74,10 @@ def classify(
         write_atomically(html, page)
         note(f"wrote {html}")
     if json:
+        for answer in answers:
+            sampler = answer.provenance.sampler
+            if sampler is not None and sampler.outcome == "budget":
+                note(f"warning: {answer.provenance.notes[-1]}")
         several = {"results": [answer.to_json() for answer in answers]}
         print_json(several if len(answers) > 1 else answers[0].to_json())
         return

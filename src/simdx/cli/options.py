@@ -125,6 +125,21 @@ class MethodOptions(MaterialOptions):
     engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"
     kernel: Annotated[str | None, Option("--kernel", help="soft | hard; default: the method's own.")] = None
     populations: Populations = 5
+    tolerance: Annotated[
+        float | None,
+        Option("--tolerance", min=0, help="Accept within this distance instead (m-smc, d-smc; hard kernel)."),
+    ] = None
+    particles: Annotated[
+        int | None,
+        Option("--particles", min=2, help="S: of a population, or draws of d-smc; default by engine."),
+    ] = None
+    stop_acceptance: Annotated[
+        float | None,
+        Option("--stop-acceptance", min=0, max=1, help="Stop particles below this; default: run all T."),
+    ] = None
+    stay: Annotated[
+        float | None, Option("--stay", min=0, max=1, help="DiscreteJump's p of m-smc's particles; 0.5.")
+    ] = None
     seed: Seed = 0
 
     def classifier(self, panel: str, **more: Any) -> Classifier:

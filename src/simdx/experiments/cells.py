@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def measure_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progres
     embedder = get_embedder(cell.embedder or panel.embedder, allow_remote=setting.allow_remote)
     material = Material.prepare(panel, loaded.bank, embedder)
     ready = time.perf_counter()
-    asking = simulator_id = None
+    asking = simulator_id = sampler = None
     remote = is_remote(embedder)
     if cell.method.method == "supervised":
         vectors = material.observe(dataset.texts).vectors
@@ -105,6 +106,11 @@ def measure_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progres
         if cell.asks:
             asking = dict(table.usage or {})
             simulator_id = asking.pop("simulator")
+        if table.trace is not None:
+            sampler = {
+                "outcomes": dict(Counter(table.trace.outcome)),
+                "populations": float(table.trace.populations.mean()),
+            }
     finished = time.perf_counter()
     rng = np.random.default_rng([cell.seed, int(dataset.hash[:8], 16)])
 
@@ -125,6 +131,7 @@ def measure_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progres
         "metrics": scores(p, y),
         "answered": _answered(carried > 0, p, y, scores) if cell.asks else None,
         "asking": asking,
+        "sampler": sampler,
         "calibrated": _calibrated(cell, p, dataset, panel.names, y, scores),
     }
     cost = {"prepare_seconds": round(ready - began, 3), "infer_seconds": round(finished - ready, 3)}

@@ -61,7 +61,10 @@ class MethodPart(_Part):
     engine: Literal["exact", "particles", "live", "hybrid", "two-stage"] = "exact"
     kernel: Literal["soft", "hard"] | None = None
     populations: int = Field(default=5, ge=1, le=20)
-    particles: int | None = Field(default=None, ge=1)
+    particles: int | None = Field(default=None, ge=2)
+    tolerance: float | None = Field(default=None, ge=0)
+    stop_acceptance: float | None = Field(default=None, ge=0, lt=1)
+    stay: float | None = Field(default=None, ge=0, le=1)
     bandwidth: float | None = Field(default=None, gt=0)
     budget: int | None = Field(default=None, ge=1)
     network: str | None = None

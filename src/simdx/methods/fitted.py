@@ -44,7 +44,8 @@ class Settings:
     tolerance: float | None = None
     particles: int | None = None
     bandwidth: float | None = None
-    stop_acceptance: float | None = 0.2  # the paper's rule for particles; None never stops early
+    stop_acceptance: float | None = None  # particles: stop below it (the paper advises 0.2); None: all T run
+    stay: float | None = None  # particles on labels: DiscreteJump's p; None: the paper's 0.5
     budget: int | None = None
     simulator: str | None = None
     network: str | None = None

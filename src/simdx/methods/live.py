@@ -23,13 +23,16 @@ from simdx.egress import is_remote
 from simdx.errors import BadInput
 from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
 from simdx.methods.material import Material, Observations
+from simdx.methods.smc import STAY
 from simdx.simulators import get_simulator
 from simdx.types import Posterior, Trace
 
 DEFAULT_SIMULATOR = "smollm2"
-# A label particle costs a generation per proposal, a simplex particle none: only its class means do.
+# A label particle costs a generation per proposal, a simplex particle none: only its class means do. Five
+# populations took some 50 to 65 simulations a particle, 135 at most (two panels, banks of a 1.5B model).
 PARTICLES = 30
-BUDGET = {"m-smc": 150, "d-smc": 48}
+PER_PARTICLE = 200  # of m-smc's budget: what the last population needs, with room
+HYBRID, SIMPLEX = 150, 48  # most simulations a case that join a bank (m-smc), or in all (d-smc)
 BATCH = 16
 
 
@@ -53,7 +56,7 @@ class Live(Fitted):
         self._live = LiveSimulations(
             material.panel, self.simulator, material.embedder, build, self._raw.transform
         )
-        self._budget = settings.budget or BUDGET[settings.method]
+        self._budget = settings.budget or _budget(settings)
         # Which labels a model is asked for follows the case.
         self.remote = self.remote or is_remote(self.simulator)
 
@@ -86,7 +89,7 @@ class Live(Fitted):
             return multinomial_live(
                 self._live, space.n_labels, z, prior, observations.keys, **common, batch=batch,
                 particles=s.particles or PARTICLES, populations=s.populations,
-                stop_acceptance=s.stop_acceptance,
+                stop_acceptance=s.stop_acceptance, stay=STAY if s.stay is None else s.stay,
             )  # fmt: skip
         if s.method == "m-smc":
             return multinomial_hybrid(
@@ -100,6 +103,13 @@ class Live(Fitted):
         return dirichlet_hybrid(
             *bank, self._live, z, prior, observations.keys, **common, batch=batch, populations=s.populations
         )
+
+
+def _budget(settings: Settings) -> int:
+    """A default that lets m-smc reach its last population."""
+    if settings.method == "d-smc":
+        return SIMPLEX
+    return HYBRID if settings.engine == "hybrid" else PER_PARTICLE * (settings.particles or PARTICLES)
 
 
 def _costs(usage: Usage) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """M-SMC and D-SMC as methods, on the exact engine or with particles.
 
-Both default to what the paper does: raw cosine distance, a hard threshold, median tolerances over T
-populations. The exact engine is the sampler's limit in closed form; `--engine particles` runs the
-sampler itself (Algorithm 1).
+Both default to what the paper does: raw cosine distance, a hard threshold, T populations. Its tolerances are
+"adaptive", which is read as the median of the population before. The exact engine is the sampler's limit in
+closed form; `--engine particles` runs the sampler itself (Algorithm 1).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
 from simdx.methods.material import Material, Observations
 from simdx.types import Float, Posterior
 
-PARTICLES = 100  # the paper's
+PARTICLES, STAY = 100, 0.5  # the paper's: S, and the p of its DiscreteJump kernel
 BANDWIDTH = 0.05  # of the soft kernel, on raw cosine distances
 SIMPLEX_DRAWS = 500  # accepted draws: the Monte Carlo error of a mean is at most .02
 KEPT_BYTES = 32_000_000  # of prior draws, kept for the priors that were asked last
@@ -88,6 +88,8 @@ class MultinomialParticles(Multinomial):
                 seed=s.seed,
                 particles=s.particles or PARTICLES,
                 populations=s.populations,
+                tolerance=s.tolerance,
+                stay=STAY if s.stay is None else s.stay,
                 stop_acceptance=s.stop_acceptance,
             )
         )
@@ -193,6 +195,7 @@ class DirichletParticles(Fitted):
                 seed=s.seed,
                 particles=s.particles or PARTICLES,
                 populations=s.populations,
+                tolerance=s.tolerance,
                 stop_acceptance=s.stop_acceptance,
             )
         )
