@@ -235,6 +235,19 @@ def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path)
     assert len(set(parquet.read_table(tmp_path / "out").column("id").to_pylist())) == 130
 
 
+def test_what_a_killed_writer_leaves_is_no_row(
+    job: Job, cases: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    run(job, cases[0], out, block_rows=40)
+    with monkeypatch.context() as killed:  # between the last byte and the name: nothing is tidied
+        killed.setattr(os, "replace", lambda *_: None)
+        part = next(out.glob("part-*.parquet"))
+        Place(str(out)).write(part.name, part.read_bytes())
+    assert len(list(out.iterdir())) > len(list(out.glob("part-*.parquet"))) + 2
+    assert answers(out).num_rows == 130
+
+
 def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_path: Path) -> None:
     """kill -9 on two processes: a worker in mid-run, then the run itself; the same command ends it."""
     source, out, alone = tmp_path / "in", tmp_path / "out", tmp_path / "alone"

@@ -74,7 +74,9 @@ class Place:
             fs.pipe_file(full, data)
             return
         os.makedirs(os.path.dirname(full), exist_ok=True)
-        scratch = f"{full}.{uuid.uuid4().hex}.part"
+        # Hidden: what a killed writer leaves is whole, and a reader of the folder would count its rows twice.
+        folder, _, name = full.rpartition("/")
+        scratch = f"{folder}/.{name}.{uuid.uuid4().hex}.part"
         try:
             with open(scratch, "wb") as file:
                 file.write(data)
