@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from simdx.cli import options
-from simdx.cli.output import say
+from simdx.cli.output import note, say
 
 
 @options.spread
@@ -37,6 +37,8 @@ def distil(
     classifier = chosen.classifier(panel)
     student = run(classifier, out, texts)
     found = None if cases is None else _on_cases(classifier, student, cases)
+    if texts:
+        note(f"{out} holds words of your archive: keep it as you keep the archive")
     say(json, {**student.card, "folder": str(out), "cases": found}, *_lines(student.card, out, found))
 
 
