@@ -165,7 +165,7 @@ class Classifier:
 
         other = object.__new__(Classifier)
         other.settings, material = replace(self.settings, method=method), self.material
-        if method not in TAKE_REAL:
+        if method not in TAKE_REAL and material.real is not None:
             other.settings, material = replace(other.settings, real=None, archive=None), material.beside(None)
         other.panel, other.embedder, other._source = self.panel, self.embedder, self._source
         other._own_bank, other._none_prior = self._own_bank, self._none_prior

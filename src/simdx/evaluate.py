@@ -24,7 +24,14 @@ from simdx.decide.alarm import alarm_performance
 from simdx.decide.coverage import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
-from simdx.evaluation import ACTION_NAMES, BITS, Evaluation, group_names, groups_of
+from simdx.evaluation import (
+    ACTION_NAMES,
+    BITS,
+    Evaluation,
+    group_names,
+    groups_of,
+    second_order_spread,
+)
 from simdx.metrics import (
     apply_temperature,
     by_group,
@@ -36,7 +43,6 @@ from simdx.metrics import (
     headline_values,
     mean_values,
     out_of_class,
-    spread,
     uncertainty,
 )
 from simdx.metrics.curves import plotted
@@ -204,12 +210,15 @@ def evaluate(
 
 def _write_beside(result: Evaluation, folder: Path, asked: _Asked, show_texts: bool) -> None:
     """cases.parquet, ood.parquet and report.html."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     from simdx.report.evaluation import render_evaluation
 
-    _write_parquet(folder / "cases.parquet", result.rows())
-    outside = result.ood_rows()
-    if outside is not None:
-        _write_parquet(folder / "ood.parquet", outside)
+    for name, table in (("cases.parquet", result.rows()), ("ood.parquet", result.ood_rows())):
+        if table is not None:
+            with replacing(folder / name) as file:
+                pq.write_table(pa.table(table), file)
     by_case = {i: asked.answer_to(result.dataset.cases[i]) for i in result.worst()}
     page = render_evaluation(result, by_case, panel=asked.classifier.panel, show_texts=show_texts)
     write_atomically(folder / "report.html", page)
@@ -258,7 +267,7 @@ def _record(
         "groups": groups,
         "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
         "in_class": {name: value.value for name, value in inside.items()},
-        "second_order": _second_order(arrays, errors(p, y)),
+        "second_order": second_order_spread(arrays, errors(p, y)),
         "temperature": temperature,
         "provenance": {
             "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
@@ -344,16 +353,6 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
     }
 
 
-def _second_order(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
-    if "aleatoric_bits" not in arrays:
-        return None
-    sides = {"all": np.ones(len(wrong), bool), "correct": wrong == 0, "wrong": wrong == 1}
-    return {
-        side: {name: spread(arrays[name][chosen]).as_dict() for name in BITS}
-        for side, chosen in sides.items()
-    }
-
-
 def _tempered(arrays: Arrays, temperature: float) -> Arrays:
     return {**arrays, "posterior": apply_temperature(arrays["posterior"], temperature)}
 
@@ -398,11 +397,3 @@ def _check_unseen(classifier: Classifier, dataset: Dataset) -> None:
     shared = sum(plain(t) in known for t in dataset.texts)
     if shared:
         raise BadInput(f"{shared} evaluated cases are also among the real cases given: separate them")
-
-
-def _write_parquet(path: Path, table: dict[str, list[Any]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with replacing(path) as file:
-        pq.write_table(pa.table(table), file)

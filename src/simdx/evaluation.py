@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from simdx.datasets.dataset import Dataset
+from simdx.metrics import spread
 from simdx.metrics.gaps import combined
 from simdx.runs import Arrays
-from simdx.types import Int, entropy_bits
+from simdx.types import Float, Int, entropy_bits
 
 ACTION_NAMES = ("accept", "test", "review")
 BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
@@ -95,3 +96,13 @@ def group_names(values: Sequence[object]) -> list[str]:
         names[int(np.searchsorted(edges, float(v), side="left"))] if isinstance(v, int | float) else ""
         for v in values
     ]
+
+
+def second_order_spread(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
+    if "aleatoric_bits" not in arrays:
+        return None
+    sides = {"all": np.ones(len(wrong), bool), "correct": wrong == 0, "wrong": wrong == 1}
+    return {
+        side: {name: spread(arrays[name][chosen]).as_dict() for name in BITS}
+        for side, chosen in sides.items()
+    }

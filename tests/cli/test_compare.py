@@ -61,7 +61,7 @@ def test_the_command_line(cli: Cli, tmp_path: Path) -> None:
     data = tmp_path / "cases.csv"
     texts = {"oral mucocele": "a bluish swelling", "atrophic glossitis": "a smooth red tongue"}
     data.write_text("text,label\n" + "".join(f"{text},{label}\n" for label, text in texts.items()), "utf-8")
-    how = ("--data", data, "--embedder", "hashing", "--resamples", 100, "--json")
+    how = ("--panel", "oral-lesions", "--data", data, "--embedder", "hashing", "--resamples", 100, "--json")
     beside = cli("evaluate", *how, "--compare", "tfidf", "--out", tmp_path / "auto").json["compare"]
     assert [(b["first"]["run"], b["second"]["run"], b["n"]) for b in beside] == [("auto", "tfidf", 2)]
     cli("evaluate", *how, "--method", "tfidf", "--out", tmp_path / "tfidf")

@@ -46,8 +46,8 @@ def test_from_labels_to_an_answer(cli: Cli, tmp_path: Path, typed) -> None:
     links = {link["name"]: link for link in status["links"]}
     assert [links[name]["state"] for name in ("bank", "background", "descriptions")] == [
         "weak",
-        "weak",
-        "fair",
+        "good",
+        "good",
     ]
     assert "simdx bank build --panel" in links["bank"]["mend"]
 

@@ -41,13 +41,16 @@ def facts(p: tuple[float, ...] = (0.9, 0.06, 0.04), **more: object) -> Facts:
 def test_a_clear_case_is_accepted(toy_panel: Panel) -> None:
     found = decide(toy_panel, facts())
     assert found.action == "accept"
-    assert "'apple' has probability 0.90" in found.reason
+    assert "'apple' has probability 81 %" in found.reason  # of a tenth, none of these
 
 
 def test_a_certainty_that_is_only_rounding_is_not_claimed(toy_panel: Panel) -> None:
-    nearly = decide(toy_panel, facts((0.9996, 0.0003, 0.0001), entropy_bits=0.01))
-    assert "probability over 0.99, and no limit" in nearly.reason
-    assert "probability 1.00," in decide(toy_panel, facts((1.0, 0.0, 0.0), entropy_bits=0.0)).reason
+    nearly = decide(toy_panel, facts((0.9996, 0.0003, 0.0001), entropy_bits=0.01, out_of_class=None))
+    assert "probability over 99 %, and no limit" in nearly.reason
+    assert (
+        "probability 100 %,"
+        in decide(toy_panel, facts((1.0, 0.0, 0.0), entropy_bits=0.0, out_of_class=None)).reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,12 +61,12 @@ def test_a_certainty_that_is_only_rounding_is_not_claimed(toy_panel: Panel) -> N
         (
             {"alarm": True, "alarm_p": 0.02, "preferred": ("river", "apple", "river", "river")},
             "review",
-            "(p = 0.020): 1 of 4 prefers it, 3 prefer 'river'",
+            "1 of 4 other readings of the text puts 'apple' first, 3 'river': only 2 %",
         ),
         ({"epistemic_bits": 0.6}, "review", "epistemic 0.600"),
         ({"aleatoric_bits": 1.4}, "test", "ambiguous"),
         ({"entropy_bits": 1.3}, "test", "entropy 1.30"),
-        ({"posterior": np.array([0.7, 0.25, 0.05])}, "test", "leads with only 0.70"),
+        ({"posterior": np.array([0.7, 0.25, 0.05])}, "test", "leads with only 81 %"),
         ({"posterior": np.array([0.85, 0.02, 0.13])}, "test", "'engine' must not be missed"),
         ({"conformal_set": ("apple", "river")}, "test", "90% set holds 'apple', 'river'"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,8 +87,13 @@ def test_another_text_label_embedder_or_recipe_is_another_panel(
 
 
 def test_a_damaged_one_is_fitted_again_and_said(
-    toy_panel: Panel, bank: Bank, private_home: Path, caplog: pytest.LogCaptureFixture
+    toy_panel: Panel,
+    bank: Bank,
+    private_home: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(logging.getLogger("simdx"), "disabled", False)  # by a library that sets logging up
     expected = Classifier(toy_panel, bank).predict_proba(CASES)
     (path,) = files(private_home)
     whole = path.read_bytes()

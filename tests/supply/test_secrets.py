@@ -93,7 +93,8 @@ def test_what_a_bad_command_line_says(cli: Cli, tmp_path: Path) -> None:
         ("--panel", "nowhere"), ("--method", "magic"), ("--prior", "nobody=.5"), ("--engine", "warp"),
         ("--policy", "missing.yaml"), ("--bank", "missing.jsonl"), ("--populations", "99"),
     ):  # fmt: skip
-        ended = cli("classify", CASE, *arguments)
+        panel = () if "--panel" in arguments else ("--panel", PANEL)
+        ended = cli("classify", CASE, *panel, *arguments)
         assert ended.code == 2
         clean(ended.out, ended.err)
 
@@ -108,7 +109,8 @@ def test_what_an_evaluation_keeps(
         "".join(json.dumps({"text": f"{CASE} {i}", "label": label, "id": i}) + "\n" for i in range(4))
     )
     out = tmp_path / "out"
-    ended = cli("evaluate", "--panel", PANEL, "--data", data, "--ood", data, "--out", out, "--json")
+    ended = cli("evaluate", "--panel", PANEL, "--data", data, "--ood", data, "--embedder", "hashing",
+                "--out", out, "--json")  # fmt: skip
     assert ended.code == 0
     clean(ended.out, ended.err, everything_said.text)
     assert clean_files(out) >= 3

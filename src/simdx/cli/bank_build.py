@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,14 +17,104 @@ from simdx.errors import BadInput, SimdxError
 LEAST_SHARE, LEAST_TOLD_APART = 0.5, 0.75
 
 if TYPE_CHECKING:
-    from simdx.bank.report import BuildReport
+    from simdx.bank.plan import BuildSettings
+    from simdx.bank.report import BuildLimits, BuildReport
     from simdx.methods.calibration import Calibration
+    from simdx.types import Panel
+
+LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told by
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What a bank shall hold, and when to stop."""
+
+    per_label: Annotated[int, Option("--per-label", min=1, help="Usable descriptions wanted per label.")]
+    out: Annotated[Path, Option("--out", help="The bank folder; an interrupted build there goes on.")]
+    background: Annotated[
+        int | None,
+        Option(
+            "--background",
+            min=0,
+            help="Descriptions of other conditions, for 'none of these'; default: a fifth of the labels', "
+            "20 at least.",
+        ),
+    ] = None
+    conditions: Annotated[
+        Path | None,
+        Option(
+            "--conditions",
+            help="What --background describes, one condition a line; default: a broad list. "
+            "See 'simdx bank conditions'.",
+        ),
+    ] = None
+    temperature: Annotated[float, Option("--temperature", min=0, max=2)] = 0.8
+    top_p: Annotated[float, Option("--top-p", min=0, max=1)] = 0.95
+    max_new: Annotated[
+        int | None, Option("--max-new", min=1, help="Tokens per description; default by register.")
+    ] = None
+    seed: Annotated[int, Option("--seed", min=0, help="Starts every request's own seed.")] = 0
+    max_requests: Annotated[
+        int | None, Option("--max-requests", min=0, help="Stop this run after so many requests.")
+    ] = None
+    max_tokens: Annotated[
+        int | None, Option("--max-tokens", min=0, help="Stop this run after so many tokens.")
+    ] = None
+
+    least_yield: Annotated[
+        float,
+        Option(
+            "--least-yield", min=0, max=1,
+            help="Stop when fewer than this share of a label's texts can be used; 0: never.",
+        ),
+    ] = 0.1  # fmt: skip
+
+    def settings(self, panel: Panel, voice: str, **more: Any) -> tuple[BuildSettings, str | None]:
+        """The settings, and a note on conditions of the file that are left out."""
+        from simdx.bank.plan import BuildSettings
+
+        described, left_out = self._described(panel)
+        settings = BuildSettings(
+            per_label=self.per_label, background=self._background(panel), temperature=self.temperature,
+            top_p=self.top_p, max_tokens=self.max_new, seed=self.seed, voice=voice, conditions=described,
+            **more,
+        )  # fmt: skip
+        names = ", ".join(left_out)[:200]
+        return settings, f"left out, since they name a label of the panel: {names}" if names else None
+
+    def limits(self, price_in: float | None = None, price_out: float | None = None) -> BuildLimits:
+        from simdx.bank.report import BuildLimits
+
+        return BuildLimits(self.max_requests, self.max_tokens, price_in, price_out, self.least_yield)
+
+    def _background(self, panel: Panel) -> int:
+        if self.background is not None:
+            return self.background
+        return max(LEAST_BACKGROUND, self.per_label * len(panel.names) // 5)
+
+    def _described(self, panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The conditions a background shall describe (none: the broad list), and those left out."""
+        from simdx.bank.conditions import outside, read_conditions
+
+        if self.conditions is None:
+            return (), ()
+        if self.background == 0:
+            raise BadInput(
+                "--conditions says what --background describes, and that is 0: leave one of them out"
+            )
+        listed = read_conditions(self.conditions)
+        others = outside(panel, listed)
+        if not others:
+            raise BadInput(
+                f"every condition of {self.conditions.name} names a label of the panel: give others"
+            )
+        return others, tuple(name for name in listed if name not in others)
 
 
 @options.spread
 def build(
     panel: options.PanelName,
-    wanted: options.BuildOptions,
+    wanted: BuildOptions,
     simulator: Annotated[
         str, Option(help="smollm2, another named model, FILE.gguf, openai:MODEL@URL, hf:NAME, scripted.")
     ] = "smollm2",

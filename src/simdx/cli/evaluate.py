@@ -5,27 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from typer import Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
 from simdx.cli.progress import CasesBar, say_model
 from simdx.errors import BadInput
-from simdx.report import figures
-from simdx.words import ACTIONS, percent
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from simdx.abc.prior import Prior
     from simdx.classifier import Classifier
     from simdx.datasets import Columns, Dataset
     from simdx.evaluation import Evaluation
 
 MOST_RESAMPLES = 1_000_000
-FEW = 30  # cases below which every figure is mostly chance
-MOST_PAIRS, MOST_WRONG = 6, 5  # lines of a long list
 
 
 @options.spread
@@ -106,8 +99,10 @@ def evaluate(
     if json:
         print_json({**record, "compare": found} if compare else record)
         return
-    _print(result)
     from simdx.compare import lines
+    from simdx.report.summary import print_evaluation
+
+    print_evaluation(result)
 
     for one in found:
         print("\n".join(lines(one)))
@@ -143,106 +138,3 @@ def _outside(ood: str | None, columns: Columns) -> Dataset | None:
     if ood == "oral-lesions" and not Path(ood).exists():
         return load_oral().ood
     return read_cases(ood, columns=columns, labelled=False)
-
-
-def _print(result: Evaluation) -> None:
-    record = result.record
-    from rich.console import Console
-    from rich.table import Table
-
-    from simdx.metrics import HEADLINE
-
-    console = Console(highlight=False)
-    console.print(
-        f"[bold]{record['panel']}[/], {record['method']} ({record['engine']}), {record['embedder']}, "
-        f"{record['n']} cases"
-    )
-    table = Table("metric", "value", "95 % interval", box=None)
-    for name in HEADLINE:
-        table.add_row(name, *figures.figure(record, name))
-    for row in figures.accuracy_rows(record["accuracy_at"]):
-        table.add_row(*row)
-    console.print(table)
-    if record["n"] < FEW:
-        console.print(
-            f"[bold]{record['n']} cases are few[/]: the intervals say how little these figures hold"
-        )
-    _print_decisions(console, record["decisions"])
-    _print_errors(console, result)
-    if record["differential"]:
-        _print_differential(console, record["differential"])
-    if record["conformal"]:
-        _print_sets(console, record["conformal"])
-    if record["ood"]:
-        found = record["ood"]
-        shown = "undefined" if found["auroc"] is None else f"{found['auroc']:.3f}"
-        console.print(f"out of class: {found['n']} cases, AUROC {shown} by {found['score']}")
-        for line in figures.none_words(found):
-            console.print(line)
-        share = found["entropy_share"]
-        console.print(
-            f"their answers: mean entropy {found['entropy_bits']:.2f} bits"
-            + ("" if share is None else f", {100 * share:.0f} % of the most")
-            + f"; saying so costs in-class answers {found['in_class_rise_bits']:.2f} bits"
-        )
-    for field, groups in record["groups"].items():
-        parts = Table(field, "n", "accuracy", "ece", "", box=None)
-        for value, g in groups.items():
-            cells = ("undefined" if g[k] is None else f"{g[k]:.3f}" for k in ("accuracy", "ece"))
-            parts.add_row(value, str(g["n"]), *cells, "too small" if g["too_small"] else "")
-        console.print(parts)
-    for name, reason in record["undefined"].items():
-        console.print(f"{name}: {reason}")
-
-
-def _print_decisions(console: Console, decisions: dict[str, dict[str, int]]) -> None:
-    parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions.items()]
-    console.print(f"decisions: {', '.join(parts)}")
-
-
-def _print_errors(console: Console, result: Evaluation) -> None:
-    """What was taken for what, and which cases, by their ids: their texts are not shown here."""
-    from rich.markup import escape
-
-    table, labels = result.confusion(), result.labels
-    pairs = [(int(table[i, j]), i, j) for i, j in np.argwhere(table) if i != j]
-    if not pairs:
-        console.print("no case was answered wrongly")
-        return
-    console.print("taken for another label:")
-    for n, i, j in sorted(pairs, key=lambda pair: -pair[0])[:MOST_PAIRS]:
-        console.print(f"  {n:4} of {int(table[i].sum())} {escape(labels[i])} → {escape(labels[j])}")
-    console.print("wrong cases, the surest first:")
-    posterior = result.arrays["posterior"]
-    for i in result.worst(MOST_WRONG):
-        case, best = result.dataset.cases[i], int(posterior[i].argmax())
-        console.print(
-            f"  {escape(case.id)}: {escape(case.label or '')}, answered {escape(labels[best])} "
-            f"{percent(float(posterior[i, best]))}"
-        )
-    if (left := int((posterior.argmax(axis=1) != result.label_index).sum()) - MOST_WRONG) > 0:
-        console.print(f"  and {left} more: --out writes a row for each case")
-
-
-def _print_differential(console: Console, found: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(f"against {found['n']} reference differentials", "value", "95 % interval", box=None)
-    for row in figures.differential_rows(found):
-        table.add_row(*row)
-    console.print(table)
-    for line in figures.differential_notes(found):
-        console.print(line)
-
-
-def _print_sets(console: Console, found: dict[str, Any]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    heading = f"conformal sets, {100 * found['level']:g} %"
-    table = Table(heading, "coverage", "95 % interval", "mean size", "95 % interval", box=None)
-    for row in figures.set_rows(found):
-        table.add_row(*row)
-    console.print(table)
-    for line in figures.set_notes(found):
-        console.print(escape(line))

@@ -10,6 +10,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
+from simdx.cli.bank_build import BuildOptions
 from simdx.cli.output import note, say
 from simdx.cli.progress import row_lines
 
@@ -90,7 +91,7 @@ def bank_(
     endpoint: Annotated[
         list[str], Option(metavar="openai:MODEL@URL", help="A server of the model; repeat for more.")
     ],
-    wanted: options.BuildOptions,
+    wanted: BuildOptions,
     voice: Annotated[str, Option(help="full or short wording.")] = "full",
     json: options.AsJson = False,
 ) -> None:

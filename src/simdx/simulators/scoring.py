@@ -121,11 +121,10 @@ class TransformersScorer:
         out = self._model.base_model(ids, attention_mask=mask, position_ids=place, use_cache=True)
         layers = out.past_key_values.layers
         last = torch.tensor([p[-1] for p in prompts], device=device)
-        return _Prefix([(layer.keys, layer.values) for layer in layers], mask, last)
+        kind = type(out.past_key_values)
+        return _Prefix([(layer.keys, layer.values) for layer in layers], mask, last, kind)
 
     def _pass(self, prefix: _Prefix, texts: list[list[int]], prompts: list[int]) -> list[float]:
-        from transformers import DynamicCache
-
         torch, device = self._torch, self._model.device
         chosen = torch.tensor(prompts, device=device)
         width = max(map(len, texts))
@@ -136,7 +135,7 @@ class TransformersScorer:
             inside[row, : len(text)] = True
         ids, inside = ids.to(device), inside.to(device)
         ids[:, 0] = prefix.last[chosen]
-        cache = DynamicCache()
+        cache = prefix.cache()
         for layer, (keys, values) in enumerate(prefix.layers):
             cache.update(keys[chosen], values[chosen], layer)
         before = prefix.mask[chosen]
@@ -161,6 +160,7 @@ class _Prefix(NamedTuple):
     layers: list[tuple[Any, Any]]
     mask: Any  # (p, w)
     last: Any  # (p,) the last token of each prompt, which the passes begin with
+    cache: Any  # makes an empty one of the model's kind
 
 
 def _alike(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
