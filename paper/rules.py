@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from paper.answers import ALL_ORDERS, ASKED, D_SMC, M_SMC
@@ -57,7 +58,7 @@ def _means(rows: Mapping[str, Any], metric: str = "accuracy") -> Iterator[tuple[
         same = [row for _, row in _asked(rows) if row["method"] == way]
         if same:
             own = [rows[f"{M_SMC}, {row['own_bank']}"][metric] for row in same]
-            yield way, sum(row[metric] for row in same) / len(same), sum(own) / len(own), len(same)
+            yield way, fmean(row[metric] for row in same), fmean(own), len(same)
 
 
 def on_average(data: Data) -> Ruling:
@@ -137,12 +138,12 @@ def brier(data: Data) -> Ruling:
     for panel in PANELS:
         rows = data["distribution-aware"][panel]
         mean = {
-            name: sum(v) / len(v)
+            name: fmean(v)
             for name in (D_SMC, "ABI")
             for v in [next(r["over_banks"]["brier"] for r in rows if r["name"] == name)]
         }
         asked = [r["scores"]["brier"] for r in rows if r["method"].startswith("EF")]
-        mean["EF"] = sum(asked) / len(asked)
+        mean["EF"] = fmean(asked)
         holds &= min(mean, key=lambda n: mean[n]) == D_SMC
         parts.append(f"{panel}: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()))
     return Ruling("; ".join(parts), holds, "means over the same models; EF at the temperature on record")

@@ -162,10 +162,14 @@ class Export(Workload):
 
     def look(self, folder: Path, before: Any) -> list[str]:
         file = folder / self.shows[0]
-        return [f"{file.name} is there and not whole"] if file.exists() and len(read_rows(file)) != 15 else []
+        return (
+            [f"{file.name} is there and not whole"]
+            if file.exists() and len(list(read_rows(file))) != 15
+            else []
+        )
 
     def state(self, folder: Path) -> Any:
-        return read_rows(folder / self.shows[0])
+        return list(read_rows(folder / self.shows[0]))
 
 
 class Network(Workload):
