@@ -32,7 +32,10 @@ def quickstart(
         str, Option(help="clinician | patient | case-report | plain, or general: not about illness.")
     ] = "clinician",
     simulator: Annotated[
-        str, Option(help="smollm2 (embedded), qwen2.5-1.5b (pulled), FILE.gguf, openai:MODEL@URL, scripted.")
+        str,
+        Option(
+            help="smollm2 (embedded), qwen2.5-coder-1.5b (pulled), FILE.gguf, openai:MODEL@URL, scripted."
+        ),
     ] = "smollm2",
     per_label: Annotated[int, Option("--per-label", min=SAMPLE, help="Descriptions wanted per label.")] = 40,
     text: Annotated[
