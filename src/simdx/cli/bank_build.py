@@ -211,10 +211,7 @@ def weaknesses(voice: str, report: BuildReport, found: Calibration | None) -> li
     """Why a bank that was just built should not be trusted far, as its build and its rehearsal tell."""
     said = []
     if voice == "short":
-        said.append(
-            "a very small model wrote it; over such banks 56 to 70 % of the packaged panels' cases were "
-            "answered right, over a strong model's 91 to 95 %"
-        )
+        said.append("a very small model wrote it, and answers over such a bank are wrong far more often")
     if (share := report.usable_share) is not None and share < LEAST_SHARE:
         said.append(f"only {share:.0%} of the texts could be used")
     if found is not None and found.accuracy is not None and found.accuracy < LEAST_TOLD_APART:
