@@ -29,7 +29,7 @@ def rows(words: list[str], n: int, **more: str) -> str:
 @pytest.fixture
 def panel(tmp_path: Path) -> Path:
     (tmp_path / "bank.jsonl").write_text(rows(FRUIT, 16, label="apple") + rows(BOATS, 16, label="boat"))
-    (tmp_path / "background.jsonl").write_text(rows(BOOKS, 30))
+    (tmp_path / "background.jsonl").write_text(rows(BOOKS, 24))
     (tmp_path / "panel.yaml").write_text(
         "labels: [apple, boat]\nembedder: hashing\nbanks: [bank.jsonl]\nbackground: background.jsonl\n"
     )

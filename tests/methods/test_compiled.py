@@ -93,7 +93,10 @@ def test_a_damaged_one_is_fitted_again_and_said(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("simdx"), "disabled", False)  # by a library that sets logging up
+    # A library that was imported before may have set logging up for itself.
+    for name, value in (("disabled", False), ("propagate", True)):
+        monkeypatch.setattr(logging.getLogger("simdx"), name, value)
+    caplog.set_level(logging.WARNING, logger="simdx")
     expected = Classifier(toy_panel, bank).predict_proba(CASES)
     (path,) = files(private_home)
     whole = path.read_bytes()

@@ -133,11 +133,14 @@ def test_texts_of_the_labels_lose_the_stated_share() -> None:
 def test_a_background_told_too_easily_leaves_room_for_the_labels() -> None:
     """A weak simulator's texts are alike: real ones lie between them and the background."""
     rng = np.random.default_rng(0)
-    own, real = rng.normal(-14, 4, (400, 3)), rng.normal(-3, 2.5, (400, 3))
+    own, real = rng.normal(-14, 4, (400, 3)), rng.normal(-8, 2.5, (400, 3))
     far, near = rng.normal(-1, 2, (80, 3)), rng.normal(-10, 4, (80, 3))
     alone, told = scale_of(own), scale_of(own, far)
-    assert expit(told.log_odds(far)).mean() == pytest.approx(MOST_FOUND, abs=0.01)
-    assert expit(told.log_odds(real)).mean() < 0.6 * expit(alone.log_odds(real)).mean()
+    assert told.threshold == pytest.approx((alone.threshold + np.median(alone.score(far))) / 2, abs=1e-5)
+    assert expit(told.log_odds(far)).mean() > MOST_FOUND
+    assert expit(told.log_odds(real)).mean() < 0.3 * expit(alone.log_odds(real)).mean()
+    between = rng.normal(-7.5, 2.5, (80, 3))  # half of the way is more than it takes
+    assert expit(scale_of(own, between).log_odds(between)).mean() == pytest.approx(MOST_FOUND, abs=0.01)
     assert scale_of(own, near) == scale_of(own, far[:20]) == alone  # hard to tell, or too few to say
 
 

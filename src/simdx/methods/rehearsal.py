@@ -223,13 +223,15 @@ def scale_of(signs: Float, others: Float | None = None) -> OutsideScale:
 
     Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
     like one another, and real ones will lie between: the threshold moves up until it finds MOST_FOUND of the
-    others, and the labels keep the room.
+    others, half of the way to them at most.
     """
     centre, spread = np.median(signs, axis=0), np.maximum(signs.std(axis=0), 1e-6)
     scale = OutsideScale(_rounded(centre), _rounded(spread), threshold=0.0)
     threshold = threshold_at(scale.score(signs), INSIDE_SHARE)
     if others is not None and len(others) >= ENOUGH_OTHERS:
-        threshold = max(threshold, threshold_at(scale.score(others), MOST_FOUND))
+        score = scale.score(others)
+        half_way = (threshold + float(np.median(score))) / 2
+        threshold = max(threshold, min(half_way, threshold_at(score, MOST_FOUND)))
     return replace(scale, threshold=round(threshold, 6))
 
 
