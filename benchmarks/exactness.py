@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.voices import SCORES, _both, density
+from benchmarks.voices import SCORES, accuracy_and_ece, density
 from simdx.abc.prior import Prior
 from simdx.embedders import get_embedder
 from simdx.fitting import fit_method
@@ -76,7 +76,7 @@ def main() -> None:
         "own_texts": "measured" if own.is_file() else "not scored yet", "sets": {},
     }  # fmt: skip
     for name, (_, truth, exact) in sets.items():
-        right, gap = _both(exact, truth)
+        right, gap = accuracy_and_ece(exact, truth)
         record["sets"][name] = {"n": len(truth), "exact": {"accuracy": right, "ece": gap}, "pools": {}}
     for size in POOLS:
         chosen = [r for texts in by_label for r in texts[HELD_OUT : HELD_OUT + size] if r["text"].strip()]
@@ -94,7 +94,7 @@ def main() -> None:
             fitted = fit_method(material, Settings(**options))
             for name, (texts, truth, exact) in sets.items():
                 p = fitted.answer(material.observe(texts), Prior.uniform(n_labels)).posterior_in_class
-                right, gap = _both(p, truth)
+                right, gap = accuracy_and_ece(p, truth)
                 found = {"total_variation": total_variation(p, exact), "accuracy": right, "ece": gap}
                 record["sets"][name]["pools"].setdefault(method, {})[str(size)] = found
         print(

@@ -40,7 +40,9 @@ class Replayed:
         self._answers = {_address(row): texts[row["key"]] for row in asked if row["key"] in texts}
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
-        for position, request in enumerate(r for r in requests if r is not None):
+        for position, request in enumerate(requests):
+            if request is None:  # every answer is there at once, so nothing more will be asked for
+                return
             row = self._answers.get((request.prompt, request.opening, request.seed))
             if row is None:
                 yield position, failed("not generated")

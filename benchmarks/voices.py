@@ -28,15 +28,17 @@ from simdx.voices.pooling import FLOOR, HARDER, pooled
 
 FOLDER = Path("results/voices")
 SCORES = FOLDER / "scores"
-# Panel -> labels, whose bank the simulating voice has, is it question-and-answer text
+# Panel -> labels, is it question-and-answer text
 PANELS = {
-    "symptom-to-diagnosis": (6, "own", False),
-    "oral-lesions": (3, "own", False),
-    "airways": (8, "own", True),
-    "clinc10": (10, "strong", False),
-    "abstracts": (5, "strong", False),
+    "symptom-to-diagnosis": (6, False),
+    "oral-lesions": (3, False),
+    "case-reports": (7, False),
+    "airways": (8, True),
+    "clinc10": (10, False),
+    "abstracts": (5, False),
 }
-MISSING = {"case-reports": 7}
+# Whose simulated texts a panel's temperatures are found on: its own bank's, else a large model's.
+WRITERS = {"own": "its own texts", "strong": "a large model's texts"}
 RESAMPLES = 2000
 
 
@@ -55,16 +57,16 @@ def letters(name: str) -> Float:
     return np.log(np.maximum(softmax(found, axis=2).mean(axis=1), FLOOR))
 
 
-def temperatures(panel: str, n_labels: int) -> tuple[float, float] | None:
-    """Of likelihood and letters, found on the model's own bank; None where that is not scored yet."""
-    path = SCORES / f"{panel}.own.npz"
-    if not path.is_file():
-        return None
-    truth = np.load(path)["label"]
-    return (
-        HARDER * max(1.0, fit_temperature(density(f"{panel}.own", n_labels).labels, truth)),
-        HARDER * fit_temperature(letters(f"{panel}.own"), truth),
-    )
+def temperatures(panel: str) -> tuple[tuple[float, float], str] | None:
+    """Of likelihood and letters, and whose texts they were found on; None where none were scored."""
+    for writer, about in WRITERS.items():
+        path = SCORES / f"{panel}.{writer}.npz"
+        if path.is_file():
+            truth = np.load(path)["label"]
+            likelihood = fit_temperature(density(f"{panel}.{writer}", PANELS[panel][0]).labels, truth)
+            ask = fit_temperature(letters(f"{panel}.{writer}"), truth)
+            return (HARDER * max(1.0, likelihood), HARDER * ask), about
+    return None
 
 
 def heard(panel: str, part: str, bank: str, n_labels: int, warm: tuple[float, float]) -> dict[str, Float]:
@@ -93,7 +95,11 @@ def none_signs(
     return signs
 
 
-def _both(p: Float, truth: Int) -> tuple[float, float]:
+def _there(panel: str, part: str) -> bool:
+    return (SCORES / f"{panel}.{part}.npz").is_file()
+
+
+def accuracy_and_ece(p: Float, truth: Int) -> tuple[float, float]:
     right = p.argmax(axis=1) == truth
     return float(right.mean()), top_label_ece(p.max(axis=1), right.astype(float))
 
@@ -101,19 +107,16 @@ def _both(p: Float, truth: Int) -> tuple[float, float]:
 def figures(p: Float, truth: Int, rng: np.random.Generator) -> dict[str, Any]:
     """Accuracy and ECE with 95 % bootstrap intervals over cases."""
     draws = rng.integers(0, len(truth), size=(RESAMPLES, len(truth)))
-    again = np.array([_both(p[d], truth[d]) for d in draws])
+    again = np.array([accuracy_and_ece(p[d], truth[d]) for d in draws])
     low, high = np.quantile(again, [0.025, 0.975], axis=0)
     return {
-        "accuracy": _both(p, truth)[0], "accuracy_interval": [float(low[0]), float(high[0])],
-        "ece": _both(p, truth)[1], "ece_interval": [float(low[1]), float(high[1])],
+        "accuracy": accuracy_and_ece(p, truth)[0], "accuracy_interval": [float(low[0]), float(high[0])],
+        "ece": accuracy_and_ece(p, truth)[1], "ece_interval": [float(low[1]), float(high[1])],
     }  # fmt: skip
 
 
-def measure(panel: str, shared: tuple[float, float], bank: str | None = None) -> dict[str, Any]:
-    n_labels, usual, checklist = PANELS[panel]
-    bank = bank or usual
-    own = temperatures(panel, n_labels)
-    warm = own or shared
+def measure(panel: str, warm: tuple[float, float], about: str, bank: str = "own") -> dict[str, Any]:
+    n_labels, checklist = PANELS[panel]
     truth = np.load(SCORES / f"{panel}.simulate_{bank}.npz")["y"]
     rng, prior = np.random.default_rng(0), Prior.uniform(n_labels)
     voices = heard(panel, "cases", bank, n_labels, warm)
@@ -123,13 +126,12 @@ def measure(panel: str, shared: tuple[float, float], bank: str | None = None) ->
             some = {name: voices[name] for name in names}
             p = posterior_under(pooled(some, np.full(len(truth), checklist)), prior)
             rows[" + ".join(names)] = figures(p, truth, rng)
-    if (SCORES / f"{panel}.ood.npz").is_file():
+    if _there(panel, "ood"):
         inside, outside = (none_signs(panel, part, bank, n_labels, warm) for part in ("cases", "ood"))
         for name, sign in inside.items():
-            both = np.concatenate([sign, outside[name]])
+            joined = np.concatenate([sign, outside[name]])
             positive = np.r_[np.zeros(len(sign)), np.ones(len(outside[name]))]
-            rows[name]["none_auroc"] = auroc(both, positive).value
-    about = "its own texts" if own else "the other panels' mean: texts of this panel are not scored yet"
+            rows[name]["none_auroc"] = auroc(joined, positive).value
     return {
         "n": len(truth), "labels": n_labels, "bank": bank, "checklist": checklist, "voices": rows,
         "temperature": {"likelihood": warm[0], "ask": warm[1], "found_on": about},
@@ -152,13 +154,12 @@ def second_voice(panel: str, warm: tuple[float, float]) -> dict[str, Any]:
 
 
 def main() -> None:
-    found = {panel: temperatures(panel, n) for panel, (n, _, _) in PANELS.items()}
-    known = {panel: warm for panel, warm in found.items() if warm is not None}
-    shared = (
-        math.exp(float(np.mean([math.log(likelihood) for likelihood, _ in known.values()]))),
-        math.exp(float(np.mean([math.log(ask) for _, ask in known.values()]))),
-    )
-    panels = {panel: measure(panel, shared) for panel in PANELS}
+    found = {panel: temperatures(panel) for panel in PANELS}
+    known = [warm for warm in found.values() if warm is not None]
+    middle = np.exp(np.mean(np.log([warm for warm, _ in known]), axis=0))
+    shared = (float(middle[0]), float(middle[1])), "the other panels' mean"
+    settled = {panel: warm or shared for panel, warm in found.items()}
+    panels = {panel: measure(panel, *settled[panel]) for panel in PANELS}
     names = list(next(iter(panels.values()))["voices"])
     means = {
         name: {
@@ -170,11 +171,17 @@ def main() -> None:
     record = {
         "model": "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M read as bfloat16), one H200",
         "command": "python -m benchmarks.voices",
-        "panels": panels, "mean": means, "not_measured": sorted(MISSING),
+        "panels": panels, "mean": means,
         "beside_a_large_models_bank": {
-            panel: measure(panel, shared, "strong") for panel, (_, bank, _) in PANELS.items() if bank == "own"
+            panel: measure(panel, *settled[panel], "strong")
+            for panel in PANELS
+            if _there(panel, "simulate_strong")
         },
-        "second_voice": {panel: second_voice(panel, warm) for panel, warm in known.items()},
+        "second_voice": {
+            panel: second_voice(panel, settled[panel][0])
+            for panel in PANELS
+            if _there(panel, "simulate_on_strong")
+        },
     }  # fmt: skip
     (FOLDER / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     lines = [

@@ -17,7 +17,14 @@ from simdx.methods.fitted import Settings
 from simdx.panels import load_panel
 from simdx.types import Bank, Label, Panel
 from simdx.voices import likelihood
-from simdx.voices.likelihood import WINDOW_WORDS, Likelihood, fit_temperature, windows
+from simdx.voices.likelihood import (
+    WINDOW_WORDS,
+    Likelihood,
+    fit_temperature,
+    mixture,
+    posterior_under,
+    windows,
+)
 from simdx.voices.pooling import pooled
 from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
 from tests.amortised.conftest import toy_material
@@ -148,8 +155,22 @@ def test_the_record_is_what_the_pool_makes_of_the_scores(monkeypatch: pytest.Mon
     record = json.loads((ROOT / study.FOLDER / "record.json").read_text(encoding="utf-8"))
     monkeypatch.setattr(study, "SCORES", ROOT / study.SCORES)
     monkeypatch.setattr(study, "RESAMPLES", 2)
-    for panel in ("oral-lesions", "symptom-to-diagnosis"):
-        found = study.measure(panel, (1.0, 1.0))["voices"]
+    for panel in ("oral-lesions", "symptom-to-diagnosis", "clinc10"):
+        warm = study.temperatures(panel)
+        assert warm is not None
+        found = study.measure(panel, *warm)["voices"]
         for name, told in record["panels"][panel]["voices"].items():
             for key in ("accuracy", "ece", "none_auroc"):
                 assert found[name].get(key) == pytest.approx(told.get(key), abs=1e-6)
+
+
+def test_the_exact_posterior_is_calibrated_on_texts_of_the_models_own() -> None:
+    """1,200 texts that Qwen2.5-Coder-1.5B wrote from the scoring prompts, with its scores of them."""
+    from benchmarks import voices as study
+
+    kept = np.load(ROOT / study.SCORES / "symptom-to-diagnosis.fresh.npz")
+    p = posterior_under(mixture(kept["scores"], 6).labels, Prior.uniform(6))
+    right, sure = p.argmax(axis=1) == kept["label"], p.max(axis=1)
+    spread = float(np.sqrt((sure * (1 - sure)).sum())) / len(right)
+    assert abs(right.mean() - sure.mean()) < 3 * spread
+    assert study.accuracy_and_ece(p, kept["label"])[1] < 0.02
