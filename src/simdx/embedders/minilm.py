@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +17,13 @@ from simdx.disk import read_safetensors
 from simdx.embedders.base import embed_halved
 from simdx.models import REGISTRY
 from simdx.models.fetch import locate
-from simdx.types import Float, Int
+from simdx.types import Float
 
 if TYPE_CHECKING:
     from simdx.embedders.sentence import SentenceEmbedder
 
 LAYERS, HEADS, WIDTH, WINDOW = 6, 12, 384, 256
-TEXTS_AT_ONCE = 16  # of one length: the products are full, and their results small
+TEXTS_AT_ONCE = 16  # the products are full, and their results small
 MANY = 64  # texts worth the start of torch, where there is a graphics card
 
 
@@ -57,41 +58,34 @@ class MiniLMEmbedder:
         return len(self._tokenizer.encode(text)) <= WINDOW
 
     def _encode(self, texts: Sequence[str]) -> Float:
-        """Unit vectors; texts of one length go together, so that nothing is padded."""
+        """Unit vectors."""
         tokens = [found.ids for found in self._tokenizer.encode_batch(list(texts))]
         out = np.empty((len(texts), WIDTH), dtype=np.float32)
-        lengths = np.array([len(ids) for ids in tokens])
-        for length in np.unique(lengths):
-            alike = np.flatnonzero(lengths == length)
-            for rows in np.split(alike, range(TEXTS_AT_ONCE, len(alike), TEXTS_AT_ONCE)):
-                out[rows] = self._forward(np.array([tokens[i] for i in rows]))
+        order = np.argsort([len(ids) for ids in tokens], kind="stable")
+        for start in range(0, len(order), TEXTS_AT_ONCE):
+            rows = order[start : start + TEXTS_AT_ONCE]
+            out[rows] = self._forward([tokens[i] for i in rows])
         return out / np.linalg.norm(out, axis=1, keepdims=True)
 
-    def _forward(self, ids: Int) -> Float:
-        """(texts, WIDTH) means over the last layer, for texts of as many tokens each."""
-        n, t = ids.shape
-        w = self._weights
-        x: Float = (
-            w["embeddings.word_embeddings.weight"][ids] + w["embeddings.position_embeddings.weight"][:t]
-        )
-        x = (x + w["embeddings.token_type_embeddings.weight"][0]).reshape(n * t, WIDTH)
-        x = self._normed(x, "embeddings")
+    def _forward(self, tokens: list[list[int]]) -> Float:
+        """(texts, WIDTH) means over the last layer. Texts stand one after another: nothing is padded."""
+        w, ends = self._weights, np.cumsum([0, *map(len, tokens)])
+        texts = [slice(start, end) for start, end in pairwise(ends)]
+        place = np.concatenate([np.arange(len(ids)) for ids in tokens])
+        word = np.fromiter(chain.from_iterable(tokens), np.int64, ends[-1])
+        x: Float = w["embeddings.word_embeddings.weight"][word]
+        x = x + w["embeddings.position_embeddings.weight"][place]
+        x = self._normed(x + w["embeddings.token_type_embeddings.weight"][0], "embeddings")
         for layer in range(LAYERS):
             here = f"encoder.layer.{layer}"
-            query, key, value = (
-                self._linear(x, f"{here}.attention.self.{part}").reshape(n, t, HEADS, -1).swapaxes(1, 2)
-                for part in ("query", "key", "value")
-            )
-            heard = query @ key.swapaxes(2, 3) / np.float32(np.sqrt(WIDTH // HEADS))
-            heard = np.exp(heard - heard.max(axis=-1, keepdims=True))
-            heard /= heard.sum(axis=-1, keepdims=True)
-            mixed = (heard @ value).swapaxes(1, 2).reshape(n * t, WIDTH)
-            x = self._normed(
-                x + self._linear(mixed, f"{here}.attention.output.dense"), f"{here}.attention.output"
-            )
+            sides = (self._linear(x, f"{here}.attention.self.{side}") for side in ("query", "key", "value"))
+            query, key, value = (side.reshape(-1, HEADS, WIDTH // HEADS).swapaxes(0, 1) for side in sides)
+            mixed = np.concatenate([_attended(query[:, t], key[:, t], value[:, t]) for t in texts])
+            x = x + self._linear(mixed, f"{here}.attention.output.dense")
+            x = self._normed(x, f"{here}.attention.output")
             inner = _gelu(self._linear(x, f"{here}.intermediate.dense"))
             x = self._normed(x + self._linear(inner, f"{here}.output.dense"), f"{here}.output")
-        return x.reshape(n, t, WIDTH).mean(axis=1)
+        return np.stack([x[t].mean(axis=0) for t in texts])
 
     def _linear(self, x: Float, name: str) -> Float:
         return x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
@@ -102,6 +96,16 @@ class MiniLMEmbedder:
         scale = np.sqrt((x * x).mean(axis=1, keepdims=True) + np.float32(1e-12))
         weight = self._weights[f"{name}.LayerNorm.weight"]
         return x / scale * weight + self._weights[f"{name}.LayerNorm.bias"]
+
+
+def _attended(query: Float, key: Float, value: Float) -> Float:
+    """(tokens, WIDTH) what the tokens of one text hear of each other, from (HEADS, tokens, .) of each."""
+    heard = query @ key.swapaxes(1, 2)
+    heard *= np.float32(1 / np.sqrt(WIDTH // HEADS))
+    heard -= heard.max(axis=-1, keepdims=True)
+    np.exp(heard, out=heard)
+    heard /= heard.sum(axis=-1, keepdims=True)
+    return (heard @ value).swapaxes(0, 1).reshape(-1, WIDTH)
 
 
 def _gelu(x: Float) -> Float:
