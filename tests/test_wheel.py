@@ -47,7 +47,7 @@ def test_the_wheel_classifies(tmp_path: Path) -> None:
     assert "matplotlib" not in packages
     # the core install: torch is asked for by name only, and its absence is one clear line
     lacking = subprocess.run(
-        [simdx, "classify", "x", "--panel", "oral-lesions", "--embedder", "minilm"],
+        [simdx, "classify", "x", "--panel", "oral-lesions", "--embedder", "mpnet"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -213,11 +213,4 @@ class Answer(Part):
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object, of plain JSON types."""
-        return _lists(self.model_dump())
-
-
-def _lists(value: Any) -> Any:
-    """Tuples as lists: what a reader of the printed JSON would hold."""
-    if isinstance(value, dict):
-        return {key: _lists(item) for key, item in value.items()}
-    return [_lists(item) for item in value] if isinstance(value, tuple | list) else value
+        return self.model_dump(mode="json")

@@ -468,7 +468,7 @@ def check_text(text: object, what: str) -> None:
         raise BadInput(f"{what} is empty: give the description of a case")
     if not is_writable(text):
         raise BadInput(f"{what} holds half a character (a lone surrogate): give it as UTF-8")
-    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8")) > MAX_TEXT_BYTES:
+    if 4 * len(text) > MAX_TEXT_BYTES and len(text.encode("utf-8")) > MAX_TEXT_BYTES:
         raise BadInput(f"{what} is over {MAX_TEXT_BYTES // 1_000_000} MB: give one case, not a collection")
 
 

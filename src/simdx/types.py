@@ -264,8 +264,7 @@ def content_hash(*parts: str) -> str:
     h = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
-        h.update(len(data).to_bytes(8, "big"))
-        h.update(data)
+        h.update(len(data).to_bytes(8, "big") + data)
     return h.hexdigest()
 
 

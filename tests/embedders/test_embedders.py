@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from wordllama import WordLlama
 
 from simdx.bank.files import packaged_bank
 from simdx.embedders import chunks, embed_cached, embed_texts, get_embedder
+from simdx.embedders.sentence import SentenceEmbedder
 from simdx.embedders.wordllama import WordLlamaEmbedder
 from simdx.errors import BadInput
 from simdx.models.fetch import locate
@@ -32,6 +35,24 @@ def test_a_new_version_of_the_library_gives_the_old_vectors() -> None:
     """Made with sentence-transformers 5.7: the recorded figures rest on these."""
     vector = embed_texts(get_embedder("minilm"), TEXTS[:1])[0]
     assert np.allclose(vector[:6], [-0.008026, -0.03981, -0.04678, 0.073644, -0.081358, 0.011926], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "texts", [[*TEXTS, "", "a [SEP] b", "ΏÄŒ 舌の潰瘍 \u202e🙂\x00"], ["a b", "12.5mg/dL " * 150]]
+)
+def test_minilm_without_torch_has_the_librarys_vectors(texts: list[str]) -> None:
+    theirs = SentenceEmbedder("minilm")
+    assert get_embedder("minilm").id == theirs.id
+    assert np.abs(get_embedder("minilm").embed_batch(texts) - theirs.embed_batch(texts)).max() < 1e-5
+
+
+def test_minilm_for_one_text_imports_no_torch() -> None:
+    locate("minilm")
+    job = "import sys; from simdx.embedders import get_embedder as g; g('minilm').embed_batch(['a'])"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{job}; print('torch' in sys.modules)"], capture_output=True
+    )
+    assert done.stdout.strip() == b"False", done.stderr
 
 
 def test_a_joint_cosine_is_the_mean_of_cosines() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from simdx.abc.space import Apart
-from simdx.methods import lexical
-from simdx.methods.lexical import LEAST_TEXTS, LexicalSpace, Lexicon
+from simdx.methods import lexical, lexical_space, word_products
+from simdx.methods.lexical import LEAST_TEXTS, Lexicon
+from simdx.methods.lexical_space import LexicalSpace
 from simdx.types import Bank, Float
 
 TEXTS = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
@@ -74,7 +75,7 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
 
 
 def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical, "LARGEST_BASIS", 6)
+    monkeypatch.setattr(lexical_space, "LARGEST_BASIS", 6)
     texts = ["red fruit tree", "red apple fruit", "bark of a tree", "apple and bark"]
     beside = [f"a tree with red {word}" for word in ("bark", "fruit", "apple")] * 4
     apart = np.arange(16) >= 4
@@ -84,3 +85,23 @@ def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.Monkey
     assert space.bank.shape[1] <= 6
     centred = unit(dense[:4] - dense[:4].mean(axis=0))
     assert np.allclose(space.bank[:4] @ space.bank[:4].T, centred @ centred.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("kept_words", [1000, 9, 2])
+def test_products_by_words_are_those_by_grams(
+    toy_bank: Bank, kept_words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of grams repeated inside a word and between words, and where the memory of words is too small."""
+    texts = list(toy_bank.texts)
+    lexicon = Lexicon.of(texts, least_texts=1)
+    lexicon.take(lexicon.counts(texts))
+    monkeypatch.setattr(word_products, "KEPT_BYTES", kept_words * 8 * len(texts))
+    for start in range(3):
+        cases = [
+            *texts[start::3],
+            f"{texts[0]} {texts[0]} banana bananas redredred",
+            "",
+            "unheard-of xyzzy",
+        ] * 4
+        assert len(cases) > lexical.FEW
+        assert np.abs(lexicon.met(cases) - lexicon.products(lexicon.rows(cases))).max() < 1e-12

@@ -25,6 +25,7 @@ from simdx.abc.simplex import log_dirichlet
 from simdx.errors import BadInput
 from simdx.types import Float, Posterior, SecondOrder, Trace, entropy_bits
 
+GROUPED = 16  # draws of which the nearest stands for all
 MAX_DRAW_ENTRIES = 2**27  # draws times labels: 512 MB in single precision
 
 
@@ -173,7 +174,7 @@ def nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float, Float, Float
     """
     n = cosine.shape[1]
     keep = min(keep, n)
-    edge = np.partition(cosine, n - keep, axis=1)[:, n - keep, None]
+    edge = _kth_largest(cosine, keep)[:, None]
     inside = cosine >= edge
     count = np.count_nonzero(inside, axis=1)
     weight = inside.astype(np.float32)
@@ -187,6 +188,21 @@ def nearest_weight(cosine: Float, keep: int) -> tuple[Float, Float, Float, Float
         weight[crowded] = np.where(tied, part[:, None].astype(np.float32), weight[crowded])
         effective[crowded] = keep**2 / (above + n_tied * part**2)
     return weight, np.full(count.size, float(keep)), effective, 1 - edge[:, 0].astype(np.float64)
+
+
+def _kth_largest(values: Float, k: int) -> Float:
+    """(N,) of each row.
+
+    The k-th largest of the maxima of any groups has k values at or above it: only these few are ordered.
+    """
+    rows, n = values.shape
+    if n % GROUPED or n < 2 * GROUPED * k:
+        return np.partition(values, n - k, axis=1)[:, n - k]
+    groups = n // GROUPED
+    maxima = values.reshape(rows, GROUPED, groups).max(axis=1)
+    least = np.partition(maxima, groups - k, axis=1)[:, groups - k]
+    few = [row[row >= low] for row, low in zip(values, least, strict=True)]
+    return np.array([np.partition(row, len(row) - k)[len(row) - k] for row in few], dtype=values.dtype)
 
 
 def _within_weight(cosine: Float, tolerance: float) -> tuple[Float, Float, Float]:

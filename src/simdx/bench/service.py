@@ -46,9 +46,9 @@ def run(
         bodies = [classify_request(f"{host}:{port}", panel, text) for text in texts]
         # Every text once and again, so that what the service remembers of words is there before it counts.
         asyncio.run(_load(host, port, bodies, clients, None, WARM_UP_ROUNDS * len(bodies)))
-        start = rss_mb(service.pid)
+        start, spent = rss_mb(service.pid), cpu_seconds(service.pid)
         outcome = asyncio.run(_load(host, port, bodies, clients, None if requests else seconds, requests))
-        end = rss_mb(service.pid)
+        end, spent = rss_mb(service.pid), cpu_seconds(service.pid) - spent
     if not outcome.milliseconds:
         raise RunFailed("the service answered nothing while it was measured")
     answered = len(outcome.milliseconds)
@@ -56,6 +56,7 @@ def run(
         "rps": round(answered / outcome.seconds, 1),
         "p50_ms": round(quantile(outcome.milliseconds, 0.5), 2),
         "p99_ms": round(quantile(outcome.milliseconds, 0.99), 2),
+        "requests_per_cpu_s": round(answered / spent, 1) if spent > 0 else None,
         "errors": outcome.errors,
         "rss_start_mb": round(start, 1),
         "rss_end_mb": round(end, 1),
@@ -249,6 +250,16 @@ def rss_mb(pid: int) -> float:
     except OSError:
         found = None
     return int(found.group(1)) / 1024 if found else float("nan")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far: on a shared machine the rate says more of the others."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            used = file.read().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return float("nan")
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def quantile(values: Sequence[float], q: float) -> float:

@@ -47,6 +47,10 @@ def _loaded(name: str) -> Embedder:
         from simdx.embedders.wordllama import WordLlamaEmbedder
 
         return WordLlamaEmbedder()
+    if name == "minilm":
+        from simdx.embedders.minilm import MiniLMEmbedder
+
+        return MiniLMEmbedder()
     if name == "hashing":
         from simdx.embedders.hashing import HashingEmbedder
 

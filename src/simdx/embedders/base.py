@@ -7,7 +7,7 @@ ever silently truncated, and every block of a result has unit length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -90,6 +90,28 @@ def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:
         block /= np.where(norms > 1e-12, norms, 1.0)
         start += width
     return out
+
+
+def embed_halved(
+    texts: Sequence[str], width: int, fits: Callable[[str], bool], encode: Callable[[list[str]], Float]
+) -> Float:
+    """Sums of unit vectors of a text's pieces, for an encoder that would silently drop what does not fit."""
+    pieces = [_halved(text, fits) for text in texts]
+    owner = np.repeat(np.arange(len(texts)), [len(of_text) for of_text in pieces])
+    out = np.zeros((len(texts), width), dtype=np.float32)
+    np.add.at(out, owner, encode([piece for of_text in pieces for piece in of_text]))
+    return out
+
+
+def _halved(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """A text cut in halves, between words where it has some, until each piece fits."""
+    if fits(text):
+        return [text]
+    words = text.split()
+    half = len(words) // 2
+    if half:
+        return _halved(" ".join(words[:half]), fits) + _halved(" ".join(words[half:]), fits)
+    return _halved(text[: len(text) // 2], fits) + _halved(text[len(text) // 2 :], fits)
 
 
 class JointEmbedder:

@@ -1,15 +1,15 @@
-"""Sentence-transformers encoders: MiniLM by name, any local folder or hub name otherwise."""
+"""Sentence-transformers encoders: mpnet by name, any local folder or hub name otherwise."""
 
 from __future__ import annotations
 
 import importlib.util
 import logging
 import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
+from simdx.embedders.base import embed_halved
 from simdx.errors import BadInput, MissingExtra
 from simdx.models import REGISTRY
 from simdx.models.fetch import locate
@@ -61,30 +61,22 @@ class SentenceEmbedder:
         self.blocks = (int(dim),)
 
     def embed_batch(self, texts: Sequence[str]) -> Float:
-        pieces: list[str] = []
-        owner: list[int] = []
-        for i, text in enumerate(texts):
-            for piece in self._fitting(text):
-                pieces.append(piece)
-                owner.append(i)
-        vectors = self.model.encode(
-            pieces, batch_size=32, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
-        )
-        out = np.zeros((len(texts), self.blocks[0]), dtype=np.float32)
-        np.add.at(out, np.asarray(owner), vectors)
-        return out
+        return embed_halved(texts, self.blocks[0], self._fits, self._encode)
 
-    def _fitting(self, text: str) -> list[str]:
-        """Cut a piece in halves until each fits the encoder's window: it would drop the rest silently."""
-        limit = self.model.max_seq_length or 256
-        if len(self.model.tokenizer(text, truncation=False, verbose=False)["input_ids"]) <= limit:
-            return [text]
-        words = text.split()
-        if len(words) < 2:
-            half = len(text) // 2
-            return self._fitting(text[:half]) + self._fitting(text[half:])
-        half = len(words) // 2
-        return self._fitting(" ".join(words[:half])) + self._fitting(" ".join(words[half:]))
+    def _fits(self, text: str) -> bool:
+        tokens = self.model.tokenizer(text, truncation=False, verbose=False)["input_ids"]
+        return len(tokens) <= (self.model.max_seq_length or 256)
+
+    def _encode(self, texts: list[str]) -> Float:
+        return self.model.encode(
+            texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        )
+
+
+def on_gpu(name: str) -> SentenceEmbedder | None:
+    """The encoder on a graphics card, where there is one; else torch is not even imported."""
+    here = shutil.which("nvidia-smi") is not None and importlib.util.find_spec("sentence_transformers")
+    return SentenceEmbedder(name) if here and _device() == "cuda" else None
 
 
 def _device() -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.space import Apart, Space
-from simdx.methods.lexical import LastBatch, LexicalBasis, LexicalSpace, Lexicon
+from simdx.methods.lexical import LastBatch, LexicalBasis, Lexicon
 from simdx.methods.material import Observations, RealRows
 from simdx.types import EmbeddedBank, Float, Int
 
@@ -115,7 +115,8 @@ class Comparison:
         `places`: where the texts stand among the lexicon's own, if they all do.
         `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
         """
-        from simdx.methods.logistic import fit_logistic  # an answer does not need it
+        from simdx.methods.lexical_space import LexicalSpace  # an answer does not need them
+        from simdx.methods.logistic import fit_logistic
 
         embedded_apart = lexical_apart = None
         if real is not None and real.centre is not None:

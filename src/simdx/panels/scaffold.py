@@ -27,7 +27,7 @@ def scaffold(name: str, labels: Mapping[str, str], register: str = "clinician") 
         "# The words the texts are written in: clinician | patient | case-report | plain, or",
         "# general for texts that are not about illness",
         f"register: {register}",
-        "# wordllama is light and local; wordllama+minilm needs the 'sentence' extra",
+        "# wordllama is light and local; wordllama+minilm adds a sentence encoder of 88 MB",
         "embedder: wordllama",
         "labels:",
     ]
