@@ -23,9 +23,7 @@ ORDER = [
 ]  # fmt: skip
 LONGEST = 400  # lines
 LONG = {
-    "abc/live.py": "three engines that share one counted simulator and one notion of a budget",
     "decide/desk.py": "one object that considers a batch of answers: policy, alarm, reasons and their caches",
-    "classifier.py": "one public class with its documentation, overloads, and the making of an answer",
 }
 _ROW = re.compile(r"^\| (`[^|]+`) \|.*\| ([^|]*) \|$", re.M)
 

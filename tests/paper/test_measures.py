@@ -350,6 +350,19 @@ def test_the_population_at_which_acceptance_falls() -> None:
     assert sampler.stopped_by(trace).tolist() == [3, 0]
 
 
+def test_a_case_that_stopped_leaves_the_means() -> None:
+    steps = np.array([[0.5, 0.3], [0.1, 0.3], [0.1, 0.2]])
+    mass = np.stack([1 - steps, steps], axis=2)
+    trace = Trace(
+        steps, steps, np.ones((3, 2), int), steps, steps, mass, np.array([1, 3]), ("floor", "complete")
+    )
+    rows = sampler.dynamics_table(trace, np.array([1, 0]))
+    assert [(row["population"], row["cases"]) for row in rows] == [(1, 2), (2, 1), (3, 1)]
+    assert [row["epsilon"] for row in rows] == pytest.approx([0.4, 0.3, 0.2])
+    assert [row["p_true"] for row in rows] == pytest.approx([0.6, 0.7, 0.8])
+    assert [row["p_label"] for row in sampler.worked_example(trace, 1, 1)] == pytest.approx([0.3, 0.3, 0.2])
+
+
 def test_particles_stay_under_the_cap_and_near_the_closed_form(context: Context) -> None:
     data, _ = _run(context, "smc-dynamics")
     found = data["panels"][PANEL]["d-smc"]
