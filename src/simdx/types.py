@@ -239,10 +239,6 @@ class Posterior:
     tolerance: Float  # (N,)
     second_order: SecondOrder | None = None
 
-    @property
-    def entropy_bits(self) -> Float:
-        return entropy_bits(self.probabilities)
-
     def combined(self, change: Callable[..., Float], *others: Posterior) -> Posterior:
         """Every column made of this one's and the others': rows chosen, or batches joined."""
         every = (self, *others)

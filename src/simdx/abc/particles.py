@@ -21,10 +21,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from simdx.abc.atoms import Atoms, check_observations, chunk_size, make_atoms, similarity
+from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, logsumexp
 from simdx.abc.multinomial import jump_density
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.second_order import Fit, concentration_cap, moments_of, of_dirichlet, summarise
-from simdx.abc.simplex import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, log_sum_exp
 from simdx.abc.smc import Particles, Population, Schedule, run
 from simdx.abc.streams import Streams, pick
 from simdx.errors import BadInput
@@ -208,7 +208,7 @@ class SimplexPoints:
             exponent = np.log(self.before.weight[cases])[:, None, :] - 0.5 * np.maximum(square, 0)
         constant = np.log(np.einsum("nkk->nk", self.inverse[cases])).sum(axis=1)
         constant -= 0.5 * self.particle_shape[0] * np.log(2 * np.pi)
-        moved = log_sum_exp(exponent)[..., 0] + constant[:, None]
+        moved = logsumexp(exponent) + constant[:, None]
         prior = log_prior_in_log_ratio(from_log_ratio(particles), self.alpha)
         ratio = prior - np.logaddexp(moved + np.log(1 - 1 / DEFENCE), prior + np.log(1 / DEFENCE))
         return np.exp(ratio - ratio.max(axis=1, keepdims=True))
