@@ -112,3 +112,12 @@ def test_long_files_have_a_reason() -> None:
     lines = {name: len(file.read_text(encoding="utf-8").splitlines()) for name, file in MODULES.items()}
     found = {str(MODULES[name].relative_to(SOURCE)): n for name, n in lines.items() if n > LONGEST}
     assert set(found) == set(LONG), "split the file, or say in LONG why it is one"
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    found: dict[str, list[str]] = {}
+    for name, file in MODULES.items():
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(name)
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

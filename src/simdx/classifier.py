@@ -32,7 +32,7 @@ from simdx.bank.files import bank_for
 from simdx.decide.alarm import Alarms
 from simdx.decide.desk import Considered, Desk
 from simdx.decide.explain import evidence_of, paired, split_sentences
-from simdx.decide.found import Beside
+from simdx.decide.findings import Beside
 from simdx.decide.policy import Policy
 from simdx.egress import admit
 from simdx.embedders import get_embedder

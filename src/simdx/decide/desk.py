@@ -1,7 +1,7 @@
 """The desk: everything between a posterior and a decision, for one fitted method.
 
 It considers a batch of answers at a time, under the policy and with the alarm that were found on simulated
-text (`found`): alarm, conformal set, sentences, flip, missing finding, decision.
+text (`findings`): alarm, conformal set, sentences, flip, missing finding, decision.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.answer import AlarmAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
-from simdx.decide.alarm import Alarms, Seen, outvoted
+from simdx.decide.alarm import Alarms, SeenTexts, outvoted
 from simdx.decide.decision import Facts, decide
 from simdx.decide.explain import (
     Clauses,
@@ -25,7 +25,7 @@ from simdx.decide.explain import (
     sentence_effects,
     without_each,
 )
-from simdx.decide.found import Found
+from simdx.decide.findings import Findings
 from simdx.decide.policy import LEAST_HELD_OUT, too_few
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
@@ -48,7 +48,7 @@ class Considered:
     promise: str | None  # the rate of errors that accepted answers keep to
 
 
-class Desk(Found):
+class Desk(Findings):
     """What a fitted method's answers are considered by."""
 
     @property
@@ -75,7 +75,7 @@ class Desk(Found):
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
-        seen = Seen(observations.texts, observations.vectors)
+        seen = SeenTexts(observations.texts, observations.vectors)
         found, opinions = self.alarm.judge(seen, table.posterior, table.prior.probabilities)
         if table.voices is None:
             return found, opinions

@@ -15,7 +15,7 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import read_bank
-from simdx.decide.alarm import Alarm, Null, Seen, View, basis_of, build_views, fit_alarm, word_basis
+from simdx.decide.alarm import Alarm, Null, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
 from simdx.decide.policy import TUNING, NullFile, Policy, check_policy, policy_data, policy_text, read_policy
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.cache import embed_cached
@@ -54,7 +54,7 @@ class Beside:
         )
 
 
-class Found:
+class Findings:
     """Policy and alarm of one fitted method."""
 
     def __init__(
@@ -209,7 +209,7 @@ class Found:
         return banks, vectors
 
     @cached_property
-    def _simulated(self) -> tuple[Seen, Int, AnswerTable | None]:
+    def _simulated(self) -> tuple[SeenTexts, Int, AnswerTable | None]:
         """Simulated texts with their labels and, where the method can be refitted, held-out answers."""
         from simdx.decide.tune import cross_fitted, observed
 
@@ -228,13 +228,13 @@ class Found:
         if self._fitted.refits:
             rows, answers = cross_fitted(material, self._settings)
         texts = tuple(bank.texts[i] for i in rows)
-        seen, truth = Seen(texts, embedded.vectors[rows]), bank.label_index[rows]
+        seen, truth = SeenTexts(texts, embedded.vectors[rows]), bank.label_index[rows]
         if not others:
             return seen, truth, answers
         more = tuple(t for t, _, _ in others)
         raw = np.stack([v for _, v, _ in others])
         truth = np.concatenate([truth, [k for _, _, k in others]])
-        seen = Seen((*texts, *more), np.concatenate([seen.vectors, raw]))
+        seen = SeenTexts((*texts, *more), np.concatenate([seen.vectors, raw]))
         if answers is None:
             return seen, truth, None
         whole = fit_method(material, self._settings) if self._material.has_archive else self._fitted
