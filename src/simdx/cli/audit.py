@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, print_json, tell
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
-    from simdx.service.audit import AuditStore, KeyRing, Record, Verdict
+    from simdx.service.audit import AuditRecord, AuditStore, KeyRing, Verdict
 
 app = Typer(help="The service's audit log.", no_args_is_help=True)
 
@@ -50,10 +50,8 @@ def export(
         return
     count = _write(out, lines)
     head = store.head()
-    if json:
-        print_json({"records": count, "head": head[1], "out": str(out)})
-    else:
-        note(f"wrote {count} records to {out}; head {head[1]}")
+    done = {"records": count, "head": head[1], "out": str(out)}
+    tell(json, done, f"wrote {count} records to {out}; head {head[1]}")
 
 
 @app.command("verify")
@@ -97,10 +95,7 @@ def purge(url: Url = None, key: Key = None, json: options.AsJson = False) -> Non
     store, _ = _open(url, key)
     gone = store.purge()
     store.close()
-    if json:
-        print_json({"purged": gone})
-    else:
-        note(f"deleted {gone} kept texts whose time was over")
+    tell(json, {"purged": gone}, f"deleted {gone} kept texts whose time was over")
 
 
 @app.command("rotate-key")
@@ -123,17 +118,13 @@ def rotate_key(
     store, _ = _open(url, path, checkpoints or _checkpoint_file(url, path))
     if prepare:
         waiting = rotate.prepare(store, path)
-        if json:
-            print_json({"key": store.key_in_use().id, "next": waiting})
-        else:
-            note(f"key {waiting} is in {path} and not in use: copy the file to every service, then rotate")
+        copied = f"key {waiting} is in {path} and not in use: copy the file to every service, then rotate"
+        tell(json, {"key": store.key_in_use().id, "next": waiting}, copied)
         return
     done = rotate.rotate(store, path)
     store.close()
-    if json:
-        print_json({"key": done.key, "texts": done.texts, "unopened": done.stuck})
-    else:
-        note(f"the log goes on with key {done.key}; {done.texts} kept texts are sealed with it")
+    sealed = f"the log goes on with key {done.key}; {done.texts} kept texts are sealed with it"
+    tell(json, {"key": done.key, "texts": done.texts, "unopened": done.stuck}, sealed)
     if done.stuck:
         raise RunFailed(f"{done.stuck} kept texts did not open with their key and were left as they are")
 
@@ -190,13 +181,13 @@ def _open(url: str | None, key: Path | None, checkpoints: Path | None = None) ->
     return store, ring
 
 
-def _wanted(ring: KeyRing, patient: str | None, user: str | None) -> Callable[[Record], bool]:
+def _wanted(ring: KeyRing, patient: str | None, user: str | None) -> Callable[[AuditRecord], bool]:
     """Whether a record is asked for. A patient is looked up by keyed hash, under every key of the log."""
     from simdx.service.audit.record import patient_reference
 
     hashes = None if patient is None else ring.all_hashes("patient", patient_reference(patient))
 
-    def asked(record: Record) -> bool:
+    def asked(record: AuditRecord) -> bool:
         if hashes is None and user is None:
             return True
         context = json_format.loads(record.context or "{}")
@@ -206,7 +197,7 @@ def _wanted(ring: KeyRing, patient: str | None, user: str | None) -> Callable[[R
     return asked
 
 
-def _lines(store: AuditStore, with_text: bool, asked: Callable[[Record], bool]) -> Iterator[str]:
+def _lines(store: AuditStore, with_text: bool, asked: Callable[[AuditRecord], bool]) -> Iterator[str]:
     from dataclasses import asdict
 
     for record in filter(asked, store.records()):
@@ -230,8 +221,8 @@ def _write(out: Path, lines: Iterator[str]) -> int:
     return count
 
 
-def _exported(path: Path) -> Iterator[Record]:
-    from simdx.service.audit import Record
+def _exported(path: Path) -> Iterator[AuditRecord]:
+    from simdx.service.audit import AuditRecord
 
     try:
         with path.open(encoding="utf-8") as file:
@@ -239,7 +230,7 @@ def _exported(path: Path) -> Iterator[Record]:
                 try:
                     row = json_format.loads(line)
                     row.pop("text", None)
-                    yield Record(**{"context": None, **row})  # an export may be older than `context`
+                    yield AuditRecord(**{"context": None, **row})  # an export may be older than `context`
                 except (ValueError, TypeError, AttributeError):
                     raise BadInput(f"{path.name} line {number} is not a record of an export") from None
     except OSError as error:

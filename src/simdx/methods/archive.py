@@ -27,7 +27,6 @@ from simdx.methods.among import AmongLabels
 from simdx.methods.crossfit import FOLDS, fold_of
 from simdx.methods.material import Centre, Material, Observations, RealCases
 from simdx.methods.outside import Outside
-from simdx.methods.real import no_real
 from simdx.methods.rehearsal import calibrated
 from simdx.types import Float, Int, case_key, content_hash, plain
 
@@ -43,20 +42,19 @@ def with_archive(
     weight: float | None = None,
     *,
     bandwidth: float | None = None,
-    pull: float = PULL,
 ) -> Material:
     """The material with an archive beside its bank; a weight of 0 centres and teaches nothing else."""
     weight = WEIGHT if weight is None else weight
     if not (np.isfinite(weight) and weight >= 0):
         raise BadInput(f"an unlabelled case cannot count as {weight:g} simulations: give 0 or more")
     material = calibrated(material, bandwidth)
-    before = material.real or no_real(material)
+    before = material.real or _no_real(material)
     texts = distinct(texts, apart_from=before.texts)
     if not texts:
         raise BadInput("no unlabelled cases were given: leave the option out or give a file with cases")
     # embed_texts, not its cached form: embeddings of real cases are never written
     vectors = embed_texts(material.embedder, texts)
-    real = replace(before, centre=_centre(material, texts, vectors, pull))
+    real = replace(before, centre=_centre(material, texts, vectors))
     centred = material.beside(real)
     if weight == 0:
         return centred
@@ -99,7 +97,7 @@ def shares(material: Material, asked: Observations, bandwidth: float | None = No
     return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
 
 
-def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: float) -> Centre:
+def _centre(material: Material, texts: Sequence[str], vectors: Float) -> Centre:
     bank, lexicon = material.embedded, material.lexicon
     simulated = np.concatenate([bank.vectors, *([] if bank.background is None else [bank.background])])
     pulled_to = mean_of(simulated, bank.blocks)
@@ -109,7 +107,7 @@ def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: floa
     def of(rows: Int, folds: tuple[Centre, ...] = ()) -> Centre:
         if not rows.size:
             return Centre(pulled_to, words_pulled_to, frozenset())
-        own = rows.size / (rows.size + pull)
+        own = rows.size / (rows.size + PULL)
         return Centre(
             own * mean_of(vectors[rows], bank.blocks) + (1 - own) * pulled_to,
             own * words.at(rows).mean() + (1 - own) * words_pulled_to,
@@ -118,3 +116,9 @@ def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: floa
         )
 
     return of(np.arange(len(texts)), tuple(of(np.flatnonzero(fold != f)) for f in range(FOLDS)))
+
+
+def _no_real(material: Material) -> RealCases:
+    """No real case at all, as rows to add to."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return RealCases((), nothing, material.embedded.vectors[:0], np.zeros(0), nothing)
