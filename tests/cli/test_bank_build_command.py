@@ -66,6 +66,7 @@ def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli
     panel.write_text("labels: [gout, {name: mumps, description: swollen jaw}]\n")
     told = cli("bank", "build", "--panel", panel, "--per-label", 3, "--out", tmp_path / "bank").complaint
     assert "no description of gout" in told
+    assert "larger one propose" in told
     assert f"simdx panel describe {panel}" in told
     seen = cli("panel", "describe", panel, "--simulator", "scripted")
     assert "nothing was written" in seen.out
