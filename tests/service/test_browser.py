@@ -282,32 +282,39 @@ def test_no_final_diagnosis_is_chosen_for_the_reader(browser: Any, live: Live) -
     until(lambda: "differs" in page("feedback-said").text)
 
 
-def test_the_keyboard_is_enough(browser: Any, live: Live) -> None:
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_keyboard_is_enough(browser: Any, live: Live, width: int) -> None:
+    """From the top of the page by Tab alone: the text, the button, a prior; the answer is read out."""
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     page = Page(browser, live.url)
-    page("text").send_keys(ULCER)
-    page("text").send_keys(Keys.CONTROL, Keys.ENTER)
+    spoken = "const s = document.getElementById('spoken'); return [s.getClientRects().length, s.textContent]"
+    assert browser.execute_script(spoken) == [1, ""]  # there before it has anything to say
+    reached = []
+
+    def tab_to(name: str) -> Any:
+        for _ in range(60):
+            at = browser.switch_to.active_element
+            reached.append(at.get_attribute("id"))
+            if reached[-1] == name:
+                return at
+            at.send_keys(Keys.TAB)
+        raise AssertionError(f"{name} was not reached: {reached}")
+
+    tab_to("text").send_keys(ULCER)
+    tab_to("classify").send_keys(Keys.ENTER)
     until(lambda: page("result").is_displayed())
-    slider = page.browser.find_element(By.CSS_SELECTOR, 'input[data-label="oral mucocele"]')
-    moves, before = page.count(), slider.get_attribute("value")
+    until(lambda: page("decision-title").text in browser.execute_script(spoken)[1])
+    moves, slider = page.count(), tab_to("prior-0")
+    before = int(slider.get_attribute("value"))
     slider.send_keys(Keys.ARROW_RIGHT * 3)
     until(lambda: page.count() > moves)
-    assert int(slider.get_attribute("value")) == int(before) + 3
-    # Every control can be reached by Tab, and each shows that it is.
-    page.browser.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
-    reached = set()
-    for _ in range(60):
-        page.browser.switch_to.active_element.send_keys(Keys.TAB)
-        reached.add(page.browser.switch_to.active_element.get_attribute("id"))
-    assert {
-        "theme",
-        "panel",
-        "text",
-        "classify",
-        "method",
-        "reset-prior",
-        "prior-0",
-        "feedback-label",
-    } <= reached
+    assert int(slider.get_attribute("value")) == before + 3
+    tab_to("reset-prior")
+    tab_to("feedback-label")
+    assert {"theme", "panel", "method"} <= set(reached)
+    page("text").send_keys(Keys.CONTROL, Keys.ENTER)  # and a short way from the text
+    until(lambda: page("classify").is_enabled() and page.settled())
 
 
 def test_an_empty_case_is_an_error_at_the_field(browser: Any, live: Live) -> None:

@@ -79,6 +79,8 @@ def guarded(call: Callable[[], object]) -> int:
     try:
         result = call()
         sys.stdout.flush()
+        if result == 130:  # typer's own ending of an interrupted command, which says nothing
+            return _complain("interrupted", 130)
         return result if isinstance(result, int) else 0
     except SimdxError as error:
         return _complain(str(error), error.exit_code)
