@@ -89,6 +89,15 @@ def test_a_slip_is_one_line_before_anything_is_asked(
     assert not (tmp_path / "p").exists()
 
 
+def test_an_interrupt_ends_it(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simdx.bank.builder.build_bank", interrupted)
+    ran = cli("quickstart", *TICKETS, "--out", tmp_path / "p", *QUICK, "--yes")
+    assert (ran.code, ran.err.splitlines()[-1]) == (130, "simdx: interrupted")
+
+
 def test_nobody_to_ask(cli: Cli, tmp_path: Path, typed) -> None:
     typed()
     assert "nobody to ask" in cli("quickstart", "--out", tmp_path / "p").err.splitlines()[-1]

@@ -84,8 +84,10 @@ def _step(what: str, *command: object) -> None:
 
     args = [str(part) for part in command]
     note(f"\n# {what}\n$ simdx {shlex.join(args)}")
-    typer.main.get_command(program(args)).main(args=args, prog_name="simdx", standalone_mode=False)
+    ended = typer.main.get_command(program(args)).main(args=args, prog_name="simdx", standalone_mode=False)
     sys.stdout.flush()
+    if ended:  # interrupted: what comes after has nothing to stand on
+        raise typer.Exit(ended)
 
 
 def _go_on(file: Path, given: list[tuple[str, str]]) -> None:
