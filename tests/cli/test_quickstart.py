@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from simdx.cli.quickstart import _inside
 from simdx.panels import load_source
 from tests.cli.conftest import Cli
 
@@ -87,6 +88,16 @@ def test_a_slip_is_one_line_before_anything_is_asked(
     (complaint,) = ran.err.strip().splitlines()
     assert said in complaint
     assert not (tmp_path / "p").exists()
+
+
+def test_a_rehearsal_that_repeats_the_bank_is_left_out(tmp_path: Path) -> None:
+    """As SmolLM2 does: `panel calibrate --inside` refuses the bank's texts, and quickstart ended there."""
+    (tmp_path / "rehearsal").mkdir()
+    (tmp_path / "bank.jsonl").write_text('{"label": "a", "text": "one"}\n', encoding="utf-8")
+    other = tmp_path / "rehearsal" / "bank.jsonl"
+    for text, given in (("one", ()), ("two", ("--inside", other))):
+        other.write_text(f'{{"label": "a", "text": "{text}"}}\n', encoding="utf-8")
+        assert _inside(tmp_path) == given
 
 
 def test_an_interrupt_ends_it(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

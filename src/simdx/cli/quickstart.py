@@ -64,9 +64,7 @@ def quickstart(
     _step("the bank", *build, "--per-label", per_label)
     _list_bank(file)
     _step("its score: what it tells apart", "bank", "show", bank, "--panel", file)
-    other_voice = bank / "rehearsal" / "bank.jsonl"  # written by `bank build`, where the model could
-    inside = ("--inside", other_voice) if other_voice.is_file() else ()
-    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *inside)
+    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *_inside(bank))
     _step("where it stands", "panel", "status", file)
     _classify(file, text, yes)
     if serve:
@@ -181,6 +179,18 @@ def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> No
             raise BadInput(
                 f"nothing was approved: edit {file}, or give another --simulator, and run it again"
             )
+
+
+def _inside(bank: Path) -> tuple[object, ...]:
+    """Texts in another voice, where `bank build` wrote some. A small model may say the same in both voices;
+    a text the bank holds is no rehearsal, and `panel calibrate` refuses it."""
+    from simdx.rows import read_rows
+
+    other = bank / "rehearsal" / "bank.jsonl"
+    if not other.is_file():
+        return ()
+    held, said = ({row["text"] for _, row in read_rows(path)} for path in (bank / "bank.jsonl", other))
+    return () if held & said else ("--inside", other)
 
 
 def _list_bank(file: Path) -> None:
