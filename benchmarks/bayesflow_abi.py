@@ -1,7 +1,7 @@
 """The amortised network beside BayesFlow 2's model comparison, trained on the same simulations.
 
-    python3 -m venv /tmp/bf && /tmp/bf/bin/pip install bayesflow==2.0.12 keras==3.15.1 torch==2.13.0
-    python benchmarks/bayesflow_abi.py --data ../shared/data --python /tmp/bf/bin/python
+    python3 -m venv bf && bf/bin/pip install bayesflow==2.0.12 keras==3.15.1 torch==2.13.0
+    python benchmarks/bayesflow_abi.py --data ../shared/data --python bf/bin/python
 
 A label is a model, the embedding of a bank's text is one simulated data set, and the posterior over models is
 the answer to a case. BayesFlow is no dependency: `--python` names an interpreter that has it, and this file
