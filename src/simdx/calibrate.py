@@ -21,8 +21,6 @@ from simdx.methods.rehearsal import FOLDS, Progress, SecondWriter, address_for, 
 from simdx.panels import PACKAGED, load_source
 from simdx.types import NONE_OF_THESE, Bank, Panel
 
-LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -31,16 +29,8 @@ class Found:
     texts: int
     background: int
     calibration: Calibration
+    unchecked: tuple[str, ...]  # why nothing will simply be accepted
     kept: Path | None
-
-    @property
-    def unchecked(self) -> tuple[str, ...]:
-        few = (
-            (f"the bank has {self.texts} texts, and it takes {LEAST_TEXTS}",)
-            if self.texts < LEAST_TEXTS
-            else ()
-        )
-        return (*self.calibration.failures(), *few)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -115,7 +105,8 @@ def calibrate_panel(
         keep(address, found, kept)
     except CannotWrite as problem:
         raise BadInput(f"the calibration cannot be kept: {problem}") from None
-    return Found(panel.name, model.id, len(chosen.texts), len(chosen.background), found, kept)
+    texts, others = len(chosen.texts), len(chosen.background)
+    return Found(panel.name, model.id, texts, others, found, found.failures_over(chosen), kept)
 
 
 def _labelled(panel: Panel, bank: Bank, data: Path) -> Dataset:

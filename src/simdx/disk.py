@@ -124,8 +124,8 @@ def make_folder(folder: Path) -> None:
 def refuse_unwritable(folder: Path) -> None:
     """BadInput where no folder can be made or written: said before anything slow is done for it."""
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if there != folder and not there.is_dir():
-        raise BadInput(f"'{folder}' cannot be made: '{there}' is a file")
+    if not there.is_dir():
+        raise BadInput(f"the folder '{folder}' cannot be made: '{there}' is a file")
     if not os.access(there, os.W_OK):
         locked = os.statvfs(there).f_flag & os.ST_RDONLY
         reason = os.strerror(errno.EROFS if locked else errno.EACCES)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.calibrate import LEAST_TEXTS
+from simdx.bank.voice import NEXT
 from simdx.embedders import get_embedder
 from simdx.methods import Material
-from simdx.methods.calibration import Calibration, look_up
+from simdx.methods.calibration import Calibration, look_up, thin
 from simdx.methods.rehearsal import address_for
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Bank, Panel
@@ -85,7 +85,7 @@ def status_of(
     return Status(
         panel.name,
         (
-            _bank(chosen, build),
+            _bank(chosen, build, found),
             _background(chosen, found, f"{build} --background {2 * LEAST_BACKGROUND}"),
             _calibration(found, calibrate),
             _descriptions(panel, where),
@@ -93,11 +93,14 @@ def status_of(
     )
 
 
-def _bank(bank: Bank, build: str) -> ChainLink:
+def _bank(bank: Bank, build: str, found: Calibration | None) -> ChainLink:
     counts = np.bincount(bank.label_index, minlength=len(bank.labels))
     least = int(counts.min())
     says = f"{len(bank.texts)} simulated texts, at least {least} a label"
-    if least < LEAST_A_LABEL or len(bank.texts) < LEAST_TEXTS:
+    wrong = thin(bank, labelled=found is not None and (found.checked > 0 or found.basis == "measured"))
+    if any("copies" in reason for reason in wrong):  # more of them would be more of the same
+        return ChainLink("bank", "weak", f"{says}; {wrong[-1]}", f"{build}-2 --simulator {NEXT}")
+    if least < LEAST_A_LABEL or wrong:
         return ChainLink("bank", "weak", says, build)
     return (
         ChainLink("bank", "good", says, None)

@@ -256,6 +256,17 @@ def rows_in(out: Path) -> int:
     return (out / STORE_FILE).read_bytes().count(b"\n") if (out / STORE_FILE).exists() else 0
 
 
+def test_a_second_interrupt_leaves_at_once_with_one_line(tmp_path: Path) -> None:
+    process = start(tmp_path / "bank", 2.0)
+    while process.poll() is None and not (tmp_path / "bank" / STORE_FILE).exists():
+        time.sleep(0.01)
+    for _ in range(2):
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert (process.returncode, said.splitlines()[-1]) == (130, "simdx: interrupted")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_build_that_is_stopped_goes_on(tmp_path: Path, number: signal.Signals) -> None:
     """With several requests under way; tests/faults kills a build at every call that changes the disk."""
@@ -269,6 +280,7 @@ def test_a_build_that_is_stopped_goes_on(tmp_path: Path, number: signal.Signals)
         if number == signal.SIGINT:
             assert process.returncode == 1
             assert re.search("interrupted.* run the same command again", said.splitlines()[-1])
+            assert "stopping when the texts under way are written" in said  # heard, though it takes a while
             assert "Traceback" not in said
         with AnswerStore(out):
             pass  # opening repairs a torn line

@@ -61,11 +61,20 @@ def test_a_rehearsal_keeps_within_what_the_build_left(cli: Cli, tmp_path: Path) 
     assert len((tmp_path / "bank" / "rehearsal" / "answers.jsonl").read_text().splitlines()) == 12
 
 
+def test_a_server_that_is_not_there_is_told_at_once(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("bank", "build", "--panel", "oral-lesions", "--per-label", 3, "--out", tmp_path / "bank",
+              "--simulator", "openai:m@http://127.0.0.1:9/v1")  # fmt: skip
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "simdx: no server answers at http://127.0.0.1:9/v1: start it, or mend the address\n"
+    assert not (tmp_path / "bank").exists()
+
+
 def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli, tmp_path: Path) -> None:
     panel = tmp_path / "p.yaml"
     panel.write_text("labels: [gout, {name: mumps, description: swollen jaw}]\n")
     told = cli("bank", "build", "--panel", panel, "--per-label", 3, "--out", tmp_path / "bank").complaint
     assert "no description of gout" in told
+    assert "larger one propose" in told
     assert f"simdx panel describe {panel}" in told
     seen = cli("panel", "describe", panel, "--simulator", "scripted")
     assert "nothing was written" in seen.out

@@ -90,6 +90,9 @@ def test_priors(cli: Cli) -> None:
     ("args", "problem"),
     [
         (["--panel", "nope"], "unknown panel"),
+        (["--panel", "nope.yaml"], "there is no file 'nope.yaml'"),
+        (["--panel", str(Path(__file__).parent)], "has no panel.yaml"),
+        (["and", "more"], "in quotes"),
         (["--prior", "gingivitis=.5"], "gingivitis"),
         (["--prior", "oral mucocele=-1"], "oral mucocele"),
         (["--prior", "oral mucocele=nan"], "oral mucocele"),
@@ -133,6 +136,7 @@ def test_files(cli: Cli, tmp_path: Path) -> None:
     assert "over 2 MB" in cli("classify", "--file", big, *ORAL).complaint
     assert "cannot be read" in cli("classify", "--file", tmp_path / "gone.txt").complaint
     assert "not both" in cli("classify", CASE, *ORAL, "--file", good).complaint
+    assert f"--file {good}" in cli("classify", good, *ORAL).complaint  # its name is no case
 
 
 def test_no_panel_is_taken_for_granted(cli: Cli) -> None:

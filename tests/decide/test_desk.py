@@ -122,6 +122,22 @@ def test_a_policy_file_decides(tmp_path: Path, toy_panel: Panel, toy_bank: Bank)
         Classifier(toy_panel, toy_bank, policy=tmp_path / "none.yaml")
 
 
+def test_a_bank_of_near_copies_accepts_nothing(toy_panel: Panel, toy_bank: Bank) -> None:
+    """Such a bank tells all of its own texts apart; a case in other words is none of these."""
+    said = {"apple": "a round red fruit that grows on a tree", "river": "cold water that runs to the sea"}
+    texts = tuple(
+        f"{word} {said.get(label, 'an engine that burns oil and turns a wheel')} since day {i}"
+        for label in toy_panel.names
+        for i, word in enumerate(["now", "so", "then", "here"] * 10)
+    )
+    background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(20))
+    index = np.repeat(np.arange(len(toy_panel.names)), 40)
+    copies = replace(toy_bank, texts=texts, label_index=index, background=background)
+    answer = Classifier(toy_panel, copies).infer(texts[0])
+    assert answer.decision.action != "accept"
+    assert any("near copies" in reason for reason in answer.decision.reasons)
+
+
 def test_panel_rules_reach_the_answer(toy_panel: Panel, toy_bank: Bank) -> None:
     panel = replace(toy_panel, review_rules=(ReviewRule("flood", ("flood",)),))
     answer = Classifier(panel, toy_bank).infer("the flood under the bridge")

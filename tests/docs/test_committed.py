@@ -160,3 +160,40 @@ def test_the_calibration_page_says_what_its_records_say() -> None:
         outside = found["ood"]
         assert auroc == short(outside["auroc"])
         assert masses == f"{short(outside['mean_outside'], 2)} / {short(outside['mean_inside'])}"
+
+
+def record_of(name: str) -> dict:
+    return json.loads((ROOT / "results" / name / "record.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("heading", "hour"), [("Headaches", "headaches"), ("Support tickets", "tickets")])
+def test_the_first_hours_are_those_of_the_record(heading: str, hour: str) -> None:
+    page = (ROOT / "docs" / "first-hour.md").read_text("utf-8")
+    typed = [row for row in record_of("first_hour")["rows"] if row["hour"].startswith(hour)]
+    for _step, command, seconds, _seen in table_rows(page, heading):
+        verb = command.strip("`").split()[1]
+        assert any(row["cpu_s"] == float(seconds) and f"simdx {verb}" in row["command"] for row in typed)
+
+
+def test_methods_beside_the_recipe_are_those_of_the_record() -> None:
+    page = (ROOT / "docs" / "howto" / "data.md").read_text("utf-8")
+    panels = record_of("comparison")["panels"]
+    rows = table_rows(page, "Compare methods")
+    assert {row[0].strip("`") for row in rows} == set().union(*panels.values())
+    for method, *cells in rows:
+        for panel, (accuracy, ece) in zip(panels.values(), (cells[:2], cells[2:]), strict=True):
+            found = panel.get(method.strip("`"))
+            said = ("–", "–") if found is None else (short(found["accuracy"]), short(found["ece"]))
+            assert (accuracy, ece) == said
+
+
+def test_bayesflow_beside_our_network_is_what_the_record_says() -> None:
+    page = (ROOT / "docs" / "relatives.md").read_text("utf-8")
+    panels = record_of("bayesflow")["panels"]
+    rows = table_rows(page, "Our network beside BayesFlow's")
+    assert len(rows) == sum(len(panel["arms"]) for panel in panels.values())
+    for panel, arm, *cells in rows:
+        found = panels[panel]["arms"][arm]
+        names = ("accuracy", "ece", "nll")
+        assert cells[:3] == [short(found[name]) for name in names]
+        assert cells[3:] == [f"{found['training_cpu_s']:.0f}", f"{found['inference_us_a_case']:.0f}"]

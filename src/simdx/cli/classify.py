@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -115,6 +116,8 @@ def _read_case(text: str | None, file: Path | None) -> str:
         return _decode(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
     if text is None:
         raise BadInput("give a text, - for standard input, or --file F")
+    if not re.search(r"\s", text) and os.path.isfile(text):  # a name is no case, and would be answered as one
+        raise BadInput(f"'{text[:200]}' is a file: 'simdx classify --file {text}' reads the case in it")
     return text
 
 

@@ -79,6 +79,8 @@ def guarded(call: Callable[[], object]) -> int:
     try:
         result = call()
         sys.stdout.flush()
+        if result == 130:  # typer's own ending of an interrupted command, which says nothing
+            return _complain("interrupted", 130)
         return result if isinstance(result, int) else 0
     except SimdxError as error:
         return _complain(str(error), error.exit_code)
@@ -97,7 +99,9 @@ def guarded(call: Callable[[], object]) -> int:
             print(error, file=sys.stderr)
             return 2
         if hasattr(error, "format_message"):  # typer's own usage errors, whichever click it carries
-            return _complain(f"{error.format_message()} (see --help)", 2)
+            said = error.format_message()
+            hint = "put a text of several words in quotes" if "unexpected extra arg" in said else "see --help"
+            return _complain(f"{said} ({hint})", 2)
         if type(error).__name__ == "Abort":
             return _complain("interrupted", 130)
         if os.environ.get("SIMDX_DEBUG"):

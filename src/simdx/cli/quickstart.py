@@ -45,13 +45,17 @@ def quickstart(
     serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
 ) -> None:
     """Labels in, answers out: panel, three texts a label to approve, bank, rehearsal, score, cases, page."""
+    from simdx.disk import refuse_unwritable
+    from simdx.simulators import identity_of
+
     file = out / "panel.yaml"
+    refuse_unwritable(out)  # what cannot be written and a model that does not exist: before anything is asked
+    identity_of(simulator)
+    given = [(name.strip(), said.strip()) for name, _, said in (item.partition("=") for item in labels or [])]
     if file.is_file():
-        note(f"going on with {file}")
-        if labels:
-            raise BadInput(f"{file} has its labels already: edit it, or name another folder with --out")
+        _go_on(file, given)
     else:
-        _write_panel(file, _given(labels or [], yes), register, yes)
+        _write_panel(file, _given(given, register, yes), register, yes)
     _describe(file, simulator, yes)
     bank = out / "bank"
     build = ("bank", "build", "--panel", file, "--simulator", simulator, "--out", bank)
@@ -60,9 +64,7 @@ def quickstart(
     _step("the bank", *build, "--per-label", per_label)
     _list_bank(file)
     _step("its score: what it tells apart", "bank", "show", bank, "--panel", file)
-    other_voice = bank / "rehearsal" / "bank.jsonl"  # written by `bank build`, where the model could
-    inside = ("--inside", other_voice) if other_voice.is_file() else ()
-    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *inside)
+    _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *_inside(bank))
     _step("where it stands", "panel", "status", file)
     _classify(file, text, yes)
     if serve:
@@ -80,35 +82,48 @@ def _step(what: str, *command: object) -> None:
 
     args = [str(part) for part in command]
     note(f"\n# {what}\n$ simdx {shlex.join(args)}")
-    typer.main.get_command(program(args)).main(args=args, prog_name="simdx", standalone_mode=False)
+    ended = typer.main.get_command(program(args)).main(args=args, prog_name="simdx", standalone_mode=False)
     sys.stdout.flush()
+    if ended:  # interrupted: what comes after has nothing to stand on
+        raise typer.Exit(ended)
 
 
-def _given(labels: list[str], yes: bool) -> dict[str, str]:
+def _go_on(file: Path, given: list[tuple[str, str]]) -> None:
+    """The same command again goes on where it was; other labels are another panel."""
+    from simdx.panels import load_panel
+
+    there = {label.name: label.description for label in load_panel(file).labels}
+    if any(said and said != there.get(name) for name, said in given) or (
+        given and there.keys() != dict(given).keys()
+    ):
+        raise BadInput(f"{file} has its labels already: edit it, or name another folder with --out")
+    note(f"going on with {file}")
+
+
+def _given(labels: list[tuple[str, str]], register: str, yes: bool) -> dict[str, str]:
     """Labels with their descriptions, asked for where none was given."""
-    found = {name.strip(): said.strip() for name, _, said in (item.partition("=") for item in labels)}
-    if not found and yes:
+    from simdx.panels.load import parse_panel
+
+    if not labels and yes:
         raise BadInput(
             "name at least two labels: simdx quickstart 'migraine=one-sided pain' 'tension headache'"
         )
+    found = list(labels)
     while not labels and (name := _ask(f"label {len(found) + 1} (Enter: no more): ")):
-        found[name] = ""
-    if len(found) < 2:
-        raise BadInput("a panel needs two labels at least: nothing was written")
-    if yes:
-        return found
+        found.append((name, ""))
+    parse_panel({"labels": [name for name, _ in found], "register": register}, where="not written")
     return {
-        name: said or _ask(f"how does '{name}' show itself, in a line? (Enter: later): ")
-        for name, said in found.items()
+        name: said
+        if said or yes
+        else _ask(f"how does '{name}' show itself, in a line? (Enter: ask the model): ")
+        for name, said in found
     }
 
 
 def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -> None:
     from simdx.disk import make_folder, write_atomically
-    from simdx.panels.load import parse_panel
     from simdx.panels.scaffold import scaffold
 
-    parse_panel({"labels": list(labels), "register": register}, where=file.name)
     make_folder(file.parent)
     name = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
     write_atomically(file, scaffold(name, labels, register))
@@ -118,13 +133,24 @@ def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -
 
 
 def _describe(file: Path, simulator: str, yes: bool) -> None:
-    """A line for every label that has none, proposed by the model and shown."""
-    from simdx.bank.describe import undescribed
+    """A line for every label that has none: proposed by the model and shown, else asked for."""
+    from simdx.bank.describe import undescribed, write_descriptions
+    from simdx.bank.voice import voice_for
     from simdx.panels import load_panel
 
-    if undescribed(load_panel(file)):
-        agreed = ("--yes",) if yes else ()
-        _step("a line for each label", "panel", "describe", file, "--simulator", simulator, *agreed)
+    if not undescribed(load_panel(file)):
+        return
+    agreed = ("--yes",) if yes else ()
+    _step("a line for each label", "panel", "describe", file, "--simulator", simulator, *agreed)
+    silent = undescribed(load_panel(file)) if voice_for(simulator) == "short" else ()
+    if silent and yes:
+        raise BadInput(
+            f"{simulator} has no line for {', '.join(x.name for x in silent)[:200]}: write one in {file}, "
+            f"then: simdx quickstart --out {file.parent} --simulator {simulator} --yes"
+        )
+    asked = {label.name: _ask(f"a line on '{label.name}' (this model needs one): ") for label in silent}
+    if any(asked.values()):
+        write_descriptions(file, {name: line for name, line in asked.items() if line})
 
 
 def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> None:
@@ -153,6 +179,18 @@ def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> No
             raise BadInput(
                 f"nothing was approved: edit {file}, or give another --simulator, and run it again"
             )
+
+
+def _inside(bank: Path) -> tuple[object, ...]:
+    """Texts in another voice, where `bank build` wrote some. A small model may say the same in both voices;
+    a text the bank holds is no rehearsal, and `panel calibrate` refuses it."""
+    from simdx.rows import read_rows
+
+    other = bank / "rehearsal" / "bank.jsonl"
+    if not other.is_file():
+        return ()
+    held, said = ({row["text"] for _, row in read_rows(path)} for path in (bank / "bank.jsonl", other))
+    return () if held & said else ("--inside", other)
 
 
 def _list_bank(file: Path) -> None:

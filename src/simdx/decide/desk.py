@@ -26,9 +26,10 @@ from simdx.decide.explain import (
     without_each,
 )
 from simdx.decide.findings import Findings
-from simdx.decide.policy import LEAST_HELD_OUT, too_few
+from simdx.decide.policy import too_few
 from simdx.embedders.cache import embed_cached
 from simdx.errors import BadInput
+from simdx.methods.calibration import thin
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.material import Observations
 from simdx.types import Decision, Float
@@ -64,12 +65,10 @@ class Desk(Findings):
     def unchecked(self) -> tuple[str, ...]:
         """Why no answer of this bank may simply be accepted; empty where it may."""
         bank, found = self._material.bank, self._fitted.calibration
-        said = [] if found is None else list(found.failures())
-        if not bank.background and found is None:
-            said.append("the bank has no background, so that none of these was never weighed")
-        if len(bank.texts) < LEAST_HELD_OUT:
-            said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_HELD_OUT}")
-        return tuple(said)
+        if found is not None:
+            return found.failures_over(bank)
+        unweighed = "the bank has no background, so that none of these was never weighed"
+        return (*(() if bank.background else (unweighed,)), *thin(bank))
 
     # ----------------------------------------------------------------- answers
 

@@ -12,11 +12,13 @@ is kept by the content it was found for, so that a changed bank never meets an o
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +27,7 @@ import numpy as np
 from simdx.abc.logs import expit, logit
 from simdx.disk import CannotWrite, make_folder, seal_holds, sealed, write_atomically
 from simdx.models.verify import home
-from simdx.types import Float, content_hash
+from simdx.types import Bank, Float, content_hash
 
 # Of the pooled likelihood, to which that of a bank is drawn: chosen over the panels of results/transfer.
 SHARPNESS = 2.0
@@ -40,10 +42,39 @@ INSIDE_SHARE = 0.05
 LEAST_ACCURACY = 0.6
 LEAST_AUROC = 0.6
 UNKNOWN_ACCEPTED = 0.02  # of held-out other conditions: what a panel that nobody has measured may let pass
+LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
+# Word pairs that a label's texts have in common with most others of it. Texts that repeat their description
+# have .37; banks by larger models at most .13, the packaged ones at most .01.
+MOST_REPEATED = 0.25
 WIDEST_ECE = 0.15  # upper end of a measured calibration error above which nothing is accepted
 
 Basis = Literal["transferred", "rehearsed", "measured"]
 FILE = "calibration.json"  # beside a panel file
+
+
+def thin(bank: Bank, *, labelled: bool = False) -> tuple[str, ...]:
+    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies.
+
+    A rehearsal asks about the bank's own texts. Where they copy one sentence all is told apart, and a case
+    in other words is none of these.
+    """
+    said = []
+    if len(bank.texts) < LEAST_TEXTS:
+        said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}")
+    if not labelled and (share := repeated(bank)) > MOST_REPEATED:
+        said.append(f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most")
+    return tuple(said)
+
+
+def repeated(bank: Bank) -> float:
+    """Share of the word pairs of a label's texts that stand in most of them; the middle one of the labels."""
+    shares = []
+    for k in range(len(bank.labels)):
+        pairs = [list(pairwise(bank.texts[i].lower().split())) for i in np.flatnonzero(bank.label_index == k)]
+        held = Counter(pair for text in pairs for pair in set(text))
+        common = [held[pair] > len(pairs) / 2 for text in pairs for pair in text]
+        shares.append(sum(common) / len(common) if len(pairs) > 2 and common else 0.0)
+    return float(np.median(shares))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +147,10 @@ class Calibration:
         if self.ece_interval is not None and self.ece_interval[1] > WIDEST_ECE:
             said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
         return tuple(said)
+
+    def failures_over(self, bank: Bank) -> tuple[str, ...]:
+        """The same, with what is wrong with the bank itself."""
+        return (*self.failures(), *thin(bank, labelled=self.basis == "measured" or self.checked > 0))
 
     @property
     def floor(self) -> float | None:

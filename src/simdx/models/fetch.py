@@ -26,7 +26,12 @@ Report = Callable[[str], None]
 _RANDOM = 8  # characters `tempfile` adds to a prefix
 
 
-def locate(name: str, *, download: bool = True, report: Report = lambda _: None) -> Path:
+def _on_stderr(line: str) -> None:
+    """A gigabyte is not fetched in silence, whoever asked for it."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def locate(name: str, *, download: bool = True, report: Report = _on_stderr) -> Path:
     """The verified file (or folder) of a named model, pulled first when it is missing."""
     weights = describe(name)
     folder = folder_of(weights)
@@ -36,7 +41,7 @@ def locate(name: str, *, download: bool = True, report: Report = lambda _: None)
     return folder / weights.main_file if weights.main_file else folder
 
 
-def pull(name: str, *, report: Report = lambda _: None) -> Path:
+def pull(name: str, *, report: Report = _on_stderr) -> Path:
     """Fetch a model into the cache folder; a model that is there and verified is left alone."""
     weights = describe(name)
     folder = folder_of(weights)

@@ -47,7 +47,13 @@ def load_source(name_or_path: str | Path) -> PanelSource:
     if os.path.isdir(path):
         path = path / "panel.yaml"
     if not os.path.isfile(path):
-        said = f"unknown panel '{name[:200]}': choose" if name else "say which panel with --panel:"
+        said = f"unknown panel '{name[:200]}': choose"
+        if not name:
+            said = "say which panel with --panel:"
+        elif path.suffix in (".yaml", ".yml"):
+            whole = os.path.isdir(name)
+            said = f"the folder '{name}' has no panel.yaml" if whole else f"there is no file '{name[:200]}'"
+            said += ": choose"
         raise BadInput(f"{said} {', '.join(PACKAGED)}, or the path of a panel file")
     return read_panel_file(path)
 

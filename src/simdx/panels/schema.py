@@ -112,7 +112,8 @@ class PanelFile(BaseModel):
     def _labels_are_a_choice(self) -> PanelFile:
         names = [label.name for label in self.labels]
         if len(names) < 2:
-            raise ValueError("a panel needs at least two labels")
+            one = f", and '{names[0][:80]}' is one: name each apart" if names and "," in names[0] else ""
+            raise ValueError(f"a panel needs at least two labels{one}")
         folded = [name.casefold() for name in names]
         for name in names:
             if name.casefold() == NONE_OF_THESE:

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 
 from simdx.egress import Elsewhere, is_loopback, open_client, split_name
-from simdx.errors import BadInput
+from simdx.errors import BadInput, RunFailed
 from simdx.simulators.base import Capabilities, Completion, Request, failed
 from simdx.simulators.chat import ChatReply, parameters_of
 from simdx.simulators.probe import probe
@@ -27,6 +27,7 @@ from simdx.simulators.stream import stream
 
 T = TypeVar("T")
 CONCURRENCY = 8  # requests under way: enough for a server to batch
+UNREACHABLE = "the server cannot be reached"
 TIMEOUT = 300.0  # seconds for one answer, unless SIMDX_TIMEOUT or the caller says otherwise
 PATIENCE = 4  # a request is given up after so many time limits, tries and waits together
 EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
@@ -69,7 +70,15 @@ class OpenAISimulator(OpenAIServer):
     @cached_property
     def capabilities(self) -> Capabilities:
         # A capability that is lacking answers with an error: asking for it again would only cost time.
-        return probe(lambda request: self._answer(request, RetryPolicy(attempts=2)))
+        def asked(request: Request) -> Completion:
+            found = self._answer(request, RetryPolicy(attempts=2))
+            if found.error == UNREACHABLE:  # at first contact: nothing is lost, and no build waits for it
+                raise RunFailed(
+                    f"no server answers at {self.id.rpartition('@')[2]}: start it, or mend the address"
+                )
+            return found
+
+        return probe(asked)
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         return stream(requests, self._answer, self.concurrency)
@@ -145,7 +154,7 @@ def call(send: Callable[[], Any]) -> str:
     except Elsewhere as error:
         raise Lasting(str(error)) from None
     except openai.APIConnectionError:
-        raise Passing("the server cannot be reached") from None
+        raise Passing(UNREACHABLE) from None
     except openai.APIStatusError as error:
         status = error.status_code
         if status in PASSING_STATUS and getattr(error, "code", None) != "insufficient_quota":

@@ -23,7 +23,11 @@ export function showNotes(list, notes) {
   list.hidden = notes.length === 0;
 }
 
-// Whole percents never claim a certainty that is only rounding.
-export const percent = (p, digits = 1) =>
-  digits === 0 && p >= 0.995 && p < 1 ? "over 99 %" : `${(100 * p).toFixed(digits)} %`;
+// Neither certainty is claimed where it is only rounding.
+export const percent = (p, digits = 1) => {
+  const shown = (100 * p).toFixed(digits), step = 10 ** -digits;
+  if (p < 1 && Number(shown) === 100) return `over ${(100 - step).toFixed(digits)} %`;
+  if (p > 0 && Number(shown) === 0) return `under ${step.toFixed(digits)} %`;
+  return `${shown} %`;
+};
 export const bits = (b) => `${b.toFixed(2)} bits`;
