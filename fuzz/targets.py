@@ -76,7 +76,7 @@ def cases(folder: Path) -> Target:
             found = _taken(lambda labelled=labelled: read_cases(path, labelled=labelled))
             if found is not None:
                 "".join(found.texts).encode("utf-8")
-                parts = make_splits(found, {"x": 0.5, "y": 0.5}).parts
+                parts = make_splits(found, {"x": 0.5, "y": 0.5})
                 assert sum(map(len, parts.values())) == len(found.cases)
 
     return one
