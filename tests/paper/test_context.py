@@ -116,8 +116,9 @@ def test_the_stream_of_one_thing_does_not_depend_on_another(context: Context) ->
 
 
 def test_embedders_that_share_a_part_embed_a_batch_once(
-    context: Context, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, banks: Path, asking: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    context = small_context(tmp_path, banks, asking)  # of its own: another test's has embedded the cases
     calls: list[int] = []
     hashing = context.material(Spec(PANEL, "", embedder="hashing")).embedder
     own = type(hashing).embed_batch
