@@ -13,7 +13,7 @@ import pytest
 from simdx import Classifier
 from simdx import evaluate as evaluation
 from simdx.datasets import Dataset
-from simdx.decide import desk
+from simdx.decide import desk, findings
 from simdx.decide.policy import Policy
 from simdx.experiments import cells
 from simdx.experiments.config import read_config
@@ -96,7 +96,7 @@ def test_a_policy_outlives_the_words_of_the_code_and_not_its_recipe(
     monkeypatch.setattr(recipe, "__doc__", "another word")
     same = Classifier("oral-lesions")
     assert same.policy is same.beside.policy
-    monkeypatch.setattr(desk, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(findings, "RECIPE_VERSION", RECIPE_VERSION + 1)
     other = Classifier("oral-lesions")
     assert not kept.fits(other.desk.fingerprint)
     tuned: list[bool] = []
@@ -114,7 +114,7 @@ def test_a_guarantee_is_withheld_under_another_recipe(monkeypatch: pytest.Monkey
     panel, bank = toy()
     policy = Classifier(panel, bank).tune_policy(bank.texts, bank.label_index, risk=0.2)
     assert Classifier(panel, bank, policy=policy).infer(TOY[0], explain=False).conformal_set is not None
-    monkeypatch.setattr(desk, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(findings, "RECIPE_VERSION", RECIPE_VERSION + 1)
     answer = Classifier(panel, bank, policy=policy).infer(TOY[0], explain=False)
     assert answer.conformal_set is None
 

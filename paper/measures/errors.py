@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, spearmanr
+from scipy.stats import binomtest, norm, spearmanr
 
 from paper.answers import ABI, ALL_ORDERS, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.context import Context
@@ -16,7 +17,6 @@ from paper.measures import each_panel
 from paper.measures.scores import simulators
 from paper.spec import Measured
 from paper.world import REFERENCE
-from simdx.metrics.mixed import mixed_effects
 from simdx.metrics.scores import confusion
 from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
 from simdx.types import Float, Int, entropy_bits
@@ -200,8 +200,47 @@ def _by_temperature(context: Context, panel: str) -> dict[str, Any]:
     return _mixed(rows, "ML" if rows else None)
 
 
+LEAST_MODELS = 5  # below which the variance of a random intercept cannot be learnt
+
+
+def mixed_effects(
+    values: Sequence[float], methods: Sequence[str], models: Sequence[str], reference: str
+) -> dict[str, dict[str, Any]] | str:
+    """value ~ method + (1 | model): each method's difference from the reference within models, or why not.
+
+    The random intercept takes up how good a model is in general.
+    """
+    x, others = np.asarray(values, dtype=float), sorted(set(methods) - {reference})
+    n_models = len(set(models))
+    if not others:
+        return "a comparison needs at least two methods"
+    if n_models < LEAST_MODELS:
+        return f"{n_models} language models are too few for a random intercept (at least {LEAST_MODELS})"
+    if len(x) <= len(others) + 1 + n_models:
+        return "there are no more rows than effects to estimate"
+    if not np.all(np.isfinite(x)) or np.ptp(x) == 0:
+        return "all values are equal, or one of them is undefined"
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    design = np.column_stack([np.ones(len(x))] + [[float(m == o) for m in methods] for o in others])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of convergence: what did not converge has no finite error
+        try:
+            fit = MixedLM(x, design, groups=np.asarray(models, dtype=object).astype(str)).fit(reml=True)
+        except np.linalg.LinAlgError:  # values hundreds of orders apart
+            return "the fit met a singular matrix"
+    estimates, spreads = (np.asarray(v, dtype=float)[1:] for v in (fit.fe_params, fit.bse_fe))
+    if not np.all(np.isfinite([*estimates, *spreads])):
+        return "the fit did not give finite standard errors"
+    return {
+        name: {"estimate": b, "ci": [b - 1.96 * e, b + 1.96 * e], "p_value": float(2 * norm.sf(abs(b) / e))}
+        for name, b, e in zip(others, estimates.tolist(), spreads.tolist(), strict=True)
+    }
+
+
 def _mixed(rows: list[tuple[float, str, str]], reference: str | None) -> dict[str, Any]:
     values, methods, models = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
-    fit = mixed_effects(values, methods, models, reference=reference)
-    effects = {e.method: {"estimate": e.estimate, "ci": [e.low, e.high], "p_value": e.p_value} for e in fit.effects}
-    return {"reference": fit.reference, "models": fit.n_models, "reason": fit.reason, "effects": effects}
+    reference = reference or min(methods, default="")
+    found = mixed_effects(values, methods, models, reference)
+    reason, effects = (found, {}) if isinstance(found, str) else (None, found)
+    return {"reference": reference, "models": len(set(models)), "reason": reason, "effects": effects}

@@ -18,7 +18,6 @@ from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap
-from simdx.abc.trace import dynamics_table, total_simulations, worked_example
 from simdx.errors import BadInput
 from simdx.metrics.second_order import spread
 from simdx.runs import NotRun
@@ -36,6 +35,40 @@ def stopped_by(trace: Trace, threshold: float = STOP) -> Int:
     """The population (from one) at which a case's acceptance first lies below the threshold; 0: never."""
     below = trace.acceptance < threshold
     return np.where(below.any(axis=0), below.argmax(axis=0) + 1, 0)
+
+
+def dynamics_table(trace: Trace, true_label: Int) -> list[dict[str, Any]]:
+    """Population by population means over the cases still refining: one that stopped early leaves them."""
+    rows = []
+    for t in range(int(trace.populations.max())):
+        here = np.flatnonzero(trace.populations > t)
+        rows.append(
+            {
+                "population": t + 1,
+                "cases": int(here.size),
+                "epsilon": float(trace.tolerance[t, here].mean()),
+                "acceptance": float(trace.acceptance[t, here].mean()),
+                "simulations": float(trace.simulations[t, here].mean()),
+                "entropy_bits": float(trace.entropy_bits[t, here].mean()),
+                "p_true": float(np.mean(trace.mass[t, here, true_label[here]])),
+            }
+        )
+    return rows
+
+
+def worked_example(trace: Trace, case: int, label: int) -> list[dict[str, Any]]:
+    """One case's own populations: population, p_label, entropy_bits, epsilon, acceptance, ess."""
+    return [
+        {
+            "population": t + 1,
+            "p_label": float(trace.mass[t, case, label]),
+            "entropy_bits": float(trace.entropy_bits[t, case]),
+            "epsilon": float(trace.tolerance[t, case]),
+            "acceptance": float(trace.acceptance[t, case]),
+            "ess": float(trace.ess[t, case]),
+        }
+        for t in range(int(trace.populations[case]))
+    ]
 
 
 def dynamics(context: Context) -> Measured:
@@ -60,7 +93,7 @@ def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
     rng, resamples = context.rng("smc-dynamics", panel, method), context.size.resamples
     steps = []
     for row in dynamics_table(trace, label):
-        t = int(row["population"] or 1) - 1
+        t = row["population"] - 1
         here = np.flatnonzero(trace.populations > t)
         around = mean_interval(trace.mass[t, here, label[here]], rng, resamples)
         cap = concentration_cap(prior.alpha, t + 1) if method == "d-smc" else None
@@ -72,7 +105,7 @@ def _traced(context: Context, panel: str, method: str) -> dict[str, Any]:
         "labels": len(context.names(panel)),
         "particles": 100,
         "steps": steps,
-        "simulations_in_all": float(total_simulations(trace).mean()),
+        "simulations_in_all": float(trace.total_simulations.mean()),
         "stopped_by_default": float(np.mean((stops > 0) & (stops <= DEFAULT))),
         "distance_to_closed_form": float(np.mean(apart)),
         "outcomes": {name: trace.outcome.count(name) for name in dict.fromkeys(trace.outcome)},

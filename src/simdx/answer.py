@@ -6,11 +6,16 @@ is null, never missing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from simdx.types import Float, SecondOrder, Trace
 from simdx.words import alarm_words, drawn_around, headline, leading, outcomes, simplex_words
+
+_BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
+_STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits")  # of a trace
 
 
 class Part(BaseModel):
@@ -87,6 +92,13 @@ class SecondOrderAnswer(Part):
     alpha0: float | None
     cap: float | None = None
 
+    @classmethod
+    def of(cls, names: Sequence[str], second: SecondOrder, case: int) -> SecondOrderAnswer:
+        bits = {name: float(getattr(second, name)[case]) for name in _BITS}
+        return cls(
+            mean=by_name(names, second.mean[case]), **bits, alpha0=float(second.alpha0[case]), cap=second.cap
+        )
+
 
 class DecisionAnswer(Part):
     """What to do with the answer, and why, in plain words; `reason` is all `reasons` in one line.
@@ -117,6 +129,28 @@ class SamplerAnswer(Part):
     outcome: str
     populations: int  # that ran; the last one is the answer
     steps: tuple[dict[str, float], ...]
+
+    @classmethod
+    def of(cls, trace: Trace, case: int) -> SamplerAnswer:
+        """What each of the case's own populations (or rounds of fresh simulations) did."""
+        own = int(trace.populations[case])
+        steps = tuple(
+            {"population": t + 1, **{name: getattr(trace, name)[t, case].item() for name in _STEPS}}
+            for t in range(own)
+        )
+        return cls(outcome=trace.outcome[case], populations=own, steps=steps)
+
+    @property
+    def cut_short(self) -> str | None:
+        """What a reader must know of a case that did not get to its end."""
+        if self.outcome == "budget":
+            return (
+                f"cut short: the budget ended, the answer is of step {self.populations}; "
+                "raise --budget to go on"
+            )
+        if self.outcome == "nothing accepted":
+            return "nothing came within the tolerance: the answer is the prior"
+        return None
 
 
 class Provenance(Part):
@@ -214,6 +248,10 @@ class Answer(Part):
     def to_json(self) -> dict[str, Any]:
         """The contract's object, of plain JSON types."""
         return _lists(self.model_dump())
+
+
+def by_name(names: Sequence[str], values: Float) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=True)}
 
 
 def _lists(value: Any) -> Any:

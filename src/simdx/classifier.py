@@ -26,11 +26,13 @@ from simdx.answer import (
     SamplerAnswer,
     SecondOrderAnswer,
     SentencePair,
+    by_name,
 )
-from simdx.bank.files import packaged_bank, read_bank
+from simdx.bank.files import bank_for
 from simdx.decide.alarm import Alarms
-from simdx.decide.desk import Beside, Considered, Desk
-from simdx.decide.explain import choose_rows, paired, split_sentences
+from simdx.decide.desk import Considered, Desk
+from simdx.decide.explain import evidence_of, paired, split_sentences
+from simdx.decide.findings import Beside
 from simdx.decide.policy import Policy
 from simdx.egress import admit
 from simdx.embedders import get_embedder
@@ -39,21 +41,17 @@ from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods.compiled import keep, prepared
 from simdx.methods.fitted import AnswerTable, Settings, Simplex
-from simdx.methods.material import Material, Observations
+from simdx.methods.material import Material, Observations, check_text
 from simdx.methods.outside import at_prior
-from simdx.methods.recipe import Recipe
 from simdx.methods.smc import SimplexPosterior
-from simdx.panels import load_source
-from simdx.panels.load import PanelSource
-from simdx.types import Bank, Case, Float, Int, Panel, is_writable, plain
+from simdx.types import Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
     from simdx.bank.live import Usage
     from simdx.decide.guarantees import Kind
 
-MAX_TEXT_BYTES = 2_000_000
-
 PriorLike = Prior | Mapping[str, float] | None
+Texts = list[str] | tuple[str, ...]
 
 
 class Classifier:
@@ -95,23 +93,14 @@ class Classifier:
                 when left out.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
         """
-        unlabelled = _checked(unlabelled, unlabelled_weight)
-        if real_cases:
-            from simdx.methods.real import real_identity
+        given = None
+        if len(real_cases) or len(unlabelled) or len(calibration_cases) or unlabelled_weight is not None:
+            from simdx.methods.real import Given
 
-            settings["real"] = real_identity(real_cases, real_weight)
-        if unlabelled:
-            from simdx.methods.real import archive_identity
-
-            settings["archive"] = archive_identity(unlabelled, unlabelled_weight)
-        if calibration_cases:
-            from simdx.methods.real import calibration_identity
-
-            if real_cases or unlabelled:
-                raise BadInput("calibration cases stand alone: leave out the real cases to compare with")
-            settings["real"] = calibration_identity(calibration_cases)
+            given = Given(real_cases, real_weight, unlabelled, unlabelled_weight, calibration_cases)
+            settings |= given.identities
         self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
-        self.panel, self.bank, self._source = _resolve(panel, bank)
+        self.panel, self.bank, self._source = bank_for(panel, bank)
         self._own_bank = bank is not None
         self._none_prior = none_prior
         if none_prior is not None:
@@ -125,24 +114,8 @@ class Classifier:
         )
         folder = None if self._source is None else self._source.folder
         material = prepared(self.panel, self.bank, self.embedder, folder)
-        if real_cases or unlabelled or calibration_cases:
-            from simdx.methods.real import check_settings
-
-            check_settings(self.settings)
-        if real_cases:
-            from simdx.methods.real import with_real
-
-            material = with_real(material, real_cases, real_weight)
-        if unlabelled:
-            from simdx.methods.archive import with_archive
-
-            material = with_archive(
-                material, unlabelled, unlabelled_weight, bandwidth=self.settings.bandwidth
-            )
-        if calibration_cases:
-            from simdx.methods.handful import calibrated_on
-
-            material = calibrated_on(material, calibration_cases)
+        if given is not None:
+            material = given.beside(material, self.settings)
         self._take(material)
         if none_prior is not None and not self.fitted.none_of_these:
             raise BadInput(f"{method} does not answer none of these here, so that it takes no prior of it")
@@ -257,7 +230,7 @@ class Classifier:
     def compile(self, folder: Path | None = None) -> Path:
         """Keep all that was fitted, and the policy, for the next time (`simdx.methods.compiled`)."""
         material = self.material
-        if not isinstance(self.fitted, Recipe) or material.real is not None or self.settings.bandwidth:
+        if not self.fitted.compiles or material.real is not None or self.settings.bandwidth:
             raise BadInput("only --method auto is compiled, with its own bandwidth and no real cases")
         if material.address is None or material.lexicon.own is None:
             raise BadInput(f"a bank of {len(self.bank.texts)} texts is too large to be compiled")
@@ -271,20 +244,10 @@ class Classifier:
     ) -> Answer: ...
     @overload
     def infer(
-        self,
-        texts: list[str] | tuple[str, ...],
-        prior: PriorLike = None,
-        *,
-        explain: bool = True,
-        ask: bool = False,
+        self, texts: Texts, prior: PriorLike = None, *, explain: bool = True, ask: bool = False
     ) -> list[Answer]: ...
     def infer(
-        self,
-        texts: str | Sequence[str],
-        prior: PriorLike = None,
-        *,
-        explain: bool = True,
-        ask: bool = False,
+        self, texts: str | Texts, prior: PriorLike = None, *, explain: bool = True, ask: bool = False
     ) -> Answer | list[Answer]:
         """One answer for a text, a list of answers for a list of texts.
 
@@ -309,7 +272,8 @@ class Classifier:
             return []
         table = self.fitted.answer(observations, self.prior(prior))
         considered = self.desk.consider(observations, table, explain=explain, ask=ask)
-        evidence = self._evidence(observations, table)
+        carried = self.fitted.carried(observations, table.prior)
+        evidence = evidence_of(carried, table.posterior_in_class, self.panel.names, self.bank.texts)
         return [self._answer(i, table, considered[i], evidence[i]) for i in range(len(considered))]
 
     def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> AnswerTable:
@@ -369,17 +333,19 @@ class Classifier:
         self, i: int, table: AnswerTable, considered: Considered, evidence: tuple[Evidence, ...]
     ) -> Answer:
         names = self.panel.names
-        tolerance = float(table.tolerance[i])
+        tolerance, second, voices = float(table.tolerance[i]), table.second_order, table.voices
+        sampler = None if table.trace is None else SamplerAnswer.of(table.trace, i)
+        cut_short = [sampler.cut_short] if sampler is not None and sampler.cut_short else []
         decision = considered.decision
         return Answer(
             panel=self.panel.name,
             method=self.settings.method,
             engine=self.settings.engine,
             label=names[int(table.posterior[i].argmax())],
-            posterior=_named(names, table.posterior[i]),
-            posterior_in_class=_named(names, table.posterior_in_class[i]),
+            posterior=by_name(names, table.posterior[i]),
+            posterior_in_class=by_name(names, table.posterior_in_class[i]),
             entropy_bits=float(table.entropy_bits[i]),
-            second_order=_second_order(names, table, i),
+            second_order=None if second is None else SecondOrderAnswer.of(names, second, i),
             typicality=float(table.typicality[i]),
             out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
             alarm=considered.alarm,
@@ -391,7 +357,7 @@ class Classifier:
                 reasons=decision.reasons,
                 promise=considered.promise,
             ),
-            voices=_voices(names, table, i),
+            voices=None if voices is None else {name: by_name(names, p[i]) for name, p in voices.items()},
             calibration=self._calibration,
             evidence=evidence,
             sentences=considered.sentences,
@@ -400,7 +366,7 @@ class Classifier:
             provenance=Provenance(
                 bank=self._bank_name,
                 embedder=self.embedder.id,
-                prior=_named(names, table.prior.probabilities),
+                prior=by_name(names, table.prior.probabilities),
                 alpha0=table.prior.alpha0,
                 kernel=self.fitted.kernel,
                 tolerance=tolerance if np.isfinite(tolerance) else None,
@@ -408,32 +374,11 @@ class Classifier:
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
-                notes=(*considered.notes, *self.notes, *_cut_short(table, i)),
+                notes=(*considered.notes, *self.notes, *cut_short),
                 live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
-                sampler=_sampler(table, i),
+                sampler=sampler,
             ),
         )
-
-    def _evidence(self, observations: Observations, table: AnswerTable) -> list[tuple[Evidence, ...]]:
-        """For each answer the simulations that carried it, or the nearest ones without a kernel."""
-        carried, names = self.fitted.carried(observations, table.prior), self.panel.names
-        out = []
-        for i, near in enumerate(carried.distance):
-            # equal shares (all nothing, or a hard tolerance) are told apart by distance
-            rank = -near if carried.share is None else carried.share[i] - 1e-9 * near
-            rows = choose_rows(carried.label_index, table.posterior_in_class[i], rank)
-            out.append(
-                tuple(
-                    Evidence(
-                        label=names[int(carried.label_index[row])],
-                        text=self.bank.texts[int(carried.rows[row])],
-                        distance=float(near[row]),
-                        share=None if carried.share is None else float(carried.share[i, row]),
-                    )
-                    for row in rows
-                )
-            )
-        return out
 
 
 def infer_panels(
@@ -447,88 +392,3 @@ def infer_panels(
             seen[classifier.embedder.id] = classifier.observe([text])
         answers += classifier.infer_observed(seen[classifier.embedder.id], prior, **how)
     return answers
-
-
-def _checked(unlabelled: Sequence[str], weight: float | None) -> list[str]:
-    if isinstance(unlabelled, str):
-        raise BadInput("unlabelled cases are a list of texts, not one text")
-    texts = list(unlabelled)
-    for i, text in enumerate(texts):
-        check_text(text, f"unlabelled case {i + 1}")
-    if weight is not None and not texts:
-        raise BadInput("a weight of unlabelled cases was given, and no such case")
-    return texts
-
-
-def check_text(text: object, what: str) -> None:
-    """A case must be text with something in it, of a size that is a text and not a file."""
-    if not isinstance(text, str):
-        raise BadInput(f"{what} is not a string")
-    if not text.strip():
-        raise BadInput(f"{what} is empty: give the description of a case")
-    if not is_writable(text):
-        raise BadInput(f"{what} holds half a character (a lone surrogate): give it as UTF-8")
-    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8")) > MAX_TEXT_BYTES:
-        raise BadInput(f"{what} is over {MAX_TEXT_BYTES // 1_000_000} MB: give one case, not a collection")
-
-
-def _resolve(
-    panel: str | Path | Panel, bank: str | Path | Bank | None
-) -> tuple[Panel, Bank, PanelSource | None]:
-    if isinstance(panel, Panel):
-        chosen = panel
-        source = None
-    else:
-        source = load_source(panel)
-        chosen = source.panel
-    if isinstance(bank, Bank):
-        if bank.labels != chosen.names:
-            raise BadInput(f"the bank's labels are not those of panel '{chosen.name}'")
-        return chosen, bank, source
-    if bank is not None:
-        return chosen, read_bank(bank, chosen), source
-    if source is None:
-        raise BadInput("give a bank: a panel object ships none")
-    return chosen, packaged_bank(source), source
-
-
-def _named(names: Sequence[str], values: Float) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(names, values, strict=True)}
-
-
-def _voices(names: Sequence[str], table: AnswerTable, i: int) -> dict[str, dict[str, float]] | None:
-    if table.voices is None:
-        return None
-    return {voice: _named(names, p[i]) for voice, p in table.voices.items()}
-
-
-def _sampler(table: AnswerTable, i: int) -> SamplerAnswer | None:
-    if (trace := table.trace) is None:
-        return None
-    from simdx.abc.trace import steps_of
-
-    steps = tuple({k: v for k, v in row.items() if v is not None} for row in steps_of(trace, i))
-    return SamplerAnswer(outcome=trace.outcome[i], populations=len(steps), steps=steps)
-
-
-def _cut_short(table: AnswerTable, i: int) -> tuple[str, ...]:
-    if table.trace is None:
-        return ()
-    from simdx.abc.trace import cut_short
-
-    said = cut_short(table.trace, i)
-    return () if said is None else (said,)
-
-
-def _second_order(names: Sequence[str], table: AnswerTable, i: int) -> SecondOrderAnswer | None:
-    second = table.second_order
-    if second is None:
-        return None
-    return SecondOrderAnswer(
-        mean=_named(names, second.mean[i]),
-        total_bits=float(second.total_bits[i]),
-        aleatoric_bits=float(second.aleatoric_bits[i]),
-        epistemic_bits=float(second.epistemic_bits[i]),
-        alpha0=float(second.alpha0[i]),
-        cap=second.cap,
-    )

@@ -81,7 +81,7 @@ def distil(classifier: Classifier, out: str | Path, archive: Sequence[str] = ())
     """Train a student of this classifier's answers and write it into a new folder."""
     folder = Path(out)
     refuse_occupied(folder)
-    _to_onnx()  # what is missing is said before the work
+    to_onnx()  # what is missing is said before the work
     material, names = classifier.material, classifier.panel.names
     rows, answers = cross_fitted(material.without_archive(), classifier.settings)
     if answers is None:
@@ -123,7 +123,7 @@ def distil(classifier: Classifier, out: str | Path, archive: Sequence[str] = ())
     }
     make_folder(folder)
     with filling(folder, MODEL, CARD):
-        write_atomically(folder / MODEL, _to_onnx(final))
+        write_atomically(folder / MODEL, to_onnx(final))
         write_atomically(folder / CARD, json.dumps(card, ensure_ascii=False, indent=1) + "\n")
     return Student(folder, card)
 
@@ -182,7 +182,7 @@ def _loss(found: Float, teacher: Float, truth: Int, n_labels: int) -> dict[str, 
     }
 
 
-def _to_onnx(pipeline: Any = None) -> bytes:
+def to_onnx(pipeline: Any = None) -> bytes:
     """The file's bytes; without a pipeline only whether it could be made."""
     try:
         import onnxruntime  # noqa: F401

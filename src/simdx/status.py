@@ -30,7 +30,7 @@ TOLD_APART = 0.75  # AUROC of other conditions, below which none of these is har
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     name: str
     state: str
     says: str
@@ -40,10 +40,10 @@ class Link:
 @dataclass(frozen=True, slots=True)
 class Status:
     panel: str
-    links: tuple[Link, ...]
+    links: tuple[ChainLink, ...]
 
     @property
-    def weakest(self) -> Link | None:
+    def weakest(self) -> ChainLink | None:
         """The link to mend next; None where all are good."""
         worst = min(self.links, key=lambda link: STATES.index(link.state))
         return None if worst.state == "good" else worst
@@ -76,7 +76,7 @@ def status_of(
     build = f"simdx bank build --panel {where} --per-label {GOOD_A_LABEL} --out {shlex.quote(str(folder))}"
     chosen = read_bank(bank, panel) if bank is not None else packaged_bank(source) if source.banks else None
     if chosen is None:
-        missing = Link("bank", "missing", "no description has been simulated", build)
+        missing = ChainLink("bank", "missing", "no description has been simulated", build)
         return Status(panel.name, (missing, _descriptions(panel, where)))
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
     found = look_up(address_for(Material.prepare(panel, chosen, model)), source.folder)
@@ -93,43 +93,49 @@ def status_of(
     )
 
 
-def _bank(bank: Bank, build: str) -> Link:
+def _bank(bank: Bank, build: str) -> ChainLink:
     counts = np.bincount(bank.label_index, minlength=len(bank.labels))
     least = int(counts.min())
     says = f"{len(bank.texts)} simulated texts, at least {least} a label"
     if least < LEAST_A_LABEL or len(bank.texts) < LEAST_TEXTS:
-        return Link("bank", "weak", says, build)
-    return Link("bank", "good", says, None) if least >= GOOD_A_LABEL else Link("bank", "fair", says, build)
+        return ChainLink("bank", "weak", says, build)
+    return (
+        ChainLink("bank", "good", says, None)
+        if least >= GOOD_A_LABEL
+        else ChainLink("bank", "fair", says, build)
+    )
 
 
-def _background(bank: Bank, found: Calibration | None, build: str) -> Link:
+def _background(bank: Bank, found: Calibration | None, build: str) -> ChainLink:
     n = len(bank.background)
     if n == 0:
-        return Link("background", "missing", "nothing tells none of these", build)
+        return ChainLink("background", "missing", "nothing tells none of these", build)
     auroc = None if found is None else found.auroc
     told = "" if auroc is None else f", told from labels with AUROC {auroc:.2f}"
     says = f"{n} texts of other conditions{told}"
     weak = n < LEAST_BACKGROUND or (auroc is not None and auroc < TOLD_APART)
-    return Link("background", "weak", says, build) if weak else Link("background", "good", says, None)
+    return (
+        ChainLink("background", "weak", says, build) if weak else ChainLink("background", "good", says, None)
+    )
 
 
-def _calibration(found: Calibration | None, calibrate: str) -> Link:
+def _calibration(found: Calibration | None, calibrate: str) -> ChainLink:
     name, data = "calibration", f"{calibrate} --data cases.csv  (20 to 100 labelled cases)"
     if found is None:
-        return Link(name, "missing", "never rehearsed", calibrate)
+        return ChainLink(name, "missing", "never rehearsed", calibrate)
     said = found.sentence().removeprefix("calibration ")
     if failures := found.failures():
-        return Link(name, "weak", f"{said}; {failures[0]}", data)
+        return ChainLink(name, "weak", f"{said}; {failures[0]}", data)
     if found.basis == "transferred":
-        return Link(name, "weak", said, calibrate)
+        return ChainLink(name, "weak", said, calibrate)
     if found.basis == "measured" or found.checked:
-        return Link(name, "good", said, None)
-    return Link(name, "fair", said, data)
+        return ChainLink(name, "good", said, None)
+    return ChainLink(name, "fair", said, data)
 
 
-def _descriptions(panel: Panel, where: str) -> Link:
+def _descriptions(panel: Panel, where: str) -> ChainLink:
     silent: Sequence[str] = [label.name for label in panel.labels if not label.description]
     if silent:
         says = f"no description of {', '.join(silent)[:80]}"
-        return Link("descriptions", "fair", says, f"edit {where}: a line under 'description:' for each")
-    return Link("descriptions", "good", "every label has one", None)
+        return ChainLink("descriptions", "fair", says, f"edit {where}: a line under 'description:' for each")
+    return ChainLink("descriptions", "good", "every label has one", None)

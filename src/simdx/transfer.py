@@ -43,7 +43,7 @@ RESAMPLES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LabelledPanel:
     """A panel of the suite and its files."""
 
     panel: str
@@ -73,7 +73,7 @@ class Asked:
         return replace(found, sharpness=min(drawn, limit))
 
 
-def entries(folders: Sequence[Path], packaged: Mapping[str, tuple[Path, Path | None]]) -> list[Entry]:
+def entries(folders: Sequence[Path], packaged: Mapping[str, tuple[Path, Path | None]]) -> list[LabelledPanel]:
     """The panels below these folders that have a bank and cases, then the packaged ones."""
     found = []
     for folder in folders:
@@ -82,8 +82,8 @@ def entries(folders: Sequence[Path], packaged: Mapping[str, tuple[Path, Path | N
         for path in sorted({*folder.glob("panel.yaml"), *folder.glob("*/panel.yaml")}):
             cases, outside = path.parent / "cases.jsonl", path.parent / "ood.jsonl"
             if cases.is_file() and load_source(path).banks:
-                found.append(Entry(str(path), cases, outside if outside.is_file() else None))
-    found += [Entry(name, *files) for name, files in packaged.items()]
+                found.append(LabelledPanel(str(path), cases, outside if outside.is_file() else None))
+    found += [LabelledPanel(name, *files) for name, files in packaged.items()]
     if len(found) < 2:
         raise BadInput(
             "leaving one panel out needs two at least: give folders with panel.yaml and cases.jsonl"
@@ -91,7 +91,7 @@ def entries(folders: Sequence[Path], packaged: Mapping[str, tuple[Path, Path | N
     return found
 
 
-def ask(entry: Entry, embedder: str | None = None) -> Asked:
+def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
     source = load_source(entry.panel)
     panel = source.panel
     model = get_embedder(embedder or panel.embedder)
@@ -120,7 +120,7 @@ def ask(entry: Entry, embedder: str | None = None) -> Asked:
 
 
 def run(
-    suite: Sequence[Entry], embedder: str | None = None, seed: int = 0, told: Any = lambda _: None
+    suite: Sequence[LabelledPanel], embedder: str | None = None, seed: int = 0, told: Any = lambda _: None
 ) -> dict[str, Any]:
     """The table, panel by panel."""
     asked = []

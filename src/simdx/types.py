@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -200,6 +200,12 @@ class SecondOrder:
     effective_draws: Float
     cap: float | None = None  # the largest top probability this prior and tolerance can express
 
+    def combined(self, change: Callable[..., Float], *others: SecondOrder) -> SecondOrder:
+        """Every column made of this one's and the others'; the cap stays."""
+        names = [f.name for f in fields(self) if f.name != "cap"]
+        columns = {name: change(*(getattr(one, name) for one in (self, *others))) for name in names}
+        return SecondOrder(**columns, cap=self.cap)
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -217,6 +223,12 @@ class Trace:
     populations: Int  # (N,)
     outcome: tuple[str, ...]  # (N,): "complete" | "acceptance" | "floor" | "budget" | "nothing accepted"
 
+    @property
+    def total_simulations(self) -> Int:
+        """(N,) simulations of each case in all: rows that a stopped case repeats are not counted again."""
+        own = np.arange(len(self.simulations))[:, None] < self.populations
+        return np.sum(np.where(own, self.simulations, 0), axis=0)
+
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
@@ -227,9 +239,18 @@ class Posterior:
     tolerance: Float  # (N,)
     second_order: SecondOrder | None = None
 
-    @property
-    def entropy_bits(self) -> Float:
-        return entropy_bits(self.probabilities)
+    def combined(self, change: Callable[..., Float], *others: Posterior) -> Posterior:
+        """Every column made of this one's and the others': rows chosen, or batches joined."""
+        every = (self, *others)
+        first, *rest = (one.second_order for one in every)
+        seconds = [one for one in rest if one is not None]
+        known = first is not None and len(seconds) == len(rest)
+        return Posterior(
+            change(*(one.probabilities for one in every)),
+            change(*(one.effective_simulations for one in every)),
+            change(*(one.tolerance for one in every)),
+            first.combined(change, *seconds) if first is not None and known else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +260,6 @@ class Decision:
     action: str  # accept | test | review
     reason: str
     reasons: tuple[str, ...] = ()
-
-
-# A method is fitted to a bank once and then asked about batches of observations.
-Infer = Callable[..., tuple[Posterior, Trace]]
 
 
 # --------------------------------------------------------------------------- small shared helpers

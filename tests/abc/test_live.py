@@ -15,7 +15,6 @@ from simdx.abc.live import (
     multinomial_live,
 )
 from simdx.abc.prior import Prior
-from simdx.abc.trace import total_simulations
 from simdx.errors import BadInput, RunFailed
 from tests.abc.toys import total_variation, toy, unit
 
@@ -57,7 +56,7 @@ def test_live_m_keeps_its_budget_and_says_so(budget):
         fresh, 3, LARGE.cases[:2], PRIOR, KEYS[:2], seed=0, budget=budget, stop_acceptance=None
     )
     assert fresh.calls == 2 * budget
-    assert np.all(total_simulations(trace) == budget)
+    assert np.all(trace.total_simulations == budget)
     assert set(trace.outcome) == {"budget"}
     np.testing.assert_allclose(answer.probabilities.sum(axis=1), 1)
     assert max(a.size for a in fresh.asked) <= max(32, min(100, budget))
@@ -136,7 +135,7 @@ def test_hybrid_m_simulates_where_the_bank_is_thin():
     )
     assert set(trace.outcome) == {"complete"}
     assert np.all(answer.effective_simulations >= 12)
-    assert fresh.calls == total_simulations(trace).sum()
+    assert fresh.calls == trace.total_simulations.sum()
     limit = multinomial(LARGE.bank, LARGE.labels, 3, LARGE.cases, PRIOR)
     before = total_variation(bank.probabilities, limit.probabilities).mean()
     after = total_variation(answer.probabilities, limit.probabilities).mean()
@@ -145,7 +144,7 @@ def test_hybrid_m_simulates_where_the_bank_is_thin():
         SMALL.bank, SMALL.labels, 3, Fresh(), LARGE.cases, PRIOR, KEYS, seed=0, budget=20, effective=1000
     )
     assert set(trace.outcome) == {"budget"}
-    assert np.all(total_simulations(trace) == 20)
+    assert np.all(trace.total_simulations == 20)
 
 
 def test_hybrid_d_refreshes_class_means_where_the_bank_is_thin():
@@ -153,7 +152,7 @@ def test_hybrid_d_refreshes_class_means_where_the_bank_is_thin():
     answer, trace = dirichlet_hybrid(
         SMALL.bank, SMALL.labels, 3, fresh, LARGE.cases, PRIOR, KEYS, seed=0, budget=400, effective=20
     )
-    assert fresh.calls == total_simulations(trace).sum() > 0
+    assert fresh.calls == trace.total_simulations.sum() > 0
     limit = dirichlet(LARGE.means, LARGE.cases, PRIOR, seed=0)
     bank = dirichlet(SMALL.means, LARGE.cases, PRIOR, seed=0)
     before = total_variation(bank.probabilities, limit.probabilities).mean()

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import dirichlet as scipy_dirichlet
 
 from simdx.abc.exact import dirichlet
+from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import (
     concentration_cap,
@@ -18,7 +19,6 @@ from simdx.abc.second_order import (
     of_dirichlet,
     summarise,
 )
-from simdx.abc.simplex import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio
 from simdx.errors import BadInput
 
 ALPHAS = [[1.0, 1.0, 1.0], [8.0, 2.0, 0.5], [0.05, 0.1, 0.2], [300.0, 500.0, 200.0]]

@@ -10,7 +10,6 @@ from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.abc.smc import weighted_median
 from simdx.abc.streams import Streams, pick, stream
-from simdx.abc.trace import dynamics_table, total_simulations, worked_example
 from simdx.errors import BadInput
 from simdx.types import Trace
 from tests.abc.toys import Toy, toy
@@ -87,7 +86,7 @@ def test_a_budget_that_ends_says_so_and_keeps_the_last_population(problem):
     answer, trace = m_smc(problem, budget=700)
     check_books(trace, answer)
     assert set(trace.outcome) == {"budget"}
-    assert np.all(total_simulations(trace) == 700)
+    assert np.all(trace.total_simulations == 700)
     _, reference = m_smc(problem)
     for i, own in enumerate(trace.populations):
         np.testing.assert_allclose(answer.probabilities[i], reference.mass[own - 1, i])
@@ -109,7 +108,7 @@ def test_a_hopeless_tolerance_ends_at_once_with_the_prior(problem):
     assert set(trace.outcome) == {"nothing accepted"}
     assert np.all(answer.effective_simulations == 0)
     np.testing.assert_allclose(answer.probabilities, np.tile(PRIOR.probabilities, (12, 1)))
-    assert total_simulations(trace).max() < 10_000  # the bank's floor is known, the budget is not burnt
+    assert trace.total_simulations.max() < 10_000  # the bank's floor is known, the budget is not burnt
     simplex, trace = dirichlet_smc(
         problem.means, -problem.cases, PRIOR, range(12), seed=0, tolerance=1e-5, budget=3000
     )
@@ -192,19 +191,3 @@ def test_streams_belong_to_the_case():
     np.testing.assert_array_equal(block[1], stream(3, 10).random(4))
     assert len(streams) == 3
     assert stream(-1, 2**64 - 1).random() != stream(-1, 2**64 - 2).random()
-
-
-def test_tables_of_a_trace(problem):
-    _, trace = m_smc(problem, stop_acceptance=0.2, populations=8)
-    rows = dynamics_table(trace, problem.truth)
-    assert rows[0]["cases"] == 12
-    assert [r["population"] for r in rows] == list(range(1, trace.populations.max() + 1))
-    first = np.mean(trace.mass[0, np.arange(12), problem.truth])
-    assert rows[0]["p_true"] == pytest.approx(first)
-    assert rows[0]["epsilon"] == pytest.approx(trace.tolerance[0].mean())
-    assert dynamics_table(trace)[0]["p_true"] is None
-    example = worked_example(trace, 3, int(problem.truth[3]))
-    assert len(example) == trace.populations[3]
-    assert example[-1]["p_label"] == pytest.approx(trace.mass[len(example) - 1, 3, problem.truth[3]])
-    with pytest.raises(BadInput):
-        dynamics_table(trace, [0])

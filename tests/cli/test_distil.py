@@ -19,7 +19,7 @@ def test_the_file_answers_as_the_pipeline_did(
     tmp_path: Path, toy_panel: Panel, toy_bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = []
-    monkeypatch.setattr(distil, "_to_onnx", lambda p=None, made=distil._to_onnx: (kept.append(p), made(p))[1])
+    monkeypatch.setattr(distil, "to_onnx", lambda p=None, made=distil.to_onnx: (kept.append(p), made(p))[1])
     archive = ["the river in flood", "an apple core"]
     student = distil.distil(Classifier(toy_panel, toy_bank), tmp_path / "student", archive)
     texts = [*ODD, *toy_bank.texts]

@@ -49,7 +49,7 @@ def test_a_grid_leaves_a_whole_record_for_every_cell(world: World) -> None:
 
 
 def test_no_word_of_a_case_is_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_opened", lambda name: Oracle())
+    monkeypatch.setattr(machine, "opened", lambda name: Oracle())
     run(world, world.write(simulators=["oracle"], methods=["m-smc", "logits", "ensemble"]))
     written = "".join(p.read_text() for p in world.out.rglob("*") if p.is_file())
     assert "apple-0" in written  # ids are there
@@ -126,7 +126,7 @@ def test_models_are_asked_once_for_all_methods_and_only_for_what_is_missing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     oracle = Oracle(concurrency=1)
-    monkeypatch.setattr(machine, "_opened", lambda name: oracle)
+    monkeypatch.setattr(machine, "opened", lambda name: oracle)
     path = world.write(
         simulators=["oracle"], methods=["logits", "ensemble", {"method": "fidelity", "calibration": 0.4}]
     )
@@ -152,7 +152,7 @@ def test_unanswered_cases_are_scored_and_left_out_as_stated(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = Oracle(answer=lambda request: "who knows" if "secret words 0" in request.prompt else "A")
-    monkeypatch.setattr(machine, "_opened", lambda name: silent)
+    monkeypatch.setattr(machine, "opened", lambda name: silent)
     (record,) = run(world, world.write(simulators=["oracle"], methods=["ensemble"])).records
     assert record["asking"]["unanswered_cases"] == 3
     assert record["metrics"]["n"] == 18
@@ -168,7 +168,7 @@ def test_a_remote_model_is_a_recorded_failure_without_permission(
     """One whose name does not tell; a name that does is refused before the run."""
     far = Oracle()
     far.remote = True
-    monkeypatch.setattr(machine, "_opened", lambda name: far)
+    monkeypatch.setattr(machine, "opened", lambda name: far)
     path = world.write(simulators=["oracle"], methods=["logits"])
     (record,) = run(world, path).failed
     assert "--allow-remote" in (record.error or "")

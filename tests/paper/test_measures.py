@@ -14,6 +14,7 @@ from paper.answers import D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.artefacts import cosine_ablation, pool_size, prior_sensitivity
 from paper.context import Context
 from paper.measures import ablations, itself, outside, priors, sampler, scores, simplex
+from paper.measures import errors as errors_of
 from paper.runner import artefact_list
 from paper.spec import Measured, render
 from simdx.abc.prior import Prior
@@ -151,6 +152,25 @@ def test_strata_hold_every_case_once_and_errors_are_counted_by_kind(context: Con
     assert _cells(shown, 0, M_SMC)["errors, paper"] == "12"
     for view in data[PANEL]["views"].values():
         assert view["caught"] <= view["confident_errors"] == found["confident_errors"]
+
+
+def test_a_regression_finds_the_effect_within_models_or_says_why_not() -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for model in range(8):
+        level = rng.normal(scale=0.05)
+        for method, effect in (("base", 0.0), ("ours", -0.06)):
+            rows += [(0.2 + level + effect + rng.normal(scale=0.01), method, f"{model}") for _ in range(3)]
+    values, methods, models = ([row[i] for row in rows] for i in range(3))
+    ours = errors_of.mixed_effects(values, methods, models, "base")["ours"]
+    # balanced: the estimate is the mean difference within models
+    within = np.reshape(values, (8, 2, 3)).mean(axis=2)
+    assert ours["estimate"] == pytest.approx((within[:, 1] - within[:, 0]).mean(), abs=1e-6)
+    assert ours["ci"][0] < ours["estimate"] < ours["ci"][1] < 0
+    assert ours["p_value"] < 1e-6
+    few = errors_of.mixed_effects(values[:18], methods[:18], models[:18], "base")
+    assert "3 language models are too few" in few
+    assert "two methods" in errors_of.mixed_effects([0.1, 0.2], ["a", "a"], ["x", "y"], "a")
 
 
 # --------------------------------------------------------------------------- the simplex and the network
@@ -348,6 +368,19 @@ def test_the_population_at_which_acceptance_falls() -> None:
         np.array([3, 3]), ("complete", "complete"),
     )  # fmt: skip
     assert sampler.stopped_by(trace).tolist() == [3, 0]
+
+
+def test_a_case_that_stopped_leaves_the_means() -> None:
+    steps = np.array([[0.5, 0.3], [0.1, 0.3], [0.1, 0.2]])
+    mass = np.stack([1 - steps, steps], axis=2)
+    trace = Trace(
+        steps, steps, np.ones((3, 2), int), steps, steps, mass, np.array([1, 3]), ("floor", "complete")
+    )
+    rows = sampler.dynamics_table(trace, np.array([1, 0]))
+    assert [(row["population"], row["cases"]) for row in rows] == [(1, 2), (2, 1), (3, 1)]
+    assert [row["epsilon"] for row in rows] == pytest.approx([0.4, 0.3, 0.2])
+    assert [row["p_true"] for row in rows] == pytest.approx([0.6, 0.7, 0.8])
+    assert [row["p_label"] for row in sampler.worked_example(trace, 1, 1)] == pytest.approx([0.3, 0.3, 0.2])
 
 
 def test_particles_stay_under_the_cap_and_near_the_closed_form(context: Context) -> None:

@@ -313,13 +313,13 @@ def test_trailers_do_not_get_round_the_limits() -> None:
 
 
 def test_ipv6_hosts_count_by_their_network() -> None:
-    from simdx.service.connections import _network
+    from simdx.service.connections import network_of
 
-    assert _network("2001:db8::1") == _network("2001:db8::ffff:2") != _network("2001:db8:0:1::1")
-    assert _network("fe80::1%eth0") == _network("fe80::2")
-    assert _network("192.0.2.1") != _network("192.0.2.2")
-    assert _network("::ffff:192.0.2.1") == "192.0.2.1"  # as a listener for both families sees it
-    assert _network("") == ""
+    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:2") != network_of("2001:db8:0:1::1")
+    assert network_of("fe80::1%eth0") == network_of("fe80::2")
+    assert network_of("192.0.2.1") != network_of("192.0.2.2")
+    assert network_of("::ffff:192.0.2.1") == "192.0.2.1"  # as a listener for both families sees it
+    assert network_of("") == ""
 
 
 def test_a_closed_connection_leaves_nothing_behind() -> None:

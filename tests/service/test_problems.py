@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
+from simdx.classifier import Classifier
 from tests.service.conftest import PANEL, TEXT
 
 SECRET = "Zebulon Quatermass"
@@ -135,15 +135,12 @@ def test_a_foreign_host_name_is_refused(client: TestClient) -> None:
 
 
 def test_an_unforeseen_failure_names_neither_text_nor_message(
-    app: FastAPI,
-    client: TestClient,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    client: TestClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*args: object) -> object:
         raise RuntimeError(f"cannot embed: {SECRET}")
 
-    monkeypatch.setattr(app.state.house.batcher, "_classifier", broken)
+    monkeypatch.setattr(Classifier, "observe", broken)
     reply = client.post("/v1/classify", json={"panel": PANEL, "text": SECRET})
     assert (reply.status_code, reply.json()["type"]) == (500, "urn:simdx:problem:internal")
     assert "RuntimeError" in caplog.text

@@ -20,7 +20,7 @@ EXTRA_OF = {
     "baselines/fine_tuned.py": "sentence", "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
     "decide": "decide", "distil.py": "onnx", "embedders/sentence.py": "sentence", "evaluate.py": "eval",
     "gpu": "abi", "egress.py": "openai", "methods/device.py": "abi", "methods/two_stage.py": "scale",
-    "metrics": "eval", "scale": "scale", "service": "service", "simulators/openai.py": "openai",
+    "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",
 }  # fmt: skip
 IMPORTED_AS = {"pyyaml": "yaml", "faiss_cpu": "faiss", "scikit_learn": "sklearn"}

@@ -5,7 +5,7 @@ space       blocks of unit vectors, centred or not
 exact       both variants without particles (multinomial, dirichlet)
 particles   the paper's Algorithm 1 over particles and cases at once (its loop is in smc)
 live        a simulator callback in place of the bank, or beside it
-second_order, typicality, dirichlet_tolerance, trace   what is read off the answers
+second_order, typicality, dirichlet_tolerance   what is read off the answers
 
 Arrays in, arrays out: no texts, no files, no models.
 """

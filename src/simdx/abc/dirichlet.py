@@ -19,11 +19,11 @@ from typing import Literal
 import numpy as np
 
 from simdx.abc.atoms import TIE, Bool, check_observations, chunk_size, similarity
+from simdx.abc.logs import log_dirichlet
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import LN2, Fit, Moments, concentration_cap, of_dirichlet, summarise
-from simdx.abc.simplex import log_dirichlet
 from simdx.errors import BadInput
-from simdx.types import Float, Posterior, SecondOrder, Trace, entropy_bits
+from simdx.types import Float, Posterior, SecondOrder
 
 MAX_DRAW_ENTRIES = 2**27  # draws times labels: 512 MB in single precision
 
@@ -116,50 +116,6 @@ def dirichlet(
     if kernel == "hard" and tolerance is None:
         cap = concentration_cap(prior.alpha, populations)
     return _answer(sums, effective, reached, prior, fit, cap)
-
-
-def dirichlet_trace(
-    class_means: Float,
-    observations: Float,
-    prior: Prior,
-    *,
-    seed: int,
-    draws: int = 100,
-    populations: int = 5,
-    shared: SharedDraws | None = None,
-) -> Trace:
-    """The limit population by population: 2^-t of the shared draws, nearest first.
-
-    Acceptance is the share of the population before that stays (one half, by construction);
-    simulations are the draws looked at.
-    """
-    if shared is None:
-        shared = prepare(class_means, prior, seed=seed, draws=draws, populations=populations)
-    z = check_observations(observations, shared.means.shape[1])
-    n_draws = shared.unit.shape[0]
-    n_labels = int(shared.possible.sum())
-    shape = (populations, z.shape[0])
-    tolerance, ess = np.empty(shape), np.empty(shape)
-    mass = np.zeros((*shape, prior.n_labels))
-    step = chunk_size(n_draws)
-    for start in range(0, z.shape[0], step):
-        part = slice(start, start + step)
-        cosine = _cosines(shared, z[part])
-        for t in range(populations):
-            keep = max(1, n_draws // 2 ** (t + 1))
-            weight, total, ess[t, part], tolerance[t, part] = nearest_weight(cosine, keep)
-            mean = (weight @ shared.features[:, :n_labels]) / total[:, None]
-            mass[t, part, :] = _spread(mean / mean.sum(axis=1, keepdims=True), shared.possible)
-    return Trace(
-        tolerance=tolerance,
-        acceptance=np.full(shape, 0.5),
-        simulations=np.repeat([[n_draws // 2**t] for t in range(populations)], z.shape[0], axis=1),
-        ess=ess,
-        entropy_bits=entropy_bits(mass),
-        mass=mass,
-        populations=np.full(z.shape[0], populations),
-        outcome=("complete",) * z.shape[0],
-    )
 
 
 def _cosines(shared: SharedDraws, z: Float) -> Float:

@@ -6,13 +6,12 @@ cases. See their modules for the mathematics.
 
 from __future__ import annotations
 
-from simdx.abc.dirichlet import SharedDraws, dirichlet, dirichlet_trace, prepare
+from simdx.abc.dirichlet import SharedDraws, dirichlet, prepare
 from simdx.abc.multinomial import multinomial, multinomial_trace, simulation_weights
 
 __all__ = [
     "SharedDraws",
     "dirichlet",
-    "dirichlet_trace",
     "multinomial",
     "multinomial_trace",
     "prepare",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,12 @@ from numpy.random import Generator
 from simdx.abc.atoms import check_observations
 from simdx.abc.dirichlet import dirichlet
 from simdx.abc.multinomial import jump_density, multinomial
-from simdx.abc.particles import check_keys, check_stay, join
+from simdx.abc.particles import STEPS, check_keys, check_stay, join
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.smc import Particles, Population, Schedule, run
 from simdx.abc.streams import pick, stream
 from simdx.errors import BadInput, RunFailed
-from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits
+from simdx.types import Float, Int, Posterior, Trace, entropy_bits
 
 Simulate = Callable[[Int, Generator], Float]
 
@@ -177,7 +178,7 @@ def dirichlet_live(
     simulator = CountedSimulator(simulate, budget, z.shape[1])
     rng = stream(seed, 0)
     sums = np.zeros((prior.n_labels, z.shape[1]))
-    rounds = _Rounds(z.shape[0], prior)
+    rounds = _Rounds(z.shape[0])
     calm = np.zeros(z.shape[0], dtype=int)
     count = 0
     while simulator.left >= possible.size and np.any(calm < 2):
@@ -223,31 +224,14 @@ def multinomial_hybrid(
     _check_budget(budget, batch)
     rows = np.broadcast_to(prior_rows(prior, n_labels, z.shape[0]), (z.shape[0], n_labels))
     first = multinomial(bank_vectors, label_index, n_labels, z, rows, **options)
-    parts = []
-    for case, key in enumerate(keys):
-        own = rows[case]
 
-        def answer(
-            vectors: Float, labels: Int, case: int = case, own: Float = own
-        ) -> tuple[Posterior, Float]:
-            posterior = multinomial(vectors, labels, n_labels, z[case], own, **options)
-            return posterior, posterior.effective_simulations
+    def answer(vectors: Float, labels: Int, case: int) -> tuple[Posterior, Float]:
+        posterior = multinomial(vectors, labels, n_labels, z[case], rows[case], **options)
+        return posterior, posterior.effective_simulations
 
-        parts.append(
-            _refine(
-                _row(first, case),
-                first.effective_simulations[case],
-                answer,
-                CountedSimulator(simulate, budget, z.shape[1]),
-                stream(seed, int(key)),
-                (bank_vectors, label_index),
-                Prior(own, 1.0),
-                effective,
-                batch,
-                leading,
-            )
-        )
-    return _join_rounds(parts)
+    start, bank = (first, first.effective_simulations), (bank_vectors, label_index)
+    limits = (CountedSimulator(simulate, budget, z.shape[1]), effective, batch, leading)
+    return _refine_each(start, answer, bank, keys, seed, *limits)
 
 
 def dirichlet_hybrid(
@@ -292,56 +276,47 @@ def dirichlet_hybrid(
         near = multinomial(vectors, labels, n_labels, rows, prior, bandwidth=bandwidth)
         return posterior, near.effective_simulations
 
-    first, near = posterior_of(bank_vectors, label_index, z)
-    parts = []
-    for case, key in enumerate(keys):
+    def answer(vectors: Float, labels: Int, case: int) -> tuple[Posterior, Float]:
+        return posterior_of(vectors, labels, z[case : case + 1])
 
-        def answer(vectors: Float, labels: Int, case: int = case) -> tuple[Posterior, Float]:
-            return posterior_of(vectors, labels, z[case : case + 1])
-
-        parts.append(
-            _refine(
-                _row(first, case),
-                near[case],
-                answer,
-                CountedSimulator(simulate, budget, z.shape[1]),
-                stream(seed, int(key)),
-                (bank_vectors, label_index),
-                prior,
-                effective,
-                batch,
-                leading,
-            )
-        )
-    return _join_rounds(parts)
+    first, bank = posterior_of(bank_vectors, label_index, z), (bank_vectors, label_index)
+    limits = (CountedSimulator(simulate, budget, z.shape[1]), effective, batch, leading)
+    return _refine_each(first, answer, bank, keys, seed, *limits)
 
 
-def _refine(
-    posterior: Posterior,
-    near: float,
-    answer: Callable[[Float, Int], tuple[Posterior, Float]],
-    simulator: CountedSimulator,
-    rng: Generator,
+def _refine_each(
+    first: tuple[Posterior, Float],
+    answer: Callable[[Float, Int, int], tuple[Posterior, Float]],
     bank: tuple[Float, Int],
-    prior: Prior,
+    keys: Sequence[int] | Int,
+    seed: int,
+    simulator: CountedSimulator,
     effective: float,
     batch: int,
     leading: float,
 ) -> tuple[Posterior, Trace]:
-    """One case: simulate its leading labels until enough simulations lie near it."""
-    rounds = _Rounds(1, prior)
-    rounds.add(posterior, np.zeros(1, dtype=int))
-    vectors, labels = [np.asarray(bank[0])], [np.asarray(bank[1])]
-    while near < effective and simulator.left > 0:
-        wanted = leading_labels(posterior.probabilities[0], leading)
-        ask = np.resize(wanted, batch)
-        fresh = simulator(ask, rng)
-        vectors.append(fresh)
-        labels.append(ask[: fresh.shape[0]])
-        posterior, found = answer(np.concatenate(vectors), np.concatenate(labels))
-        near = float(found[0])
-        rounds.add(posterior, np.array([fresh.shape[0]]))
-    return rounds.finish(np.array(["complete" if near >= effective else "budget"]))
+    """Case by case: simulate the leading labels until enough simulations lie near it, or its budget ends.
+
+    `first` is what the bank answers and how many simulations lie near each case; `answer(vectors, labels,
+    case)` is the same for one case and a larger bank.
+    """
+    parts = []
+    for case, key in enumerate(keys):
+        fresh, rng = replace(simulator), stream(seed, int(key))  # a budget and a stream of its own
+        posterior, near = first[0].combined(itemgetter(slice(case, case + 1))), first[1][case]
+        rounds = _Rounds(1)
+        rounds.add(posterior, np.zeros(1, dtype=int))
+        vectors, labels = [np.asarray(bank[0])], [np.asarray(bank[1])]
+        while near < effective and fresh.left > 0:
+            ask = np.resize(leading_labels(posterior.probabilities[0], leading), batch)
+            made = fresh(ask, rng)
+            vectors.append(made)
+            labels.append(ask[: made.shape[0]])
+            posterior, found = answer(np.concatenate(vectors), np.concatenate(labels), case)
+            near = float(found[0])
+            rounds.add(posterior, np.array([made.shape[0]]))
+        parts.append(rounds.finish(np.array(["complete" if near >= effective else "budget"])))
+    return _join_rounds(parts)
 
 
 def leading_labels(probabilities: Float, share: float) -> Int:
@@ -362,7 +337,6 @@ class _Rounds:
     """Answers round by round; a case that stopped keeps its last one."""
 
     n_cases: int
-    prior: Prior
     posteriors: list[Posterior] = field(default_factory=list)
     simulations: list[Int] = field(default_factory=list)
     own: Int = field(default_factory=lambda: np.zeros(0, dtype=int))
@@ -376,7 +350,11 @@ class _Rounds:
             self.simulations.append(simulations)
             return np.ones(self.n_cases)
         before = self.posteriors[-1]
-        now = _choose(going, posterior, before)
+
+        def kept(new: Float, old: Float) -> Float:
+            return np.where(going.reshape(-1, *([1] * (new.ndim - 1))), new, old)
+
+        now = posterior.combined(kept, before)
         self.own = self.own + going
         self.posteriors.append(now)
         self.simulations.append(np.where(going, simulations, self.simulations[-1]))
@@ -403,39 +381,6 @@ class _Rounds:
         return last, trace
 
 
-def _choose(take: Any, new: Posterior, old: Posterior) -> Posterior:
-    """Row by row the new posterior where `take`, else the old."""
-
-    def pick_rows(a: Float, b: Float) -> Float:
-        return np.where(take.reshape(-1, *([1] * (a.ndim - 1))), a, b)
-
-    second = None
-    if new.second_order is not None and old.second_order is not None:
-        names = [f for f in SecondOrder.__dataclass_fields__ if f != "cap"]
-        merged = {f: pick_rows(getattr(new.second_order, f), getattr(old.second_order, f)) for f in names}
-        second = SecondOrder(**merged, cap=new.second_order.cap)
-    return Posterior(
-        pick_rows(new.probabilities, old.probabilities),
-        pick_rows(new.effective_simulations, old.effective_simulations),
-        pick_rows(new.tolerance, old.tolerance),
-        second,
-    )
-
-
-def _row(posterior: Posterior, case: int) -> Posterior:
-    part = slice(case, case + 1)
-    second = posterior.second_order
-    if second is not None:
-        names = [f for f in SecondOrder.__dataclass_fields__ if f != "cap"]
-        second = SecondOrder(**{f: getattr(second, f)[part] for f in names}, cap=second.cap)
-    return Posterior(
-        posterior.probabilities[part],
-        posterior.effective_simulations[part],
-        posterior.tolerance[part],
-        second,
-    )
-
-
 def _join_rounds(parts: list[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
     """Cases with different numbers of rounds: shorter ones repeat their last row."""
     longest = max(trace.tolerance.shape[0] for _, trace in parts)
@@ -443,9 +388,8 @@ def _join_rounds(parts: list[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace
     def pad(rows: Any) -> Any:
         return np.concatenate([rows, np.repeat(rows[-1:], longest - rows.shape[0], axis=0)])
 
-    names = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits", "mass")
     return join(
-        (posterior, replace(trace, **{name: pad(getattr(trace, name)) for name in names}))
+        (posterior, replace(trace, **{name: pad(getattr(trace, name)) for name in STEPS}))
         for posterior, trace in parts
     )
 

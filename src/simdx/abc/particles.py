@@ -21,16 +21,17 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from simdx.abc.atoms import Atoms, check_observations, chunk_size, make_atoms, similarity
+from simdx.abc.logs import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, logsumexp
 from simdx.abc.multinomial import jump_density
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.second_order import Fit, concentration_cap, moments_of, of_dirichlet, summarise
-from simdx.abc.simplex import from_log_ratio, log_dirichlet, log_prior_in_log_ratio, log_ratio, log_sum_exp
 from simdx.abc.smc import Particles, Population, Schedule, run
 from simdx.abc.streams import Streams, pick
 from simdx.errors import BadInput
 from simdx.types import Float, Int, Posterior, SecondOrder, Trace
 
 DEFENCE = 4  # every fourth D-SMC proposal is a prior draw
+STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits", "mass")  # of a trace, (T, N, …)
 KERNEL_SCALE = 0.6  # of the weighted covariance; chosen by effective sample size on simulated toys
 
 
@@ -207,7 +208,7 @@ class SimplexPoints:
             exponent = np.log(self.before.weight[cases])[:, None, :] - 0.5 * np.maximum(square, 0)
         constant = np.log(np.einsum("nkk->nk", self.inverse[cases])).sum(axis=1)
         constant -= 0.5 * self.particle_shape[0] * np.log(2 * np.pi)
-        moved = log_sum_exp(exponent)[..., 0] + constant[:, None]
+        moved = logsumexp(exponent) + constant[:, None]
         prior = log_prior_in_log_ratio(from_log_ratio(particles), self.alpha)
         ratio = prior - np.logaddexp(moved + np.log(1 - 1 / DEFENCE), prior + np.log(1 / DEFENCE))
         return np.exp(ratio - ratio.max(axis=1, keepdims=True))
@@ -306,31 +307,16 @@ def _single_label(n: int, prior: Prior, populations: int) -> tuple[Posterior, Tr
 
 def join(parts: Iterable[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
     """Chunks of cases back into one batch."""
-    posteriors, traces = zip(*parts, strict=True)
-    if len(posteriors) == 1:
-        return posteriors[0], traces[0]
-    second = None
-    if posteriors[0].second_order is not None:
-        names = [f for f in SecondOrder.__dataclass_fields__ if f != "cap"]
-        columns = {f: np.concatenate([getattr(p.second_order, f) for p in posteriors]) for f in names}
-        second = SecondOrder(**columns, cap=posteriors[0].second_order.cap)
-    posterior = Posterior(
-        probabilities=np.concatenate([p.probabilities for p in posteriors]),
-        effective_simulations=np.concatenate([p.effective_simulations for p in posteriors]),
-        tolerance=np.concatenate([p.tolerance for p in posteriors]),
-        second_order=second,
-    )
+    (first, *rest), traces = zip(*parts, strict=True)
+    if not rest:
+        return first, traces[0]
+    steps = {name: np.concatenate([getattr(t, name) for t in traces], axis=1) for name in STEPS}
     trace = Trace(
-        tolerance=np.concatenate([t.tolerance for t in traces], axis=1),
-        acceptance=np.concatenate([t.acceptance for t in traces], axis=1),
-        simulations=np.concatenate([t.simulations for t in traces], axis=1),
-        ess=np.concatenate([t.ess for t in traces], axis=1),
-        entropy_bits=np.concatenate([t.entropy_bits for t in traces], axis=1),
-        mass=np.concatenate([t.mass for t in traces], axis=1),
+        **steps,
         populations=np.concatenate([t.populations for t in traces]),
         outcome=tuple(o for t in traces for o in t.outcome),
     )
-    return posterior, trace
+    return first.combined(lambda *columns: np.concatenate(columns), *rest), trace
 
 
 def check_keys(keys: Sequence[int] | Int, n: int) -> None:

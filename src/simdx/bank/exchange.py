@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,23 +62,18 @@ def read_any_bank(path: Path, panel: Panel) -> Bank:
     if not os.path.isfile(path):
         raise BadInput(f"no bank at '{str(path)[:200]}': give a bank folder, a JSONL file or a Parquet file")
     rows = read_rows(path) if path.suffix == ".parquet" else jsonl_rows(path)
-    texts, index, background = [], [], []
-    position = {name: i for i, name in enumerate(panel.names)}
+    labelled, background = [], []
     for number, row in rows:
         text, label = row.get("text"), row.get("label")
         if not isinstance(text, str) or not text.strip():
             raise BadInput(f"{path.name} row {number}: a bank row needs a non-empty 'text'")
         if label is None and row.get("condition") is not None:
             background.append(text)
-        elif isinstance(label, str) and label in position:
-            texts.append(text)
-            index.append(position[label])
+        elif isinstance(label, str) and label in panel.names:
+            labelled.append((label, text))
         else:
             raise BadInput(f"{path.name} row {number}: its label is not in panel '{panel.name}'")
-    for name, i in position.items():
-        if i not in index:
-            raise BadInput(f"bank '{path.name}' has no description of '{name}'")
-    return Bank(panel.name, panel.names, tuple(texts), np.array(index), tuple(background), name=path.stem)
+    return assemble(panel, labelled, tuple(background), path.stem)
 
 
 def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, Any]:
@@ -89,13 +85,9 @@ def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, A
     rows = dict.fromkeys(
         (int(i), text) for bank in banks for i, text in zip(bank.label_index, bank.texts, strict=True)
     )
-    rejected: dict[str, int] = {}
-    for bank in banks:
-        for reason, n in bank.rejected.items():
-            rejected[reason] = rejected.get(reason, 0) + n
-    copies = sum(len(bank.texts) for bank in banks) - len(rows)
-    if copies:
-        rejected["same text in two banks"] = rejected.get("same text in two banks", 0) + copies
+    rejected = sum((Counter(bank.rejected) for bank in banks), Counter[str]())
+    if copies := sum(len(bank.texts) for bank in banks) - len(rows):
+        rejected["same text in two banks"] += copies
     merged = Bank(
         panel=panel.name,
         labels=panel.names,

@@ -15,128 +15,46 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
 
 from simdx.types import Panel, content_hash
 
 Facets = Mapping[str, tuple[str, ...]]
 
-# A value written twice has twice the share.
-_WHO = (
-    "a 4-year-old boy",
-    "a 9-year-old girl",
-    "a 17-year-old boy",
-    "a 22-year-old woman",
-    "a 28-year-old man",
-    "a 33-year-old woman",
-    "a 38-year-old man",
-    "a 45-year-old woman",
-    "a 49-year-old man",
-    "a 54-year-old woman",
-    "a 58-year-old man",
-    "a 63-year-old woman",
-    "a 67-year-old man",
-    "a 72-year-old woman",
-    "a 79-year-old man",
-    "an 86-year-old woman",
-)
-_DURATION = (
-    "since this morning",
-    "for two days",
-    "for about a week",
-    "for two weeks",
-    "for six weeks",
-    "for three months",
-    "for half a year",
-    "for more than a year, on and off",
-)
-_SEVERITY = ("mild", "moderate", "moderate", "severe")
-_COURSE = (
-    "typical",
-    "typical",
-    "typical",
-    "typical",
-    "typical",
-    "early, with few signs so far",
-    "early, with few signs so far",
-    "atypical, easily taken for something else",
-    "atypical, easily taken for something else",
-    "complicated or advanced",
-)
-_FOCUS = (
-    "how it began",
-    "what it feels like",
-    "what can be seen",
-    "what makes it better or worse",
-    "how it changed over time",
-    "what came along with it",
-    "the effect on daily life",
-    "what was tried against it",
-)
-_SETTING = {
-    "clinician": ("a general practice", "a specialist clinic", "an emergency department", "a hospital ward"),
-    "case-report": (
-        "an emergency department",
-        "an outpatient clinic",
-        "an intensive care unit",
-        "a surgical ward",
-    ),
-    "patient": ("at home", "at work", "while travelling", "during the night"),
-    "plain": ("at home", "in a clinic", "in a hospital"),
-}
-_STYLE = {
-    "clinician": (
-        "a short clinic note",
-        "a referral letter",
-        "a note dictated in a hurry",
-        "a careful narrative",
-    ),
-    "case-report": ("a concise case description", "a detailed case description"),
-    "patient": (
-        "everyday words",
-        "everyday words",
-        "short, blunt sentences",
-        "worried and detailed",
-        "matter-of-fact",
-    ),
-    "plain": ("short sentences", "a flowing paragraph"),
-    "general": ("everyday words", "short, blunt sentences", "polite and detailed", "a hurry, with few words"),
-}
-# Texts that are not about illness have no patient, no severity, no duration and no place where one is seen.
-_GENERAL_FOCUS = (
-    "what happened",
-    "how it began",
-    "what was tried",
-    "what is wanted now",
-    "what it led to",
-    "who else is concerned",
-)
-_GENERAL_COURSE = ("typical", "typical", "typical", "unusual, easily taken for something else")
-_GENERAL_LENGTH = ("one short sentence", "one sentence", "two or three sentences", "four sentences")
 # Where only the kind of text is known, nothing that makes texts differ is, but for how they begin.
 _INITIALS = tuple("ABCDEFGHIKLMNOPRSTUVWY")
 
 
+@cache
+def _listed() -> dict[str, Any]:
+    text = files("simdx.bank").joinpath("data", "facets.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
 def generic_facets(panel: Panel) -> Facets:
-    """The built-in list for a panel's register."""
-    register = panel.register
+    """The built-in list for a panel's register.
+
+    Texts that are not about illness have no patient, no severity, no duration and no place where one is seen.
+    """
+    register, listed = panel.register, _listed()
+    general, setting, style = (listed[name] for name in ("general", "setting", "style"))
     if register == "general" and panel.description:
-        return {"course": _GENERAL_COURSE, "initial": _INITIALS}
+        return {"course": tuple(general["course"]), "initial": _INITIALS}
     if register == "general":
-        return {
-            "course": _GENERAL_COURSE,
-            "focus": _GENERAL_FOCUS,
-            "style": _STYLE["general"],
-            "length": _GENERAL_LENGTH,
+        parts = {name: general[name] for name in ("course", "focus")}
+        parts |= {"style": style["general"], "length": general["length"]}
+    else:
+        parts = {name: listed[name] for name in ("who", "duration", "severity", "course", "focus")}
+        parts |= {
+            "setting": setting.get(register, setting["plain"]),
+            "style": style.get(register, style["plain"]),
         }
-    return {
-        "who": _WHO,
-        "duration": _DURATION,
-        "severity": _SEVERITY,
-        "course": _COURSE,
-        "focus": _FOCUS,
-        "setting": _SETTING.get(register, _SETTING["plain"]),
-        "style": _STYLE.get(register, _STYLE["plain"]),
-    }
+    return {name: tuple(values) for name, values in parts.items()}
 
 
 def facets_of(panel: Panel) -> Facets:

@@ -24,7 +24,7 @@ import numpy as np
 from simdx.disk import filling, seal_holds, sealed
 from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
-from simdx.panels.load import PanelSource
+from simdx.panels.load import PanelSource, load_source
 from simdx.rows import jsonl_rows
 from simdx.types import Bank, Panel
 
@@ -35,6 +35,26 @@ MANIFEST_FILE = "manifest.json"
 
 
 # --------------------------------------------------------------------------- reading
+
+
+def bank_for(
+    panel: str | Path | Panel, bank: str | Path | Bank | None = None
+) -> tuple[Panel, Bank, PanelSource | None]:
+    """A panel with the bank that is given, else its own; and what the panel's file says besides."""
+    if isinstance(panel, Panel):
+        chosen, source = panel, None
+    else:
+        source = load_source(panel)
+        chosen = source.panel
+    if isinstance(bank, Bank):
+        if bank.labels != chosen.names:
+            raise BadInput(f"the bank's labels are not those of panel '{chosen.name}'")
+        return chosen, bank, source
+    if bank is not None:
+        return chosen, read_bank(bank, chosen), source
+    if source is None:
+        raise BadInput("give a bank: a panel object ships none")
+    return chosen, packaged_bank(source), source
 
 
 def packaged_bank(source: PanelSource) -> Bank:

@@ -219,7 +219,7 @@ def read_reply(question: Question, completion: Completion) -> Reply:
 
 def simulator_for(settings: Settings) -> Simulator:
     """The simulator a baseline asks; a remote one only where case text may leave this machine."""
-    return admit(_opened(settings.simulator or DEFAULT), settings.allow_remote)
+    return admit(opened(settings.simulator or DEFAULT), settings.allow_remote)
 
 
 def store_for(settings: Settings, simulator: Simulator) -> ReplyStore:
@@ -233,8 +233,8 @@ def replies_path(folder: str | Path, simulator_id: str) -> Path:
 
 
 @lru_cache(maxsize=2)
-def _opened(name: str) -> Simulator:
-    # Several methods ask the same model in one run: weights are loaded once.
+def opened(name: str) -> Simulator:
+    """The simulator of that name. Several methods ask the same one in one run: weights are loaded once."""
     embedded = not name.startswith(("openai:", "hf:", "scripted"))
     options = {"slots": SLOTS, "context": CONTEXT} if embedded else {}
     # Opening a server sends nothing; `simulator_for` hands it to nobody without permission.

@@ -61,9 +61,6 @@ class ReplyStore:
                     f"replies cannot be written to '{self._path}': {error.strerror}; those in it are kept"
                 ) from None
 
-    def __len__(self) -> int:
-        return len(self._known)
-
 
 def _read(path: Path) -> dict[str, Reply]:
     """Every whole line. A kill can leave half a line; what follows it must start on its own line."""

@@ -15,7 +15,7 @@ from simdx.cli.output import note, print_json
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
-    from simdx.service.audit import AuditStore, KeyRing, Record, Verdict
+    from simdx.service.audit import AuditRecord, AuditStore, KeyRing, Verdict
 
 app = Typer(help="The service's audit log.", no_args_is_help=True)
 
@@ -190,13 +190,13 @@ def _open(url: str | None, key: Path | None, checkpoints: Path | None = None) ->
     return store, ring
 
 
-def _wanted(ring: KeyRing, patient: str | None, user: str | None) -> Callable[[Record], bool]:
+def _wanted(ring: KeyRing, patient: str | None, user: str | None) -> Callable[[AuditRecord], bool]:
     """Whether a record is asked for. A patient is looked up by keyed hash, under every key of the log."""
     from simdx.service.audit.record import patient_reference
 
     hashes = None if patient is None else ring.all_hashes("patient", patient_reference(patient))
 
-    def asked(record: Record) -> bool:
+    def asked(record: AuditRecord) -> bool:
         if hashes is None and user is None:
             return True
         context = json_format.loads(record.context or "{}")
@@ -206,7 +206,7 @@ def _wanted(ring: KeyRing, patient: str | None, user: str | None) -> Callable[[R
     return asked
 
 
-def _lines(store: AuditStore, with_text: bool, asked: Callable[[Record], bool]) -> Iterator[str]:
+def _lines(store: AuditStore, with_text: bool, asked: Callable[[AuditRecord], bool]) -> Iterator[str]:
     from dataclasses import asdict
 
     for record in filter(asked, store.records()):
@@ -230,8 +230,8 @@ def _write(out: Path, lines: Iterator[str]) -> int:
     return count
 
 
-def _exported(path: Path) -> Iterator[Record]:
-    from simdx.service.audit import Record
+def _exported(path: Path) -> Iterator[AuditRecord]:
+    from simdx.service.audit import AuditRecord
 
     try:
         with path.open(encoding="utf-8") as file:
@@ -239,7 +239,7 @@ def _exported(path: Path) -> Iterator[Record]:
                 try:
                     row = json_format.loads(line)
                     row.pop("text", None)
-                    yield Record(**{"context": None, **row})  # an export may be older than `context`
+                    yield AuditRecord(**{"context": None, **row})  # an export may be older than `context`
                 except (ValueError, TypeError, AttributeError):
                     raise BadInput(f"{path.name} line {number} is not a record of an export") from None
     except OSError as error:

@@ -43,7 +43,8 @@ def classify(
     Several panels are independent questions: {"results": […]} with --json, an answer for each.
     """
     case = _read_case(text, file)
-    from simdx.classifier import check_text, infer_panels
+    from simdx.classifier import infer_panels
+    from simdx.methods.material import check_text
     from simdx.panels import load_panel
 
     check_text(case, "the text")

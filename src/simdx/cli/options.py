@@ -95,15 +95,13 @@ class MaterialOptions:
     allow_remote: AllowRemote = False
 
     def material(self, panel: str) -> Material:
-        from simdx.bank.files import packaged_bank, read_bank
+        from simdx.bank.files import bank_for
         from simdx.embedders import get_embedder
         from simdx.methods import Material
-        from simdx.panels import load_source
 
-        source = load_source(panel)
-        bank = packaged_bank(source) if self.bank is None else read_bank(self.bank, source.panel)
-        embedder = get_embedder(self.embedder or source.panel.embedder, allow_remote=self.allow_remote)
-        return Material.prepare(source.panel, bank, embedder)
+        chosen, bank, _ = bank_for(panel, self.bank)
+        embedder = get_embedder(self.embedder or chosen.embedder, allow_remote=self.allow_remote)
+        return Material.prepare(chosen, bank, embedder)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ app = Typer(
     no_args_is_help=True,
 )
 
+PanelArgument = Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")]
+
 
 @app.command("list")
 def list_(json: options.AsJson = False) -> None:
@@ -34,7 +36,7 @@ def list_(json: options.AsJson = False) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    name: PanelArgument,
     json: options.AsJson = False,
 ) -> None:
     """A panel's labels and what is known about each."""
@@ -186,24 +188,26 @@ def check(
 
 
 @app.command()
+@options.spread
 def status(
-    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
-    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
-    embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
-    allow_remote: options.AllowRemote = False,
+    name: PanelArgument,
+    *,
+    chosen: options.MaterialOptions,
     json: options.AsJson = False,
 ) -> None:
     """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
     from simdx.status import status_of
 
-    found = status_of(name, bank, embedder=embedder, allow_remote=allow_remote)
+    found = status_of(name, **asdict(chosen))
     say(json, found.to_json(), *found.lines())
 
 
 @app.command()
+@options.spread
 def calibrate(
-    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
-    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
+    name: PanelArgument,
+    *,
+    chosen: options.MaterialOptions,
     data: Annotated[
         Path | None, Option(help="Labelled cases (20 to 100 are plenty): measure on them as well.")
     ] = None,
@@ -214,8 +218,6 @@ def calibrate(
     outside: Annotated[
         list[Path] | None, Option(help="Texts of other conditions by that writer; may be given again.")
     ] = None,
-    embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
-    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.
@@ -228,19 +230,19 @@ def calibrate(
 
     with CasesBar(None, "folds left out and asked") as bar:
         found = calibrate_panel(
-            name, bank=bank, data=data, inside=inside, outside=outside or [], embedder=embedder,
-            allow_remote=allow_remote, progress=bar, announce=note,
+            name, **asdict(chosen), data=data, inside=inside, outside=outside or [], progress=bar,
+            announce=note,
         )  # fmt: skip
     say(json, found.to_json(), *found.lines())
 
 
 @app.command("compile")
+@options.spread
 def compile_(
-    name: Annotated[str, Argument(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
-    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
-    embedder: Annotated[str | None, Option(help="Embedder, joined by '+'; the panel's own.")] = None,
+    name: PanelArgument,
+    *,
+    chosen: options.MaterialOptions,
     out: Annotated[Path | None, Option(help="Folder to write to; the cache folder.")] = None,
-    allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:
     """Fit a panel now and keep what was fitted, so that its first answer takes no longer than others.
@@ -250,7 +252,7 @@ def compile_(
     """
     from simdx.classifier import Classifier
 
-    classifier = Classifier(name, bank, embedder=embedder, allow_remote=allow_remote)
+    classifier = Classifier(name, **asdict(chosen))
     path = classifier.compile(out)
     size = path.stat().st_size
     found = {

@@ -36,7 +36,7 @@ LOSS_FLOOR = 1e-6  # of a probability inside a log loss
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenTexts:
     """Texts with their raw embeddings, as views take them."""
 
     texts: Sequence[str]
@@ -50,9 +50,9 @@ class View:
     name: str
     bank: Bank
     bandwidth: float
-    cosine: Callable[[Seen], Float]  # (N, n), centred, against the bank's rows in order
+    cosine: Callable[[SeenTexts], Float]  # (N, n), centred, against the bank's rows in order
 
-    def posterior(self, seen: Seen, prior: Float, *, leave_out: bool = False) -> Float:
+    def posterior(self, seen: SeenTexts, prior: Float, *, leave_out: bool = False) -> Float:
         """(N, K) under that prior; `leave_out` drops rows of the bank whose text is the case's own."""
         cosine = self.cosine(seen)
         own = _same_text(seen.texts, self.bank.texts) if leave_out else None
@@ -91,7 +91,7 @@ def build_views(
     bank's texts by their words, `word_basis` when left out.
     """
     by_words = words or (lambda bank: word_basis(bank.texts))
-    seen = [Seen(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
+    seen = [SeenTexts(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
     names = _distinct([bank.name for bank in banks])
     views = []
     for representation, columns in [*blocks.items(), ("words", None)]:
@@ -106,7 +106,7 @@ def build_views(
     return tuple(views)
 
 
-def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[Seen], Float]:
+def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[SeenTexts], Float]:
     part = vectors[:, columns]
     space = Space.fit(EmbeddedBank(part, bank.label_index, len(bank.labels), (part.shape[1],)), centre=True)
     inside = np.empty(space.bank.shape)  # in double precision: the same to 1e-9 in every batch
@@ -114,7 +114,7 @@ def _embedded(bank: Bank, vectors: Float, columns: slice) -> Callable[[Seen], Fl
     return lambda seen: space.transform(seen.vectors[:, columns]).astype(np.float64) @ inside.T
 
 
-def _lexical(basis: LexicalBasis) -> Callable[[Seen], Float]:
+def _lexical(basis: LexicalBasis) -> Callable[[SeenTexts], Float]:
     """An embedding model may carry a bias that every bank seen through it shares; word counts have none."""
     return lambda seen: basis.cosines(seen.texts)
 
@@ -135,7 +135,11 @@ def basis_of(lexicon: Lexicon) -> LexicalBasis:
 
 
 def _bandwidth(
-    bank: Bank, cosine: Callable[[Seen], Float], seen: Sequence[Seen], banks: Sequence[Bank], own: int
+    bank: Bank,
+    cosine: Callable[[SeenTexts], Float],
+    seen: Sequence[SeenTexts],
+    banks: Sequence[Bank],
+    own: int,
 ) -> float:
     judged = [j for j in range(len(banks)) if j != own] or [own]
     prior = np.full(len(bank.labels), 1 / len(bank.labels))
@@ -212,7 +216,7 @@ class Alarm:
     nulls: tuple[Null, ...]
     own: bool = True  # does the score hold the answer's own log odds? Not where there are no held-out answers
 
-    def judge(self, seen: Seen, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
+    def judge(self, seen: SeenTexts, posterior: Float, prior: Float) -> tuple[Alarms, Float]:
         """The alarm on each answer (N, K), and the views' posteriors (V, N, K)."""
         opinions = view_posteriors(self.views, seen, prior)
         claimed, confidence = posterior.argmax(axis=1), posterior.max(axis=1)
@@ -226,7 +230,9 @@ class Alarm:
         return Alarms(score, p, score > bar), opinions
 
 
-def view_posteriors(views: Sequence[View], seen: Seen, prior: Float, *, leave_out: bool = False) -> Float:
+def view_posteriors(
+    views: Sequence[View], seen: SeenTexts, prior: Float, *, leave_out: bool = False
+) -> Float:
     """(V, N, K)."""
     return np.stack([view.posterior(seen, prior, leave_out=leave_out) for view in views])
 
@@ -251,7 +257,7 @@ def outvoted(voices: Mapping[str, Float], claimed: Int) -> Mask:
 
 def fit_alarm(
     views: Sequence[View],
-    seen: Seen,
+    seen: SeenTexts,
     truth: Int,
     posterior: Float | None,
     rate: float = RATE,

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simdx.answer import MissingFinding, SentenceEffect, SentencePair
+from simdx.answer import Evidence, MissingFinding, SentenceEffect, SentencePair
+from simdx.methods.fitted import Carried
 from simdx.types import Bank, Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- evidence
@@ -46,6 +47,28 @@ def choose_rows(label_index: Int, posterior: Float, score: Float) -> list[int]:
         best = rows[np.argsort(-score[rows], kind="stable")[: LEADING if rank == 0 else RIVALS]]
         chosen += [int(row) for row in best]
     return chosen
+
+
+def evidence_of(
+    carried: Carried, posterior: Float, names: Sequence[str], texts: Sequence[str]
+) -> list[tuple[Evidence, ...]]:
+    """For each answer (N, K) the simulations that carried it, or the nearest ones without a kernel."""
+    out = []
+    for i, near in enumerate(carried.distance):
+        # equal shares (all nothing, or a hard tolerance) are told apart by distance
+        rank = -near if carried.share is None else carried.share[i] - 1e-9 * near
+        out.append(
+            tuple(
+                Evidence(
+                    label=names[int(carried.label_index[row])],
+                    text=texts[int(carried.rows[row])],
+                    distance=float(near[row]),
+                    share=None if carried.share is None else float(carried.share[i, row]),
+                )
+                for row in choose_rows(carried.label_index, posterior[i], rank)
+            )
+        )
+    return out
 
 
 # --------------------------------------------------------------------------- sentences

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
+from simdx.abc.logs import log_dirichlet
 from simdx.abc.prior import Prior
-from simdx.abc.simplex import log_dirichlet
 from simdx.gpu.multinomial import HOST_CHUNK, LOG2_E
 from simdx.types import Float, Int
 

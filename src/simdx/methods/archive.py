@@ -27,7 +27,6 @@ from simdx.methods.among import AmongLabels
 from simdx.methods.crossfit import FOLDS, fold_of
 from simdx.methods.material import Centre, Material, Observations, RealCases
 from simdx.methods.outside import Outside
-from simdx.methods.real import no_real
 from simdx.methods.rehearsal import calibrated
 from simdx.types import Float, Int, case_key, content_hash, plain
 
@@ -50,7 +49,7 @@ def with_archive(
     if not (np.isfinite(weight) and weight >= 0):
         raise BadInput(f"an unlabelled case cannot count as {weight:g} simulations: give 0 or more")
     material = calibrated(material, bandwidth)
-    before = material.real or no_real(material)
+    before = material.real or _no_real(material)
     texts = distinct(texts, apart_from=before.texts)
     if not texts:
         raise BadInput("no unlabelled cases were given: leave the option out or give a file with cases")
@@ -118,3 +117,9 @@ def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: floa
         )
 
     return of(np.arange(len(texts)), tuple(of(np.flatnonzero(fold != f)) for f in range(FOLDS)))
+
+
+def _no_real(material: Material) -> RealCases:
+    """No real case at all, as rows to add to."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return RealCases((), nothing, material.embedded.vectors[:0], np.zeros(0), nothing)

@@ -120,12 +120,10 @@ def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
     """Several batches under one prior as one."""
 
     def second_order() -> SecondOrder | None:
-        parts = [table.second_order for table in tables]
-        if any(part is None for part in parts):
+        parts = [part for table in tables if (part := table.second_order) is not None]
+        if len(parts) < len(tables):
             return None
-        names = [f.name for f in fields(SecondOrder) if f.name != "cap"]
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return SecondOrder(**columns, cap=parts[0].cap if parts[0] else None)
+        return parts[0].combined(lambda *columns: np.concatenate(columns), *parts[1:])
 
     outside = [table.out_of_class for table in tables]
     known = [part for part in outside if part is not None]
@@ -167,6 +165,7 @@ class Fitted(ABC):
     proportional: bool = False  # the in-class posterior is prior times likelihood
     none_of_these: bool = False  # it gives a probability of belonging to no label
     simulates: bool = False  # it makes simulations of its own while it answers
+    compiles: bool = False  # `arrays` hold all of the fit, so that it need not be made again
     calibration: Calibration | None = None  # what its probabilities rest on; None: nobody has looked
     simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
@@ -196,6 +195,10 @@ class Fitted(ABC):
     def cost(self) -> str | None:
         """What a model does for one answer, where that takes long enough to be said before it starts."""
         return None
+
+    def arrays(self) -> dict[str, Float]:
+        """What was fitted, where it `compiles`."""
+        return {}
 
     def watch(self, told: Callable[[Any], None]) -> None:  # noqa: B027  # most methods make no call
         """Let `told` hear of every call to a language model that answering makes."""

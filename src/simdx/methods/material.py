@@ -15,10 +15,13 @@ import numpy as np
 
 from simdx.embedders.base import Embedder, embed_texts
 from simdx.embedders.cache import embed_cached
+from simdx.errors import BadInput
 from simdx.methods.calibration import Calibration
 from simdx.methods.lexical import LARGEST_BASIS, Lexicon
 from simdx.methods.questions import as_statements
-from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key
+from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key, is_writable
+
+MAX_TEXT_BYTES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,3 +222,15 @@ def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
         np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
     )
     return Gathered(texts, gathered, weight, rows_of, places if real is None else None)
+
+
+def check_text(text: object, what: str) -> None:
+    """A case must be text with something in it, of a size that is a text and not a file."""
+    if not isinstance(text, str):
+        raise BadInput(f"{what} is not a string")
+    if not text.strip():
+        raise BadInput(f"{what} is empty: give the description of a case")
+    if not is_writable(text):
+        raise BadInput(f"{what} holds half a character (a lone surrogate): give it as UTF-8")
+    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8")) > MAX_TEXT_BYTES:
+        raise BadInput(f"{what} is over {MAX_TEXT_BYTES // 1_000_000} MB: give one case, not a collection")

@@ -15,13 +15,14 @@ say), and nothing of a real case is written to disk.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.fitted import Settings
-from simdx.methods.material import Material, RealCases
+from simdx.methods.material import Material, RealCases, check_text
 from simdx.types import NONE_OF_THESE, Case, content_hash
 
 TAKE_REAL = ("auto", "setfit-real")  # methods that labelled cases may be given to
@@ -52,25 +53,57 @@ def with_real(material: Material, labelled: Sequence[Case], weight: float | None
     return material.beside(RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1)))
 
 
-def no_real(material: Material) -> RealCases:
-    """No real case at all, as rows to add to."""
-    nothing = np.zeros(0, dtype=np.int64)
-    return RealCases((), nothing, material.embedded.vectors[:0], np.zeros(0), nothing)
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Real cases beside a bank: labelled ones to compare with, an archive without labels, or a handful that
+    says how sure answers should be and no more."""
+
+    labelled: Sequence[Case] = ()
+    weight: float | None = None
+    archive: Sequence[str] = ()
+    archive_weight: float | None = None
+    calibration: Sequence[Case] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.archive, str):
+            raise BadInput("unlabelled cases are a list of texts, not one text")
+        for i, text in enumerate(self.archive):
+            check_text(text, f"unlabelled case {i + 1}")
+        if self.archive_weight is not None and not len(self.archive):
+            raise BadInput("a weight of unlabelled cases was given, and no such case")
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """What tells one set of real cases from another, and reveals none of it; as settings are named."""
+        out = {}
+        if self.labelled:
+            out["real"] = _identity(self.weight, _hashes(self.labelled))
+        if len(self.archive):
+            out["archive"] = _identity(self.archive_weight, map(content_hash, self.archive))
+        if self.calibration:
+            if out:
+                raise BadInput("calibration cases stand alone: leave out the real cases to compare with")
+            out["real"] = "calibration " + _identity(None, _hashes(self.calibration))
+        return out
+
+    def beside(self, material: Material, settings: Settings) -> Material:
+        """The material with these cases."""
+        check_settings(settings)
+        if self.labelled:
+            material = with_real(material, self.labelled, self.weight)
+        if len(self.archive):
+            from simdx.methods.archive import with_archive
+
+            material = with_archive(material, self.archive, self.archive_weight, bandwidth=settings.bandwidth)
+        if self.calibration:
+            from simdx.methods.handful import calibrated_on
+
+            material = calibrated_on(material, self.calibration)
+        return material
 
 
-def real_identity(labelled: Sequence[Case], weight: float | None) -> str:
-    """What tells one set of real cases from another, and reveals none of it."""
-    return _identity(weight, (content_hash(str(case.label), case.text) for case in labelled))
-
-
-def calibration_identity(labelled: Sequence[Case]) -> str:
-    """The same for cases that calibrate alone."""
-    return "calibration " + real_identity(labelled, None)
-
-
-def archive_identity(texts: Sequence[str], weight: float | None) -> str:
-    """The same for unlabelled ones."""
-    return _identity(weight, (content_hash(text) for text in texts))
+def _hashes(labelled: Sequence[Case]) -> Iterable[str]:
+    return (content_hash(str(case.label), case.text) for case in labelled)
 
 
 def _identity(weight: float | None, hashes: Iterable[str]) -> str:

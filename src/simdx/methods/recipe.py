@@ -38,6 +38,7 @@ class Recipe(Fitted):
 
     kernel = "soft"
     proportional = True
+    compiles = True
 
     def __init__(self, material: Material, settings: Settings) -> None:
         material = calibrated(material, settings.bandwidth)

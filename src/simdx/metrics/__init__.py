@@ -2,9 +2,9 @@
 
 `scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
 reliability, temperature), `selective` (error detection, risk–coverage), `differential` (against a reference
-distribution), `second_order`, `ood`, `subgroups`, `curves` (what plots draw), `means` of one number a case,
-`significance` (bootstrap) and `mixed` (mixed-effects regression). An undefined metric is a `Value` without a
-number and with a reason; `evaluate_probabilities` gives all headline figures at once.
+distribution), `second_order`, `ood`, `subgroups`, `curves` (what plots draw), `means` of one number a case
+and `significance` (bootstrap). An undefined metric is a `Value` without a number and with a reason;
+`evaluate_probabilities` gives all headline figures at once.
 """
 
 from simdx.metrics.calibration import (
@@ -19,7 +19,6 @@ from simdx.metrics.calibration import (
 from simdx.metrics.differential import compare_differentials
 from simdx.metrics.headline import evaluate_probabilities, headline_values
 from simdx.metrics.means import mean_values
-from simdx.metrics.mixed import mixed_effects
 from simdx.metrics.ood import ood_auroc, out_of_class
 from simdx.metrics.resampling import HEADLINE
 from simdx.metrics.scores import (
@@ -33,7 +32,7 @@ from simdx.metrics.scores import (
     mean_entropy_bits,
     nll,
 )
-from simdx.metrics.second_order import second_order_summary, spread
+from simdx.metrics.second_order import spread
 from simdx.metrics.selective import (
     aurc,
     best_aurc,
@@ -77,7 +76,6 @@ __all__ = [
     "macro_f1",
     "mean_entropy_bits",
     "mean_values",
-    "mixed_effects",
     "nll",
     "ood_auroc",
     "out_of_class",
@@ -85,7 +83,6 @@ __all__ = [
     "reliability",
     "risk_at",
     "risk_coverage",
-    "second_order_summary",
     "smooth_ece",
     "spread",
     "uncertainty",

@@ -1,4 +1,4 @@
-"""Medians and quartiles of aleatoric and epistemic bits, over all cases or split by correctness."""
+"""Medians and quartiles, of aleatoric and epistemic bits above all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
 from simdx.metrics.value import NO_CASES
-from simdx.types import SecondOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +39,3 @@ def spread(values: ArrayLike) -> Spread:
         raise BadInput("values to summarise must be finite")
     q1, median, q3 = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
     return Spread(int(x.size), median, q1, q3)
-
-
-def second_order_summary(second: SecondOrder, error: ArrayLike | None = None) -> dict[str, dict[str, Spread]]:
-    """Spreads of total, aleatoric and epistemic bits: over all, and over correct and wrong answers."""
-    parts = {
-        "total_bits": second.total_bits,
-        "aleatoric_bits": second.aleatoric_bits,
-        "epistemic_bits": second.epistemic_bits,
-    }
-    summary = {"all": {name: spread(bits) for name, bits in parts.items()}}
-    if error is not None:
-        wrong = np.asarray(error).astype(bool)
-        summary["correct"] = {name: spread(bits[~wrong]) for name, bits in parts.items()}
-        summary["wrong"] = {name: spread(bits[wrong]) for name, bits in parts.items()}
-    return summary

@@ -34,7 +34,7 @@ class RiskCoverage:
 
 
 @dataclass(frozen=True, slots=True)
-class Stratum:
+class EntropyBand:
     """Accuracy among the cases of one band of predictive entropy."""
 
     low_bits: float
@@ -117,7 +117,7 @@ def kept_at(coverage: float, n: int) -> int:
     return max(1, math.ceil(coverage * n - 1e-9))
 
 
-def entropy_strata(probabilities: ArrayLike, label_index: ArrayLike, n_strata: int = 3) -> list[Stratum]:
+def entropy_strata(probabilities: ArrayLike, label_index: ArrayLike, n_strata: int = 3) -> list[EntropyBand]:
     """Accuracy within bands of predictive entropy cut at its quantiles; equal entropies share a band."""
     p, y = checked(probabilities, label_index)
     if not y.size:
@@ -130,5 +130,5 @@ def entropy_strata(probabilities: ArrayLike, label_index: ArrayLike, n_strata: i
         inside = index == b
         n = int(inside.sum())
         correct = defined(1 - wrong[inside].mean()) if n else undefined("no entropy falls in this band")
-        strata.append(Stratum(float(edges[b]), float(edges[b + 1]), n, correct))
+        strata.append(EntropyBand(float(edges[b]), float(edges[b + 1]), n, correct))
     return strata

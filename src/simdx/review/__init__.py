@@ -8,12 +8,12 @@ role and a hash of the text they were given for, so that a revised text counts a
 from simdx.review.forms import make_review
 from simdx.review.scores import import_scores, read_scores
 from simdx.review.sheet import SCALES, ReviewSheet, open_review
-from simdx.review.summary import Summary, summarise
+from simdx.review.summary import ReviewSummary, summarise
 
 __all__ = [
     "SCALES",
     "ReviewSheet",
-    "Summary",
+    "ReviewSummary",
     "import_scores",
     "make_review",
     "open_review",

@@ -24,7 +24,7 @@ FEW = "fewer than two reviewers scored the same case"
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ReviewSummary:
     """A review's outcome as plain values; `undefined` says why a value is None."""
 
     n_cases: int
@@ -39,7 +39,7 @@ class Summary:
         return asdict(self)
 
 
-def summarise(sheet: ReviewSheet, scores: Sequence[Score] | None = None) -> Summary:
+def summarise(sheet: ReviewSheet, scores: Sequence[Score] | None = None) -> ReviewSummary:
     """Summarise the scores of the texts this review sent out; scores of other versions are not counted."""
     stored = read_scores(sheet.scores_file) if scores is None else scores
     current = [s for s in stored if sheet.hashes.get(s.id) == s.text_hash]
@@ -52,7 +52,7 @@ def summarise(sheet: ReviewSheet, scores: Sequence[Score] | None = None) -> Summ
         scales[scale] = {k: v.value for k, v in values.items()} | {
             "counts": {str(i + LOWEST): int(c) for i, c in enumerate(counts)}
         }
-    return Summary(
+    return ReviewSummary(
         n_cases=len(sheet.hashes),
         n_scored=len({s.id for s in current}),
         reviewers={

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from simdx.classifier import check_text
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import SimdxError
 from simdx.methods import AnswerTable, Observations
+from simdx.methods.material import check_text
 from simdx.scale.blocks import ID, TEXT, Block, from_bytes, to_bytes
 from simdx.scale.job import Job
 from simdx.scale.storage import Place

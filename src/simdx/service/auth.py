@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from filelock import FileLock
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from simdx.disk import CannotWrite, make_folder, write_atomically
 from simdx.errors import BadInput
@@ -45,11 +46,13 @@ class Token:
     id: str
     name: str
     scopes: tuple[str, ...]
-    sha256: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     created: str
     expires: str | None = None
     revoked: str | None = None
     panels: tuple[str, ...] | None = None  # None: every panel
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
     def active(self, moment: str) -> bool:
         return self.revoked is None and (self.expires is None or self.expires > moment)
@@ -66,6 +69,13 @@ class Caller:
         return self.panels is None or panel in self.panels
 
 
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    tokens: list[Token]
+    format: int = 1
+
+
+_FILE = TypeAdapter(_Tokens)  # a number in place of a digest is damage before a caller meets it
 LOCAL = Caller("local", SCOPES, id="local")
 
 
@@ -158,9 +168,8 @@ class TokenFile:
         if stamp == self._seen:
             return
         try:
-            rows = json.loads(self._path.read_text(encoding="utf-8"))["tokens"]
-            self._tokens = {r["id"]: _token(r) for r in rows}
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            self._tokens = {t.id: t for t in _FILE.validate_json(self._path.read_bytes()).tokens}
+        except (OSError, ValueError):
             raise BadInput(f"the token file {self._path} cannot be read: it is damaged or not ours") from None
         self._seen = stamp
 
@@ -238,25 +247,6 @@ class Guard:
     def refused(self, address: str, kind: str) -> None:
         if self._on_refused is not None and kind in REFUSALS:
             self._on_refused(address, kind)
-
-
-def _token(row: dict[str, Any]) -> Token:
-    """A row of the file; TypeError for a number in place of a digest, before a caller meets it."""
-    panels = row.get("panels")
-    if not isinstance(panels, list | None):
-        raise TypeError
-    token = Token(
-        **{**row, "scopes": tuple(row["scopes"]), "panels": None if panels is None else tuple(panels)}
-    )
-    named = (token.id, token.name, token.sha256, token.created, *token.scopes, *(token.panels or ()))
-    moments = (token.expires, token.revoked)
-    if not re.fullmatch(r"[0-9a-f]{64}", token.sha256):  # which raises TypeError for what is no string
-        raise TypeError
-    if not all(isinstance(v, str) for v in named) or not all(
-        v is None or isinstance(v, str) for v in moments
-    ):
-        raise TypeError
-    return token
 
 
 def _digest(text: str) -> str:

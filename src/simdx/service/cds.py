@@ -82,10 +82,14 @@ def resolve(service: str, panels: Sequence[str]) -> tuple[str, str]:
 # --------------------------------------------------------------------------- what a call looks like
 
 
-class Context(BaseModel):
-    """Fields both hooks require; the specification lets a record system send more."""
+class _Sent(BaseModel):
+    """The specification lets a record system send more than it names."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class Context(_Sent):
+    """Fields both hooks require."""
 
     userId: Annotated[str, Field(min_length=1, max_length=300)]
     # Bare ids; some record systems send the reference.
@@ -105,16 +109,13 @@ class Context(BaseModel):
         return {"reference": f"Encounter/{self.encounterId.removeprefix('Encounter/')}"}
 
 
-class FhirAuthorization(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class FhirAuthorization(_Sent):
     access_token: SecretStr
     token_type: Annotated[str, Field(pattern=r"^[Bb]earer$")]
 
 
-class Invocation(BaseModel):
+class Invocation(_Sent):
     model_config = ConfigDict(
-        extra="allow",
         json_schema_extra={
             "examples": [
                 {
@@ -165,26 +166,21 @@ class Invocation(BaseModel):
         return self
 
 
-class _Reason(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class _Reason(_Sent):
     code: Annotated[str, Field(min_length=1, max_length=200)]
     system: Annotated[str | None, Field(max_length=500)] = None
 
 
-class _Override(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class _Override(_Sent):
     reason: _Reason | None = None
     userComment: Annotated[str | None, Field(max_length=20_000)] = None
 
 
-class _Accepted(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class _Accepted(_Sent):
     id: uuid.UUID
 
 
-class FeedbackItem(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
+class FeedbackItem(_Sent):
     card: uuid.UUID
     outcome: Literal["accepted", "overridden"]
     acceptedSuggestions: Annotated[list[_Accepted], Field(max_length=20)] | None = None
@@ -198,9 +194,8 @@ class FeedbackItem(BaseModel):
         return self
 
 
-class Feedback(BaseModel):
+class Feedback(_Sent):
     model_config = ConfigDict(
-        extra="allow",
         json_schema_extra={
             "examples": [
                 {

@@ -155,7 +155,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(UNREAD)
-        self.address = _network(self.client[0]) if self.client else ""
+        self.address = network_of(self.client[0]) if self.client else ""
         self._wait_for_head()
         if not self.sockets.admit(self):
             transport.abort()
@@ -291,7 +291,7 @@ class _TooLarge(Exception):
     """A head with too many bytes, or too many headers."""
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """Whose connections count together: an IPv4 address, or the /64 that an IPv6 host has to itself."""
     try:
         found = ipaddress.ip_address(address.split("%")[0])

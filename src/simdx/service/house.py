@@ -12,7 +12,7 @@ from fastapi import Depends, Request
 
 from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
-from simdx.service.audit.record import Entry, Record
+from simdx.service.audit.record import AuditRecord, Entry
 from simdx.service.audit.store import AuditStore
 from simdx.service.auth import Caller, Guard
 from simdx.service.batching import Ask, Batcher, Told
@@ -140,7 +140,7 @@ def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
     return classifier.prior(sent or None)
 
 
-def is_of(record: Record, caller: Caller) -> bool:
+def is_of(record: AuditRecord, caller: Caller) -> bool:
     """May this caller read or judge the answer? Another tenant's is as if it were not there."""
     mine = record.caller == caller.name and caller.may_ask(record.panel)
     return mine or "admin" in caller.scopes

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, RunFailed
-from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
+from simdx.simulators.base import Capabilities, Completion, Request, failed
+from simdx.simulators.chat import Reply, parameters_of
 from simdx.simulators.probe import probe
 from simdx.simulators.stream import stream
 
@@ -78,15 +79,7 @@ class LlamaCppSimulator:
         seconds = time.monotonic() - started
         if "error" in reply:
             return failed(f"llama.cpp: {_reason(reply['error'])}", seconds)
-        choice = reply["choices"][0]
-        return Completion(
-            text=choice["message"].get("content") or "",
-            finish_reason=choice.get("finish_reason") or "stop",
-            prompt_tokens=reply["usage"]["prompt_tokens"],
-            completion_tokens=reply["usage"]["completion_tokens"],
-            seconds=seconds,
-            logprobs=_logprobs(choice.get("logprobs")) if request.logprobs else None,
-        )
+        return Reply.model_validate(reply).completion(request, seconds)
 
 
 def file_identity(path: Path) -> str:
@@ -117,23 +110,8 @@ def body_of(request: Request) -> dict[str, Any]:
     messages.append({"role": "user", "content": request.prompt})
     if request.opening:  # llama.cpp continues an assistant message that comes last
         messages.append({"role": "assistant", "content": request.opening})
-    body: dict[str, Any] = {
-        "messages": messages,
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "max_tokens": request.max_tokens,
-        **dict(request.options),
-    }
-    if request.seed is not None:
-        body["seed"] = request.seed
-    if request.stop:
-        body["stop"] = list(request.stop)
-    if request.grammar is not None:
-        body["grammar"] = request.grammar
-    if request.logprobs:
-        body["logprobs"] = True
-        body["top_logprobs"] = request.logprobs
-    return body
+    body = {"messages": messages, **parameters_of(request), **dict(request.options)}
+    return body if request.grammar is None else {**body, "grammar": request.grammar}
 
 
 def _start(path: Path, slots: int, context: int, threads: int) -> Any:
@@ -165,16 +143,3 @@ def _reason(error: Any) -> str:
         )
     code = error.get("code") if isinstance(error, dict) else None
     return f"error {code}" if code else "error"
-
-
-def _logprobs(part: Any) -> tuple[TokenLogprobs, ...] | None:
-    if not isinstance(part, dict) or not isinstance(part.get("content"), list):
-        return None
-    return tuple(
-        TokenLogprobs(
-            token=entry["token"],
-            logprob=float(entry["logprob"]),
-            top=tuple((t["token"], float(t["logprob"])) for t in entry.get("top_logprobs") or ()),
-        )
-        for entry in part["content"]
-    )

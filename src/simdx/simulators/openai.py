@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from simdx.egress import Elsewhere, is_loopback, open_client, split_name
 from simdx.errors import BadInput
-from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
+from simdx.simulators.base import Capabilities, Completion, Request, failed
+from simdx.simulators.chat import Reply, parameters_of
 from simdx.simulators.probe import probe
 from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy, asked_wait
 from simdx.simulators.stream import stream
@@ -29,39 +30,6 @@ CONCURRENCY = 8  # requests under way: enough for a server to batch
 TIMEOUT = 300.0  # seconds for one answer, unless SIMDX_TIMEOUT or the caller says otherwise
 PATIENCE = 4  # a request is given up after so many time limits, tries and waits together
 EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
-
-
-class _Top(BaseModel):
-    token: str
-    logprob: float
-
-
-class _Token(_Top):
-    top_logprobs: list[_Top] = []
-
-
-class _Logprobs(BaseModel):
-    content: list[_Token] | None = None
-
-
-class _Message(BaseModel):
-    content: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
-class _Reply(BaseModel):
-    choices: list[_Choice]
-    usage: _Usage | None = None
 
 
 class OpenAIServer:
@@ -131,39 +99,17 @@ class OpenAISimulator(OpenAIServer):
         started = time.monotonic()
         raw = call(lambda: self._client.chat.completions.with_raw_response.create(**self._body(request)))
         try:
-            reply = _Reply.model_validate_json(raw)
-            choice = reply.choices[0]
+            return Reply.model_validate_json(raw).completion(request, time.monotonic() - started)
         except (ValidationError, IndexError):
             raise Passing("the server's reply is not a chat completion") from None
-        usage = reply.usage or _Usage()
-        return Completion(
-            text=choice.message.content or "",
-            finish_reason=choice.finish_reason or "stop",
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            seconds=time.monotonic() - started,
-            logprobs=_tokens(choice.logprobs) if request.logprobs else None,
-        )
 
     def _body(self, request: Request) -> dict[str, Any]:
         prompt = request.prompt
         if request.opening:
             prompt += f' Begin with these words: "{request.opening}"'
         messages = [{"role": "system", "content": request.system}] if request.system is not None else []
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": [*messages, {"role": "user", "content": prompt}],
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "max_tokens": request.max_tokens,
-        }
-        if request.seed is not None:
-            body["seed"] = request.seed
-        if request.stop:
-            body["stop"] = list(request.stop)
-        if request.logprobs:
-            body["logprobs"] = True
-            body["top_logprobs"] = request.logprobs
+        messages = [*messages, {"role": "user", "content": prompt}]
+        body: dict[str, Any] = {"model": self.model, "messages": messages, **parameters_of(request)}
         extra = dict(request.options)
         if request.grammar is not None:  # llama.cpp's name for it; servers without grammars ignore it
             extra["grammar"] = request.grammar
@@ -212,12 +158,3 @@ def call(send: Callable[[], Any]) -> str:
     except Exception as error:
         # The transport has error types of its own for replies that break off half-way.
         raise Passing(f"the exchange with the server broke off ({type(error).__name__})") from None
-
-
-def _tokens(part: _Logprobs | None) -> tuple[TokenLogprobs, ...] | None:
-    if part is None or part.content is None:
-        return None
-    return tuple(
-        TokenLogprobs(t.token, t.logprob, tuple((a.token, a.logprob) for a in t.top_logprobs))
-        for t in part.content
-    )

@@ -14,6 +14,9 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+
+import yaml
 
 from simdx.errors import BadInput
 from simdx.simulators.base import Capabilities, Completion, Request, failed
@@ -37,80 +40,12 @@ class Phrases:
     things: tuple[str, ...]
 
 
-CLINICAL = Phrases(
-    openings=(
-        "For {time} there has been {finding}, {course}.",
-        "{Who} describes {finding} that began {time} ago and is {course}.",
-        "It started {time} ago with {finding}; since then it is {course}.",
-        "{Who} came because of {finding}, noticed {time} ago and {course}.",
-    ),
-    middles=(
-        "There is also {finding}, mostly {when}.",
-        "On looking closely one sees {finding} on the {side}.",
-        "{Who} mentions {finding} as well, worse {when}.",
-        "Earlier there was {finding}, which passed {when}.",
-    ),
-    endings=(
-        "Nothing taken so far has changed it.",
-        "Otherwise {who} feels well.",
-        "Sleep and appetite have suffered.",
-        "There is no fever and no loss of weight.",
-    ),
-    times=("two days", "five days", "a week", "three weeks", "two months", "half a year", "about a year"),
-    courses=(
-        "slowly getting worse",
-        "coming and going",
-        "unchanged",
-        "worse at night",
-        "spreading",
-        "improving",
-    ),
-    whos=("the patient", "a young woman", "an older man", "a retired teacher", "a student", "a farmer"),
-    whens=("after meals", "in the morning", "at night", "during work", "in cold weather", "after exercise"),
-    sides=("left side", "right side", "front", "back", "upper part", "lower part"),
-    qualities=("dull", "burning", "sharp", "pale", "red", "firm", "soft", "itching", "throbbing", "smooth"),
-    things=(
-        "pain",
-        "swelling",
-        "patch",
-        "spot",
-        "stiffness",
-        "tiredness",
-        "soreness",
-        "rash",
-        "lump",
-        "cough",
-    ),
-)
+def _phrases(kind: str) -> Phrases:
+    text = files("simdx.simulators").joinpath("data", "phrases.yaml").read_text(encoding="utf-8")
+    return Phrases(**{name: tuple(words) for name, words in yaml.safe_load(text)[kind].items()})
 
-# Of no subject in particular: a general panel may be about anything.
-GENERAL = Phrases(
-    openings=(
-        "For {time} there has been {finding}, {course}.",
-        "{Who} wrote about {finding} that came up {time} ago and is {course}.",
-        "It began {time} ago with {finding}; since then it is {course}.",
-        "{Who} got in touch because of {finding}, first seen {time} ago and {course}.",
-    ),
-    middles=(
-        "There is also {finding}, mostly {when}.",
-        "On looking closely one finds {finding} on the {side}.",
-        "{Who} mentions {finding} as well, more so {when}.",
-        "Earlier there was {finding}, which was settled {when}.",
-    ),
-    endings=(
-        "Nothing tried so far has changed it.",
-        "Otherwise {who} has nothing to add.",
-        "A short reply would be enough.",
-        "There is no hurry and no need to call back.",
-    ),
-    times=CLINICAL.times,
-    courses=("still open", "coming and going", "unchanged", "as it was", "nearly settled", "talked about"),
-    whos=("the writer", "a neighbour", "a colleague", "a new member", "a visitor", "somebody"),
-    whens=("at noon", "in the morning", "at night", "during work", "on weekends", "in the holidays"),
-    sides=("first page", "last page", "front", "back", "upper part", "lower part"),
-    qualities=("plain", "long", "green", "narrow", "second", "quiet", "round", "loose", "bright", "early"),
-    things=("note", "corner", "list", "line", "box", "plan", "card", "mark", "step", "table"),
-)
+
+CLINICAL, GENERAL = _phrases("clinical"), _phrases("general")
 
 # Where the wordings of a bank build say which condition or subject they want, and that it is not an illness.
 _CONDITION = re.compile(r"(?:must not name, is|this problem:|patient has:|about this:) ([^.]+)")

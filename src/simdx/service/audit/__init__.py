@@ -5,9 +5,9 @@ expire, and their leaving does not break the chain. Its head is noted outside th
 """
 
 from simdx.service.audit.key import AuditKey
-from simdx.service.audit.record import Entry, Record
+from simdx.service.audit.record import AuditRecord, Entry
 from simdx.service.audit.ring import KeyRing
 from simdx.service.audit.store import AuditStore, open_store
 from simdx.service.audit.verify import Verdict, verify
 
-__all__ = ["AuditKey", "AuditStore", "Entry", "KeyRing", "Record", "Verdict", "open_store", "verify"]
+__all__ = ["AuditKey", "AuditRecord", "AuditStore", "Entry", "KeyRing", "Verdict", "open_store", "verify"]

@@ -15,7 +15,7 @@ from simdx.errors import BadInput
 from simdx.service.audit.checkpoints import CheckpointFile, CheckpointProblem
 from simdx.service.audit.database import AuditUnavailable, Database
 from simdx.service.audit.key import AuditKey
-from simdx.service.audit.record import COLUMNS, GENESIS, Record
+from simdx.service.audit.record import COLUMNS, GENESIS, AuditRecord
 from simdx.service.audit.ring import KeyRing
 from simdx.service.audit.verify import Verdict, verify
 
@@ -30,13 +30,13 @@ class AuditReader:
     def key_in_use(self) -> AuditKey:
         return self._key(str(self._read("SELECT key_id FROM chain_head")[0][0]))
 
-    def find(self, record_id: str) -> Record | None:
+    def find(self, record_id: str) -> AuditRecord | None:
         rows = self._read(f"{_SELECT} WHERE id = ?", [record_id])
-        return Record(*rows[0]) if rows else None
+        return AuditRecord(*rows[0]) if rows else None
 
     def page(
         self, *, limit: int = 50, before: int | None = None, panel: str | None = None, kind: str | None = None
-    ) -> list[Record]:
+    ) -> list[AuditRecord]:
         """The latest records first, optionally those before a sequence number."""
         wanted, values = ["1 = 1"], list[Any]()
         for column, value in (("panel = ?", panel), ("kind = ?", kind), ("seq < ?", before)):
@@ -46,13 +46,13 @@ class AuditReader:
         rows = self._read(
             f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY seq DESC LIMIT ?", [*values, limit]
         )
-        return [Record(*row) for row in rows]
+        return [AuditRecord(*row) for row in rows]
 
-    def records(self) -> Generator[Record]:
+    def records(self) -> Generator[AuditRecord]:
         """Every record in order, streamed."""
         with self._db.opened() as connection:
             for row in self._db.stream(connection, f"{_SELECT} ORDER BY seq"):
-                yield Record(*row)
+                yield AuditRecord(*row)
 
     def head(self) -> tuple[int, str]:
         return self._as_head(self._read(_HEAD))
@@ -97,7 +97,7 @@ class AuditReader:
         with self._db.opened() as connection, self._db.snapshot(connection):
             head = self._as_head(self._db.execute(connection, _HEAD).fetchall())
             with closing(self._db.stream(connection, f"{_SELECT} ORDER BY seq")) as rows:
-                records = (Record(*row) for row in rows)
+                records = (AuditRecord(*row) for row in rows)
                 return verify(records, self._ring, head, checkpoints=opened, known=known, noted=noted)
 
     def text_of(self, record_id: str) -> str | None:

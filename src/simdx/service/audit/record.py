@@ -35,7 +35,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AuditRecord:
     """An entry in its place. JSON columns are kept as the text that was hashed."""
 
     seq: int
@@ -67,7 +67,7 @@ class Record:
         return out
 
 
-COLUMNS = tuple(Record.__dataclass_fields__)
+COLUMNS = tuple(AuditRecord.__dataclass_fields__)
 
 
 def content_bytes(fields: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from simdx.service.audit.database import AuditUnavailable, Database, database_at
 from simdx.service.audit.key import AuditKey
 from simdx.service.audit.migrate import migrate
 from simdx.service.audit.reader import AuditReader
-from simdx.service.audit.record import COLUMNS, Entry, Record, canonical, now
+from simdx.service.audit.record import COLUMNS, AuditRecord, Entry, canonical, now
 from simdx.service.audit.refusals import Refusals
 from simdx.service.audit.ring import KeyRing
 
@@ -54,7 +54,7 @@ class AuditStore(AuditReader):
 
     # ----------------------------------------------------------------- writing
 
-    def append(self, entries: Sequence[Entry]) -> list[Record]:
+    def append(self, entries: Sequence[Entry]) -> list[AuditRecord]:
         """Add the entries in one transaction: all of them, or none and AuditUnavailable.
 
         Where the records before them wait too long for their checkpoint, that comes first.
@@ -78,13 +78,13 @@ class AuditStore(AuditReader):
 
     def _append(
         self, connection: Any, entries: Sequence[Entry], seq: int, previous: str, key: AuditKey
-    ) -> list[Record]:
+    ) -> list[AuditRecord]:
         at = now()
         records = []
         for entry in entries:
             seq += 1
             people = {f"{role}_hash": key.person_hash(role, who) for role, who in entry.people.items()}
-            unhashed = Record(
+            unhashed = AuditRecord(
                 seq=seq, id=entry.id, at=at, kind=entry.kind, caller=entry.caller, panel=entry.panel,
                 about=entry.about,
                 text_hash=None if entry.text is None else key.text_hash(entry.text),

@@ -13,7 +13,7 @@ from heapq import merge
 
 from simdx.service.audit.checkpoints import Checkpoint, CheckpointProblem
 from simdx.service.audit.key import AuditKey
-from simdx.service.audit.record import GENESIS, Record
+from simdx.service.audit.record import GENESIS, AuditRecord
 from simdx.service.audit.ring import KeyRing
 
 
@@ -37,7 +37,7 @@ class _Walk:
     head: str = GENESIS
     seen: dict[str, int] = field(default_factory=dict)  # checkpoints met, by file
 
-    def step(self, record: Record) -> str | None:
+    def step(self, record: AuditRecord) -> str | None:
         """Take one record; what is wrong with it, if anything."""
         number = self.count + 1
         if record.seq != number:
@@ -50,7 +50,7 @@ class _Walk:
         self.key, self.head, self.count = key, record.hash, number
         return None
 
-    def _possible(self, record: Record) -> Iterable[AuditKey]:
+    def _possible(self, record: AuditRecord) -> Iterable[AuditKey]:
         if self.key is None:
             return self.ring.keys
         following = self.ring.after(self.key) if record.kind == "key" else None
@@ -84,7 +84,7 @@ class _Walk:
 
 
 def verify(
-    records: Iterable[Record],
+    records: Iterable[AuditRecord],
     ring: KeyRing,
     head: tuple[int, str] | None = None,
     *,
@@ -110,7 +110,7 @@ def verify(
 
 
 def _walk(
-    walk: _Walk, records: Iterable[Record], head: tuple[int, str] | None, noted: str | None
+    walk: _Walk, records: Iterable[AuditRecord], head: tuple[int, str] | None, noted: str | None
 ) -> str | None:
     walk.following = next(walk.checkpoints, None)
     problem = walk.meet()
@@ -135,7 +135,7 @@ def _cut(seen: dict[str, int], known: dict[str, int]) -> str | None:
     return None
 
 
-def _unchanged(record: Record, key: AuditKey, previous: str) -> bool:
+def _unchanged(record: AuditRecord, key: AuditKey, previous: str) -> bool:
     try:
         return record.hash == key.chain_hash(previous, record.content())
     except (TypeError, ValueError):  # a value that no record can hold

@@ -1,0 +1,263 @@
+"""What is found on simulated text: the thresholds of a policy and the alarm, and where they are kept.
+
+Both are found the first time they are needed, unless a policy that was tuned for the same bank, embedder and
+method says them. Tuning fits the method many times, so what it finds is kept in the cache folder.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from simdx.abc.prior import Prior
+from simdx.bank.files import read_bank
+from simdx.decide.alarm import Alarm, Null, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
+from simdx.decide.policy import TUNING, NullFile, Policy, check_policy, policy_data, policy_text, read_policy
+from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
+from simdx.embedders.cache import embed_cached
+from simdx.errors import BadInput
+from simdx.fitting import fit_method
+from simdx.methods.fitted import RECIPE_VERSION, AnswerTable, Fitted, Settings, joined
+from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
+from simdx.methods.material import Material, named, part
+from simdx.models.verify import home
+from simdx.panels.load import PanelSource
+from simdx.types import Bank, Float, Int, content_hash
+
+POLICY_FILE = "policy.yaml"  # beside a panel file: the policy its maintainer tuned
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What lies beside a panel file: the policy of its maintainer, and its banks, each on its own.
+
+    Read once and handed on, so that a service goes on when the files change or go. Banks differ in simulator
+    or in what it was told.
+    """
+
+    policy: Policy | None
+    banks: tuple[Bank, ...]
+
+    @classmethod
+    def read(cls, source: PanelSource | None) -> Beside:
+        if source is None:
+            return cls(None, ())
+        path = source.folder / POLICY_FILE
+        files = dict.fromkeys((*source.banks, *source.witnesses))
+        return cls(
+            read_policy(path, source.panel) if path.is_file() else None,
+            tuple(read_bank(file, source.panel) for file in files),
+        )
+
+
+class Findings:
+    """Policy and alarm of one fitted method."""
+
+    def __init__(
+        self,
+        fitted: Fitted,
+        settings: Settings,
+        beside: Beside,
+        *,
+        policy: Policy | str | Path | None = None,
+        own_bank: bool = False,
+    ) -> None:
+        self._fitted, self._settings, self._beside = fitted, settings, beside
+        self._material: Material = fitted.material
+        self._own_bank = own_bank
+        panel = self._material.panel
+        self._given = policy if isinstance(policy, Policy) or policy is None else read_policy(policy, panel)
+
+    @cached_property
+    def fingerprint(self) -> dict[str, str]:
+        """What thresholds depend on: a policy tuned for another one of these is not used for guarantees."""
+        return self._fingerprint_of(self._settings)
+
+    def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
+        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
+        chosen = {k: v for k, v in asdict(settings).items() if k not in apart and v is not None}
+        found = self._fitted.calibration
+        return {
+            "bank": self._material.bank.identity[:16],
+            "calibration": "none" if found is None else found.digest[:16],
+            "embedder": self._material.embedder.id,
+            "method": settings.method,
+            "engine": settings.engine,
+            "recipe": str(RECIPE_VERSION),
+            "settings": ", ".join(f"{k}={v}" for k, v in sorted(chosen.items())),
+        }
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy given, else the fitting one beside the panel, else one tuned now on simulated text."""
+        if self._given is not None:
+            return self._given
+        beside = self._beside.policy
+        if beside is not None and beside.fits(self.fingerprint):
+            return beside
+        # An archive has no part in tuning on simulated text: what was found without it is the same.
+        found = beside if beside is not None and self._tuned_for(beside) else self._remembered()
+        return replace(found, origin=replace(found.origin, made_for=self.fingerprint))
+
+    @cached_property
+    def _without_archive(self) -> dict[str, str]:
+        return self._fingerprint_of(replace(self._settings, archive=None))
+
+    def _tuned_for(self, policy: Policy) -> bool:
+        """Was it tuned on simulated text for all that is here but the archive? It guarantees nothing then."""
+        guarantees = policy.conformal is not None or policy.risk is not None
+        return (
+            policy.origin.source == "simulated text" and not guarantees and policy.fits(self._without_archive)
+        )
+
+    @cached_property
+    def _tuning(self) -> str:
+        """What a policy tuned on simulated text depends on."""
+        return content_hash(f"tuning {TUNING}", *map(str, self._without_archive.items()))
+
+    def _remembered(self) -> Policy:
+        """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
+        path = home() / "policies" / f"{self._tuning}.yaml"
+        compiled = (self._material.compiled or {}).get(f"policy.{self._tuning}")
+        if compiled is not None:
+            return check_policy(json.loads(compiled.tobytes()), "compiled", self._material.panel)
+        if path.is_file():
+            kept = self._kept(path)
+            if kept is not None and kept.fits(self._without_archive):
+                return kept
+        found = self.tuned()
+        policy = replace(found, origin=replace(found.origin, made_for=self._without_archive))
+        try:
+            make_folder(path.parent)
+            text = policy_text(policy)
+            write_atomically(path, f"# {seal_of(text)}\n{text}")
+        except CannotWrite:
+            pass  # a cache folder that cannot be written costs time, not the answer
+        return policy
+
+    def _kept(self, path: Path) -> Policy | None:
+        """A policy from the cache, or None where it is damaged: a changed threshold would go unnoticed."""
+        try:
+            seal, _, text = path.read_text(encoding="utf-8").partition("\n")
+            whole = seal == f"# {seal_of(text)}"
+            return read_policy(path, self._material.panel) if whole else None
+        except (BadInput, OSError, ValueError):
+            return None
+
+    def tuned(self, risk: float = 0.05) -> Policy:
+        """A policy from simulated text alone."""
+        from simdx.decide.tune import tune_on_simulated
+
+        _, truth, answers = self._simulated
+        return tune_on_simulated(
+            self._material.panel, answers, truth, self.fresh_alarm, self.fingerprint, risk
+        )
+
+    @cached_property
+    def alarm(self) -> Alarm:
+        stored = self.policy.alarm
+        found_now = "fresh_alarm" in self.__dict__  # the policy was just tuned here
+        if stored is not None and not found_now and self.policy.fits(self.fingerprint):
+            views = self.views(stored.bandwidths)
+            return Alarm(views, tuple(_null(n) for n in stored.nulls), stored.own)
+        return self.fresh_alarm
+
+    @cached_property
+    def fresh_alarm(self) -> Alarm:
+        """The alarm with its nulls found now, on simulated text."""
+        seen, truth, answers = self._simulated
+        return fit_alarm(self.views(None), seen, truth, None if answers is None else answers.posterior)
+
+    def views(self, bandwidths: dict[str, float] | None) -> tuple[View, ...]:
+        banks, vectors = self._view_banks
+        return build_views(banks, vectors, _blocks(self._material), bandwidths, self._by_words)
+
+    def _by_words(self, bank: Bank) -> LexicalBasis:
+        arrays = part(self._material.compiled or {}, _words_name(bank))
+        return basis_of(Lexicon.from_arrays(arrays, whole_words)) if arrays else word_basis(bank.texts)
+
+    def arrays(self) -> dict[str, Float]:
+        """What a compiled panel holds for the desk: the views' words, and the policy where none is beside."""
+        out: dict[str, Float] = {}
+        for bank in self._view_banks[0]:
+            out |= named(_words_name(bank), word_basis(bank.texts).lexicon.arrays())
+        beside = self._beside.policy
+        if beside is None or not beside.fits(self.fingerprint):
+            said = json.dumps(policy_data(self.policy)).encode("utf-8")
+            out[f"policy.{self._tuning}"] = np.frombuffer(said, dtype=np.uint8)
+        return out
+
+    @cached_property
+    def _view_banks(self) -> tuple[list[Bank], list[Float]]:
+        """Each file of simulations on its own, embedded."""
+        bank = self._material.bank
+        banks = list(self._beside.banks)
+        packaged = {text for b in banks for text in b.texts}
+        if not banks or (self._own_bank and not set(bank.texts) <= packaged):
+            banks.insert(0, bank)
+        known = {text: i for i, text in enumerate(bank.texts)}
+        vectors = []
+        for b in banks:
+            if all(t in known for t in b.texts):
+                vectors.append(self._material.embedded.vectors[[known[t] for t in b.texts]])
+            else:
+                vectors.append(embed_cached(self._material.embedder, b.texts))
+        return banks, vectors
+
+    @cached_property
+    def _simulated(self) -> tuple[SeenTexts, Int, AnswerTable | None]:
+        """Simulated texts with their labels and, where the method can be refitted, held-out answers."""
+        from simdx.decide.tune import cross_fitted, observed
+
+        banks, vectors = self._view_banks
+        bank, embedded = self._material.bank, self._material.embedded
+        held = set(bank.texts)
+        others = [
+            (t, v, k)
+            for b, vs in zip(banks, vectors, strict=True)
+            for t, v, k in zip(b.texts, vs, b.label_index.tolist(), strict=True)
+            if t not in held
+        ]
+        material = self._material.without_archive()  # whose centre is one of real text, and this is not
+        rows: Int = np.arange(len(bank.texts))
+        answers = None
+        if self._fitted.refits:
+            rows, answers = cross_fitted(material, self._settings)
+        texts = tuple(bank.texts[i] for i in rows)
+        seen, truth = SeenTexts(texts, embedded.vectors[rows]), bank.label_index[rows]
+        if not others:
+            return seen, truth, answers
+        more = tuple(t for t, _, _ in others)
+        raw = np.stack([v for _, v, _ in others])
+        truth = np.concatenate([truth, [k for _, _, k in others]])
+        seen = SeenTexts((*texts, *more), np.concatenate([seen.vectors, raw]))
+        if answers is None:
+            return seen, truth, None
+        whole = fit_method(material, self._settings) if self._material.has_archive else self._fitted
+        uniform = Prior.uniform(len(bank.labels))
+        return seen, truth, joined([answers, whole.answer(observed(more, raw), uniform)])
+
+
+def _blocks(material: Material) -> dict[str, slice]:
+    """The columns of each embedder joined in the material's, by its short name."""
+    parts = getattr(material.embedder, "parts", (material.embedder,))
+    out: dict[str, slice] = {}
+    start = 0
+    for one in parts:
+        width = sum(one.blocks)
+        name = one.id.split("/")[0]
+        out[name if name not in out else one.id] = slice(start, start + width)
+        start += width
+    return out
+
+
+def _words_name(bank: Bank) -> str:
+    return f"words.{content_hash(*bank.texts)[:16]}"
+
+
+def _null(stored: NullFile) -> Null:
+    return Null(stored.confidence, stored.quantiles, stored.n, stored.threshold)
