@@ -26,7 +26,7 @@ _LIVE = {
 }
 AWAITED = {
     "quantisation-ablation": {"pair": {"difference": {"ece": {"value": 0.0, "ci": [0.0, 0.0]}}}},
-    "algorithm-1": {"oral-lesions": _LIVE},
+    "algorithm-1": {"panels": {"oral-lesions": _LIVE}, "finished": 30, "begun": 30},
 }
 
 
@@ -111,7 +111,9 @@ TURNS: dict[str, dict[str, tuple[Any, Any]]] = {
         "temperature-ablation/series/*/points/0/ece/value": (0.5, 0.05),
         "temperature-ablation/series/*/points/0/ece/ci": ([0.4, 0.6], [0.0, 0.06])},
     "fifty texts a label": {"pool-size/rows/*/means/accuracy": (0.9, None)},
-    "fresh generations": {"algorithm-1/*/outcomes": ({"complete": 30}, {"complete": 29, "budget": 1})},
+    "fresh generations": {"algorithm-1/panels/*/n": (30, 30),
+                          "algorithm-1/panels/*/total_variation_ci": ([0, 0.06], [0, 0.06]),
+                          "algorithm-1/panels/*/outcomes": ({"complete": 30}, {"complete": 29, "budget": 1})},
     "leaves M-SMC ahead": {"post-hoc-calibration/*/*/rows/M-SMC/scores/accuracy": (1.0, 0.0),
                            "post-hoc-calibration/*/*/rows/M-SMC/scores/ece": (0.0, 0.0)},
 }  # fmt: skip
