@@ -23,11 +23,12 @@ def rows(b: Block) -> Iterator[dict[str, Any]]:
     apart = number(b.d["total_variation"], b.d["total_variation_ci"])
     yield {"what": "total variation between the two", "figure": apart}
     for name in ("simulations", "calls", "tokens", "seconds"):
-        yield {"what": f"{name} a case", "figure": f"{b.d[name]:,.0f}"}
+        beside = ", all cases side by side" if name == "seconds" else ""
+        yield {"what": f"{name} a case{beside}", "figure": f"{b.d[name]:,.0f}"}
 
 
 def steps(b: Block) -> list[dict[str, Any]]:
-    return [{key: value if key == "population" else f"{value:.3f}" for key, value in step.items()}
+    return [{key: value if key == "population" else f"{round(value, 3) + 0.0:.3f}" for key, value in step.items()}
             for step in b.d["steps"]]
 
 

@@ -144,6 +144,14 @@ def test_a_record_that_contradicts_a_claim_turns_its_verdict(words: str) -> None
     assert UNTESTED not in found
 
 
+def test_a_few_finished_cases_of_algorithm_1_decide_nothing() -> None:
+    few = {"oral-lesions": _LIVE | {"n": 2, "outcomes": {"complete": 2}}}
+    data = {"algorithm-1": {"panels": few, "finished": 2, "begun": 50}}
+    (one,) = [v for v in verdicts(data) if v.claim.place == "Algorithm 1"]
+    assert one.verdict == UNTESTED
+    assert "2 of 50 begun cases ended" in one.why
+
+
 def test_without_records_nothing_is_claimed() -> None:
     assert {one.verdict for one in verdicts({})} == {UNTESTED}
 
