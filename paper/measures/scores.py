@@ -179,7 +179,7 @@ def calibrated_embedding(context: Context) -> Measured:
     for panel in context.panels:
         y, k, share = context.labels(panel), len(context.names(panel)), engine.CALIBRATION_SHARE
         dataset = context.cases(panel).dataset
-        parts = make_splits(dataset, {"calibration": share, "test": 1 - share}, seed=context.seed).parts
+        parts = make_splits(dataset, {"calibration": share, "test": 1 - share}, seed=context.seed)
         fit, kept = (np.array(parts[name], dtype=np.int64) for name in ("calibration", "test"))
         # Cosines as they are give answers close to uniform; the softmax has a temperature to fit.
         answers = {CENTROID: context.probabilities(replace(Spec(panel, "centroid"), kernel="soft"))}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simdx.datasets.dataset import Dataset
-from simdx.metrics import spread
+from simdx.metrics import confusion, spread
 from simdx.metrics.gaps import combined
 from simdx.runs import Arrays
 from simdx.types import Float, Int, entropy_bits
@@ -51,9 +51,7 @@ class Evaluation:
 
     def confusion(self) -> Int:
         """(K, K) cases of a label (row) that were given to a label (column)."""
-        table = np.zeros((len(self.labels),) * 2, dtype=int)
-        np.add.at(table, (self.label_index, self.arrays["posterior"].argmax(axis=1)), 1)
-        return table
+        return confusion(self.arrays["posterior"], self.label_index)
 
     def worst(self, count: int = 10) -> list[int]:
         """Wrong answers, the most confident first (ties in the order of the cases)."""

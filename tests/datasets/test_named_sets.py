@@ -40,17 +40,16 @@ def test_symptoms_in_the_hubs_own_format(tmp_path):
         ("sd-test-0000", "jaundice"),
     ]
     assert [(c.id, c.fields["topic"]) for c in bench.ood.cases] == [("sd-train-0002", "psoriasis")]
-    assert len(load_symptoms(tmp_path, splits=("test",)).cases.cases) == 1
+    assert [c.fields["split"] for c in bench.cases.cases] == ["train", "train", "test"]
 
 
 def test_symptoms_rows_are_checked(tmp_path):
     (tmp_path / "train.jsonl").write_text('{"input_text": "a", "output_text": "dengue"}\n{"input_text": "b"}')
     with pytest.raises(BadInput, match=r"train\.jsonl, line 2: none of the columns"):
         load_symptoms(tmp_path)
-    with pytest.raises(BadInput, match="no split 'dev'"):
-        load_symptoms(tmp_path, splits=("dev",))
+    (tmp_path / "train.jsonl").unlink()
     with pytest.raises(BadInput, match="neither"):
-        load_symptoms(tmp_path, splits=("test",))
+        load_symptoms(tmp_path)
 
 
 def test_symptoms_offline_fails_at_once(monkeypatch):

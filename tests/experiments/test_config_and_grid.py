@@ -81,12 +81,6 @@ def test_every_shipped_experiment_has_a_title_and_a_grid(scale: str) -> None:
         assert scale == "full" or all((cell.panel.subset or 99) <= 40 for cell in cells)
 
 
-def test_the_paper_is_elsewhere_and_the_message_says_where() -> None:
-    with pytest.raises(BadInput, match="make paper-smoke") as refused:
-        find("paper", "smoke")
-    assert "\n" not in str(refused.value)
-
-
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(BadInput, match="embedding-baselines"):
         find("no-such-thing", "full")

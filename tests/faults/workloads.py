@@ -259,12 +259,16 @@ class Audit(Workload):
         return {"rows": rows, "whole": whole, "database": _queried(folder, "PRAGMA integrity_check")[0][0]}
 
 
-class Rotated(Audit):
-    """`audit rotate-key`: at every moment the log verifies and its texts open."""
+class Filled(Audit):
+    """A log that is there."""
 
     def prepare(self, folder: Path) -> None:
         super().prepare(folder)
         Audit.run(self, folder)
+
+
+class Rotated(Filled):
+    """`audit rotate-key`: at every moment the log verifies and its texts open."""
 
     def run(self, folder: Path) -> Any:
         ring = KeyRing.from_file(folder / "service" / "audit.key")
@@ -285,12 +289,8 @@ class Rotated(Audit):
         return {**super().state(folder), "keys": keys, "kinds": kinds}
 
 
-class Exported(Audit):
-    """`audit export` of a log that is there."""
-
-    def prepare(self, folder: Path) -> None:
-        super().prepare(folder)
-        Audit.run(self, folder)
+class Exported(Filled):
+    """`audit export`."""
 
     def run(self, folder: Path) -> Any:
         return at(folder, ("audit", "export", "--out", "@/out.jsonl", *LOG))

@@ -41,7 +41,7 @@ def check(path: Path) -> None:
         json.dumps([case.id for case in found.cases], ensure_ascii=False).encode()
         "".join(found.texts).encode()
         splits = make_splits(found, {"x": 0.5, "y": 0.5})
-        assert sum(len(part) for part in splits.parts.values()) == len(found.cases)
+        assert sum(len(part) for part in splits.values()) == len(found.cases)
 
 
 @bounded

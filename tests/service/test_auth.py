@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -59,15 +60,17 @@ def test_expired_and_revoked_tokens_are_refused(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("name", "scopes", "days"),
-    [("", ("classify",), None), ("a\nb", ("classify",), None), ("ok", (), None), ("ok", ("root",), None),
-     ("ok", ("classify",), 0)],
+    ("name", "scopes", "more"),
+    [("", ("classify",), {}), ("a\nb", ("classify",), {}), ("ok", (), {}), ("ok", ("root",), {}),
+     ("ok", ("classify",), {"days": 0}), ("ok", ("admin",), {"panels": (PANEL,)}),
+     ("ok", ("classify",), {"panels": ("a/b",)}), ("ok", ("classify",), {"panels": ()})],
 )  # fmt: skip
 def test_bad_tokens_are_not_made(
-    tmp_path: Path, name: str, scopes: tuple[str, ...], days: float | None
+    tmp_path: Path, name: str, scopes: tuple[str, ...], more: dict[str, Any]
 ) -> None:
     with pytest.raises(BadInput):
-        TokenFile(tmp_path / "tokens.json").new(name, scopes, days)
+        TokenFile(tmp_path / "tokens.json").new(name, scopes, **more)
+    assert not (tmp_path / "tokens.json").exists()
 
 
 def test_two_active_tokens_do_not_share_a_name(tmp_path: Path) -> None:
@@ -119,13 +122,6 @@ def test_the_audit_log_names_the_caller_and_feedback_is_the_callers_own(guarded:
     body = {"answer": answer, "label": "oral mucocele"}
     assert client.post("/v1/feedback", json=body, headers=bearer(other)).status_code == 404
     assert client.post("/v1/feedback", json=body, headers=bearer(plain)).status_code == 201
-
-
-def test_a_service_others_can_reach_does_not_start_without_tokens(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="simdx token new"):
-        create_app(make_config(tmp_path, host="0.0.0.0"))
-    with pytest.raises(BadInput, match="simdx token new"):
-        create_app(make_config(tmp_path, require_token=True))
 
 
 @pytest.mark.parametrize(

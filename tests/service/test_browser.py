@@ -53,7 +53,10 @@ class Live:
             time.sleep(0.05)
         self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
 
-    def stop(self) -> None:
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
         self.thread.join(timeout=20)
 
@@ -61,10 +64,8 @@ class Live:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     # As `simdx serve` limits them: here numpy was loaded long before.
-    with threadpool_limits(1):
-        service = Live(create_app(make_config(tmp_path_factory.mktemp("browser"))))
+    with threadpool_limits(1), Live(create_app(make_config(tmp_path_factory.mktemp("browser")))) as service:
         yield service
-        service.stop()
 
 
 @pytest.fixture
@@ -404,8 +405,7 @@ def test_feedback_and_the_audit_view(browser: Any, live: Live) -> None:
 def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
     config = make_config(tmp_path, require_token=True)
     token, _ = TokenFile(tmp_path / "tokens.json").new("page", ("classify",))
-    service = Live(create_app(config))
-    try:
+    with Live(create_app(config)) as service:
         browser.get(service.url)
         field = until(lambda: (f := browser.find_element(By.ID, "token")).is_displayed() and f)
         field.send_keys(token, Keys.ENTER)
@@ -414,8 +414,6 @@ def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
         browser.find_element(By.ID, "classify").click()
         until(lambda: browser.find_element(By.ID, "result").is_displayed())
         assert browser.execute_script("return localStorage.length") == 0
-    finally:
-        service.stop()
 
 
 def test_green_is_for_a_promise(browser: Any, live: Live) -> None:
@@ -555,22 +553,22 @@ def _tickets(tmp_path: Path) -> dict[str, str | None]:
     return {str(panel): str(bank)}
 
 
+def tickets_served(tmp_path: Path) -> Live:
+    return Live(application.create_app(make_config(tmp_path, panels=_tickets(tmp_path))))
+
+
 def test_a_general_panel_speaks_of_no_clinic(browser: Any, tmp_path: Path) -> None:
-    service = Live(application.create_app(make_config(tmp_path, panels=_tickets(tmp_path))))
-    try:
+    with tickets_served(tmp_path) as service:
         page = Page(browser, service.url)
         assert not page("examples").is_displayed()
         page.classify("My parcel is a week late.")
         seen = page.browser.find_element(By.TAG_NAME, "body").text.casefold()
         assert "no substitute" in seen
         assert not any(word in seen for word in ("clinic", "medical", "diagnos", "patient"))
-    finally:
-        service.stop()
 
 
 def test_notes_of_an_answer_stand_beside_its_decision(browser: Any, tmp_path: Path) -> None:
-    service = Live(application.create_app(make_config(tmp_path, panels=_tickets(tmp_path))))
-    try:
+    with tickets_served(tmp_path) as service:
         page = Page(browser, service.url)
         page.classify("My parcel is a week late.")
         assert "thresholds are round figures" in page("decision-notes").text
@@ -582,18 +580,15 @@ def test_notes_of_an_answer_stand_beside_its_decision(browser: Any, tmp_path: Pa
         until(lambda: "done" in page("batch-said").text)
         assert page("batch-notes").text.count("thresholds are round figures") == 1
         assert page.errors() == []
-    finally:
-        service.stop()
 
 
 def test_the_page_follows_the_panel(browser: Any, tmp_path: Path) -> None:
     panels = {"oral-lesions": None, **_tickets(tmp_path)}
-    service = Live(application.create_app(make_config(tmp_path, panels=panels)))
 
     def choose(select: str, panel: str) -> None:
         page(select).find_element(By.CSS_SELECTOR, f'option[value="{panel}"]').click()
 
-    try:
+    with Live(application.create_app(make_config(tmp_path, panels=panels))) as service:
         # The batch view has the panel that was chosen, by the address or in the other view.
         page = Page(browser, service.url, "?panel=tickets#batch")
         assert page("batch-panel").get_attribute("value") == "tickets"
@@ -617,5 +612,3 @@ def test_the_page_follows_the_panel(browser: Any, tmp_path: Path) -> None:
         choose("panel", "oral-lesions")
         assert page("text").get_attribute("value") == "My parcel is late."
         assert page.errors() == []
-    finally:
-        service.stop()

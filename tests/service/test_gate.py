@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +22,10 @@ from tests.service.conftest import ASK, URL, Guarded, bearer, create_app, kind, 
 
 
 @pytest.mark.parametrize(
-    "changes", [{"public_url": "https://simdx.clinic.example"}, {"allowed_hosts": ("simdx.clinic.example",)}]
-)
+    "changes",
+    [{"public_url": "https://simdx.clinic.example"}, {"allowed_hosts": ("simdx.clinic.example",)},
+     {"host": "0.0.0.0"}, {"require_token": True}],
+)  # fmt: skip
 def test_a_service_that_others_are_told_of_needs_tokens(tmp_path: Path, changes: dict[str, object]) -> None:
     with pytest.raises(BadInput, match="simdx token new"):
         create_app(make_config(tmp_path, **changes))
@@ -101,13 +103,14 @@ class Wire:
             "type": "http", "method": "POST", "path": path, "client": ("192.0.2.7", 5),
             "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in pairs.items()],
         }  # fmt: skip
-        self.gate, self.read = gate, 0
+        self.gate, self.read, self.trickles = gate, 0, False
         self.sent: list[dict[str, object]] = []
 
     async def run(self) -> int:
         async def receive() -> dict[str, object]:
             self.read += 1
-            return {"type": "http.request", "body": b"{}", "more_body": False}
+            await asyncio.sleep(0.05 if self.trickles else 0)
+            return {"type": "http.request", "body": b"{}", "more_body": self.trickles}
 
         async def send(message: dict[str, object]) -> None:
             self.sent.append(message)
@@ -207,6 +210,36 @@ def test_strangers_from_everywhere_have_half_of_the_house(tmp_path: Path) -> Non
     strangers, caller = asyncio.run(scenario())
     assert sorted(strangers) == [200] * 5 + [503] * 4
     assert caller == 200
+
+
+def test_one_caller_may_not_take_every_place_and_all_places_are_counted(tmp_path: Path) -> None:
+    release, waits = held()
+    gate, tokens, _ = made(tmp_path, waits, open_requests=6, caller_requests=4)
+    texts = {name: tokens.new(name, ("classify",))[0] for name in "abc"}
+
+    def call(who: str) -> Coroutine[None, None, int]:
+        return Wire(gate, authorization=f"Bearer {texts[who]}").run()
+
+    async def scenario() -> tuple[int, int]:
+        first = [asyncio.create_task(call("a")) for _ in range(4)]
+        await asyncio.sleep(0)
+        fifth = await call("a")
+        others = [asyncio.create_task(call("b")) for _ in range(2)]
+        await asyncio.sleep(0)
+        seventh = await call("c")
+        release.set()
+        await asyncio.gather(*first, *others)
+        return fifth, seventh
+
+    assert asyncio.run(scenario()) == (429, 503)
+
+
+def test_a_body_that_trickles_is_given_up(tmp_path: Path) -> None:
+    gate, tokens, _ = made(tmp_path, body_seconds=0.2)
+    text, _ = tokens.new("clinic", ("classify",))
+    wire = Wire(gate, authorization=f"Bearer {text}", **{"transfer-encoding": "chunked"})
+    wire.trickles = True
+    assert asyncio.run(wire.run()) == 408
 
 
 def test_a_damaged_token_file_is_no_internal_failure(tmp_path: Path) -> None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from simdx.classifier import Classifier
-from simdx.service.auth import Guard, TokenFile
 from simdx.service.config import Limits
-from simdx.service.gate import Gate
-from simdx.service.meters import Meters
 from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
 
 LIMITS = Limits(
@@ -72,70 +67,3 @@ def test_overload_timeout_and_recovery(small: TestClient, monkeypatch: pytest.Mo
         time.sleep(0.05)
     else:
         pytest.fail("the service did not recover from overload")
-
-
-def _scope(headers: list[tuple[bytes, bytes]]) -> dict[str, object]:
-    return {
-        "type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"localhost"), *headers],
-        "client": ("127.0.0.1", 5),
-    }  # fmt: skip
-
-
-def _statuses(sent: list[dict[str, object]]) -> list[object]:
-    return [m["status"] for m in sent if m["type"] == "http.response.start"]
-
-
-def test_one_caller_may_not_take_every_place_and_all_places_are_counted(tmp_path: Path) -> None:
-    release = asyncio.Event()
-
-    async def waits(scope: object, receive: object, send: object) -> None:
-        await release.wait()
-
-    tokens = TokenFile(tmp_path / "tokens.json")
-    texts = {name: tokens.new(name, ("classify",))[0] for name in "abc"}
-
-    async def scenario() -> tuple[list[object], list[object]]:
-        gate = Gate(waits, make_config(tmp_path, limits=LIMITS), Meters(), Guard(tokens))
-
-        async def call(who: str) -> list[object]:
-            sent: list[dict[str, object]] = []
-
-            async def send(message: dict[str, object]) -> None:
-                sent.append(message)
-
-            async def receive() -> dict[str, object]:
-                return {"type": "http.request", "body": b"", "more_body": False}
-
-            header = (b"authorization", f"Bearer {texts[who]}".encode())
-            await gate(_scope([header]), receive, send)  # type: ignore[arg-type]
-            return _statuses(sent)
-
-        held = [asyncio.create_task(call("a")) for _ in range(4)]
-        await asyncio.sleep(0)
-        fifth = await call("a")
-        held += [asyncio.create_task(call("b")) for _ in range(2)]
-        await asyncio.sleep(0)
-        seventh = await call("c")
-        release.set()
-        await asyncio.gather(*held)
-        return fifth, seventh
-
-    assert asyncio.run(scenario()) == ([429], [503])
-
-
-def test_a_body_that_trickles_is_given_up(tmp_path: Path) -> None:
-    async def scenario() -> list[object]:
-        gate = Gate(lambda *a: None, make_config(tmp_path, limits=LIMITS), Meters(), Guard(None))  # type: ignore[arg-type,return-value]
-        sent: list[dict[str, object]] = []
-
-        async def send(message: dict[str, object]) -> None:
-            sent.append(message)
-
-        async def receive() -> dict[str, object]:
-            await asyncio.sleep(0.05)
-            return {"type": "http.request", "body": b"x", "more_body": True}
-
-        await gate(_scope([(b"transfer-encoding", b"chunked")]), receive, send)  # type: ignore[arg-type]
-        return _statuses(sent)
-
-    assert asyncio.run(scenario()) == [408]

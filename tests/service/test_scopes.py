@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from simdx.errors import BadInput
 from simdx.service.auth import TokenFile
 from tests.service.conftest import (
     ASK,
@@ -77,15 +76,6 @@ def test_panels_survive_the_file_and_old_files_mean_every_panel(tmp_path: Path) 
     assert found is not None
     assert found.panels is None
     assert found.may_ask("other")
-
-
-@pytest.mark.parametrize(
-    ("scopes", "panels"), [(("admin",), (PANEL,)), (("classify",), ("a/b",)), (("classify",), ())]
-)
-def test_bad_panels_make_no_token(tmp_path: Path, scopes: tuple[str, ...], panels: tuple[str, ...]) -> None:
-    with pytest.raises(BadInput):
-        TokenFile(tmp_path / "tokens.json").new("x", scopes, panels=panels)
-    assert not (tmp_path / "tokens.json").exists()
 
 
 @pytest.fixture

@@ -141,9 +141,6 @@ def multinomial_trace(
     populations: int = 5,
     particles: int = 100,
     stay: float = 0.5,
-    bias: Float | None = None,
-    row_weight: Float | None = None,
-    chunk: int | None = None,
 ) -> Trace:
     """The sampler's limit population by population: what many particles would print.
 
@@ -153,13 +150,13 @@ def multinomial_trace(
     """
     _check("hard", 1.0, populations, None, "whole")
     z = check_observations(observations, bank_vectors.shape[1])
-    _, mass = label_mass(prior, n_labels, z.shape[0], bias)
-    atoms = make_atoms(bank_vectors, label_index, n_labels, mass, row_weight)
+    _, mass = label_mass(prior, n_labels, z.shape[0])
+    atoms = make_atoms(bank_vectors, label_index, n_labels, mass)
     shape = (populations, z.shape[0])
     tolerance, acceptance, ess = np.empty(shape), np.empty(shape), np.empty(shape)
     labels = np.empty((*shape, n_labels))
     own = np.empty(z.shape[0], dtype=int)
-    for part, cosine, own_mass in _blocks(atoms, z, mass, chunk):
+    for part, cosine, own_mass in _blocks(atoms, z, mass, None):
         order, value, each = _sorted(atoms, cosine, own_mass)
         possible = own_mass > 0
         proposal = np.broadcast_to(own_mass, (value.shape[0], n_labels))

@@ -91,7 +91,6 @@ class TrainingProgress:
 
 
 OnProgress = Callable[[TrainingProgress], None]
-OnEpoch = Callable[[int, Network], None]
 
 
 def train(
@@ -103,14 +102,12 @@ def train(
     source: str = "bank",
     spread: bool = True,
     on_progress: OnProgress | None = None,
-    on_epoch: OnEpoch | None = None,
 ) -> Network:
     """A network for the material's panel, bank and embedder.
 
     `prior` is the one prior it will answer for (uniform when None; ignored when conditioned). `vectors`
     are raw embeddings of unlabelled texts to train on instead of the bank; `source` says where from. Without
     `spread` they are taken as they are, each once (the paper's way).
-    `on_epoch` is given the network as it is after each epoch: for studying training, it costs a fold.
     """
     _check(material, settings)
     torch = _torch()
@@ -136,7 +133,7 @@ def train(
     made = time.perf_counter() - started
     fold = _Fold(space.class_means, data, settings.prior_conditioned)
     card = _card(material, settings, fixed, source)
-    best, history = _fit(torch, fold, data, settings, amount, report, on_epoch, card)
+    best, history = _fit(torch, fold, data, settings, amount, report)
     card = card.model_copy(
         update={
             "metrics": {
@@ -162,8 +159,6 @@ def _fit(
     settings: TrainSettings,
     amount: Amount,
     report: OnProgress,
-    on_epoch: OnEpoch | None,
-    card: Card,
 ) -> tuple[list[tuple[Float, Float]], list[TrainingProgress]]:
     """The layers with the lowest held-out loss, and the loss of every epoch."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -220,8 +215,6 @@ def _fit(
             )
         history.append(TrainingProgress("training", epoch, amount.epochs, mean_loss, held_loss))
         report(history[-1])
-        if on_epoch is not None:
-            on_epoch(epoch, fold.network(_arrays(parameters), card))
         if held_loss < best_loss:
             best, best_loss, since = _arrays(parameters), held_loss, 0
         else:

@@ -75,6 +75,6 @@ def temperature_scaled(
 ) -> Scaled:
     """Fit on `share` of the cases, answer for the rest."""
     split = make_splits(dataset, {"calibration": share, "test": 1 - share}, seed=seed)
-    fit, kept = (np.array(split.parts[name], dtype=np.int64) for name in ("calibration", "test"))
+    fit, kept = (np.array(split[name], dtype=np.int64) for name in ("calibration", "test"))
     fitted = fit_temperature(probabilities[fit], dataset.label_index(labels)[fit])
     return Scaled(kept, apply_temperature(probabilities[kept], fitted.value), fitted)

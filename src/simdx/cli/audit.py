@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, print_json, tell
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ def export(
         return
     count = _write(out, lines)
     head = store.head()
-    if json:
-        print_json({"records": count, "head": head[1], "out": str(out)})
-    else:
-        note(f"wrote {count} records to {out}; head {head[1]}")
+    done = {"records": count, "head": head[1], "out": str(out)}
+    tell(json, done, f"wrote {count} records to {out}; head {head[1]}")
 
 
 @app.command("verify")
@@ -97,10 +95,7 @@ def purge(url: Url = None, key: Key = None, json: options.AsJson = False) -> Non
     store, _ = _open(url, key)
     gone = store.purge()
     store.close()
-    if json:
-        print_json({"purged": gone})
-    else:
-        note(f"deleted {gone} kept texts whose time was over")
+    tell(json, {"purged": gone}, f"deleted {gone} kept texts whose time was over")
 
 
 @app.command("rotate-key")
@@ -123,17 +118,13 @@ def rotate_key(
     store, _ = _open(url, path, checkpoints or _checkpoint_file(url, path))
     if prepare:
         waiting = rotate.prepare(store, path)
-        if json:
-            print_json({"key": store.key_in_use().id, "next": waiting})
-        else:
-            note(f"key {waiting} is in {path} and not in use: copy the file to every service, then rotate")
+        copied = f"key {waiting} is in {path} and not in use: copy the file to every service, then rotate"
+        tell(json, {"key": store.key_in_use().id, "next": waiting}, copied)
         return
     done = rotate.rotate(store, path)
     store.close()
-    if json:
-        print_json({"key": done.key, "texts": done.texts, "unopened": done.stuck})
-    else:
-        note(f"the log goes on with key {done.key}; {done.texts} kept texts are sealed with it")
+    sealed = f"the log goes on with key {done.key}; {done.texts} kept texts are sealed with it"
+    tell(json, {"key": done.key, "texts": done.texts, "unopened": done.stuck}, sealed)
     if done.stuck:
         raise RunFailed(f"{done.stuck} kept texts did not open with their key and were left as they are")
 

@@ -28,6 +28,14 @@ def say(json: bool, value: Any, *lines: str) -> None:
         print(line)
 
 
+def tell(json: bool, value: Any, line: str) -> None:
+    """The JSON object where --json was given, else a line on stderr."""
+    if json:
+        print_json(value)
+    else:
+        note(line)
+
+
 def note(message: str) -> None:
     """A line of progress or explanation, on stderr."""
     print(message, file=sys.stderr)

@@ -30,7 +30,9 @@ def tune(
     risk: Annotated[float, Option(help="Most errors among accepted answers.")] = 0.05,
     confidence: Annotated[float, Option(help="With --data: how sure that holds.")] = 0.9,
     coverage: Annotated[float, Option(help="With --data: coverage of conformal sets.")] = 0.9,
-    sets: Annotated[str, Option(help="With --data: split | class-conditional.")] = "class-conditional",
+    sets: Annotated[
+        Literal["split", "class-conditional"], Option(help="With --data: kind of conformal sets.")
+    ] = "class-conditional",
     chosen: options.MethodOptions,
     none_prior: options.NonePrior = None,
     json: options.AsJson = False,
@@ -48,11 +50,11 @@ def tune(
     else:
         from simdx.datasets import read_cases
 
-        kind, names = _kind(sets), classifier.panel.names
+        names = classifier.panel.names
         cases = read_cases(data, columns=layout.columns, labels=names)
         found = classifier.tune_policy(
             cases.texts, cases.label_index(names), risk=risk, confidence=confidence, coverage=coverage,
-            kind=kind,
+            kind=sets,
         )  # fmt: skip
     write_atomically(out, policy_text(found))
     note(f"wrote {out}")
@@ -83,14 +85,6 @@ def show(
     from simdx.classifier import Classifier
 
     _print(Classifier(panel, bank, allow_remote=allow_remote).policy, json)
-
-
-def _kind(sets: str) -> Literal["split", "class-conditional"]:
-    if sets == "split":
-        return "split"
-    if sets == "class-conditional":
-        return "class-conditional"
-    raise BadInput(f"--sets is '{sets[:40]}': choose split or class-conditional")
 
 
 def _print(policy: Policy, json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, print_json, tell
 
 if TYPE_CHECKING:
     from simdx.service.auth import Token, TokenFile
@@ -63,10 +63,7 @@ def revoke(
 ) -> None:
     """End a token's life; a running service notices at once."""
     token = _file(token_file).revoke(name)
-    if json:
-        print_json(_shown(token))
-    else:
-        note(f"revoked {token.name} ({token.id})")
+    tell(json, _shown(token), f"revoked {token.name} ({token.id})")
 
 
 def _file(path: Path | None) -> TokenFile:

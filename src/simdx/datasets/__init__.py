@@ -5,14 +5,13 @@ from simdx.datasets.files import Columns, read_cases
 from simdx.datasets.multicare import load_multicare, read_rule
 from simdx.datasets.oral import load_oral
 from simdx.datasets.registry import open_data
-from simdx.datasets.splits import Splits, make_splits
+from simdx.datasets.splits import make_splits
 from simdx.datasets.symptoms import load_symptoms
 
 __all__ = [
     "Benchmark",
     "Columns",
     "Dataset",
-    "Splits",
     "load_multicare",
     "load_oral",
     "load_symptoms",

@@ -30,15 +30,15 @@ _ALIASES = {
 }
 
 
-def load_symptoms(source: str | Path | None = None, *, splits: tuple[str, ...] = SPLITS) -> Benchmark:
+def load_symptoms(source: str | Path | None = None) -> Benchmark:
     """Cases of the six classes and of the rest, from a local file or folder, or else from the hub.
 
-    Both splits together hold 288 cases of the six classes. A local file is read whatever its name; a folder
-    is searched for the files of the named splits.
+    Both splits together hold 288 cases of the six classes. A local file is read whatever its name; of a
+    folder the hub's files are.
     """
     inside: list[Case] = []
     outside: list[Case] = []
-    for path, split in _sources(source, splits):
+    for path, split in _sources(source):
         for case, diagnosis in _cases(path, split):
             if diagnosis in LABELS:
                 inside.append(Case(case.text, case.id, diagnosis, case.fields))
@@ -56,15 +56,12 @@ def normalise_label(label: str) -> str:
     return _ALIASES.get(plain, plain)
 
 
-def _sources(source: str | Path | None, splits: tuple[str, ...]) -> list[tuple[Path, str]]:
-    unknown = set(splits) - set(SPLITS)
-    if unknown:
-        raise BadInput(f"there is no split '{sorted(unknown)[0]}'; choose among {', '.join(SPLITS)}")
+def _sources(source: str | Path | None) -> list[tuple[Path, str]]:
     if source is None:
-        return [(_from_hub(f"{split}.jsonl"), split) for split in splits]
+        return [(_from_hub(f"{split}.jsonl"), split) for split in SPLITS]
     path = Path(source)
     if path.is_dir():
-        found = [(path / f"{split}.jsonl", split) for split in splits if (path / f"{split}.jsonl").is_file()]
+        found = [(path / f"{split}.jsonl", split) for split in SPLITS if (path / f"{split}.jsonl").is_file()]
         if not found:
             raise BadInput(f"{path} holds neither train.jsonl nor test.jsonl")
         return found

@@ -42,7 +42,6 @@ def with_archive(
     weight: float | None = None,
     *,
     bandwidth: float | None = None,
-    pull: float = PULL,
 ) -> Material:
     """The material with an archive beside its bank; a weight of 0 centres and teaches nothing else."""
     weight = WEIGHT if weight is None else weight
@@ -55,7 +54,7 @@ def with_archive(
         raise BadInput("no unlabelled cases were given: leave the option out or give a file with cases")
     # embed_texts, not its cached form: embeddings of real cases are never written
     vectors = embed_texts(material.embedder, texts)
-    real = replace(before, centre=_centre(material, texts, vectors, pull))
+    real = replace(before, centre=_centre(material, texts, vectors))
     centred = material.beside(real)
     if weight == 0:
         return centred
@@ -98,7 +97,7 @@ def shares(material: Material, asked: Observations, bandwidth: float | None = No
     return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
 
 
-def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: float) -> Centre:
+def _centre(material: Material, texts: Sequence[str], vectors: Float) -> Centre:
     bank, lexicon = material.embedded, material.lexicon
     simulated = np.concatenate([bank.vectors, *([] if bank.background is None else [bank.background])])
     pulled_to = mean_of(simulated, bank.blocks)
@@ -108,7 +107,7 @@ def _centre(material: Material, texts: Sequence[str], vectors: Float, pull: floa
     def of(rows: Int, folds: tuple[Centre, ...] = ()) -> Centre:
         if not rows.size:
             return Centre(pulled_to, words_pulled_to, frozenset())
-        own = rows.size / (rows.size + pull)
+        own = rows.size / (rows.size + PULL)
         return Centre(
             own * mean_of(vectors[rows], bank.blocks) + (1 - own) * pulled_to,
             own * words.at(rows).mean() + (1 - own) * words_pulled_to,

@@ -53,7 +53,7 @@ class _Usage(BaseModel):
     completion_tokens: int = 0
 
 
-class Reply(BaseModel):
+class ChatReply(BaseModel):
     choices: list[_Choice]
     usage: _Usage | None = None
 

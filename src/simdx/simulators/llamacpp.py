@@ -19,7 +19,7 @@ from typing import Any
 
 from simdx.errors import BadInput, RunFailed
 from simdx.simulators.base import Capabilities, Completion, Request, failed
-from simdx.simulators.chat import Reply, parameters_of
+from simdx.simulators.chat import ChatReply, parameters_of
 from simdx.simulators.probe import probe
 from simdx.simulators.stream import stream
 
@@ -79,7 +79,7 @@ class LlamaCppSimulator:
         seconds = time.monotonic() - started
         if "error" in reply:
             return failed(f"llama.cpp: {_reason(reply['error'])}", seconds)
-        return Reply.model_validate(reply).completion(request, seconds)
+        return ChatReply.model_validate(reply).completion(request, seconds)
 
 
 def file_identity(path: Path) -> str:

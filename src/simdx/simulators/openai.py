@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from simdx.egress import Elsewhere, is_loopback, open_client, split_name
 from simdx.errors import BadInput
 from simdx.simulators.base import Capabilities, Completion, Request, failed
-from simdx.simulators.chat import Reply, parameters_of
+from simdx.simulators.chat import ChatReply, parameters_of
 from simdx.simulators.probe import probe
 from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy, asked_wait
 from simdx.simulators.stream import stream
@@ -99,7 +99,7 @@ class OpenAISimulator(OpenAIServer):
         started = time.monotonic()
         raw = call(lambda: self._client.chat.completions.with_raw_response.create(**self._body(request)))
         try:
-            return Reply.model_validate_json(raw).completion(request, time.monotonic() - started)
+            return ChatReply.model_validate_json(raw).completion(request, time.monotonic() - started)
         except (ValidationError, IndexError):
             raise Passing("the server's reply is not a chat completion") from None
 
