@@ -12,6 +12,7 @@ score    accuracy and calibration error of the recipe, M-SMC and D-SMC over a ba
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -35,9 +36,12 @@ class Replayed:
 
     def __init__(self, id: str, requests: Path, answers: Path) -> None:
         self.id = id
-        texts = {row["key"]: row for row in map(json.loads, answers.read_text("utf-8").splitlines())}
+        with gzip.open(answers, "rt") if answers.suffix == ".gz" else answers.open(encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        texts = {row["key"] if "key" in row else (row["label"], row["index"]): row for row in rows}
         asked = json.loads(requests.read_text("utf-8"))
-        self._answers = {_address(row): texts[row["key"]] for row in asked if row["key"] in texts}
+        found = ((row, texts.get(row["key"]) or texts.get((row["stratum"], row["index"]))) for row in asked)
+        self._answers = {_address(row): text for row, text in found if text is not None}
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         for position, request in enumerate(requests):
@@ -47,10 +51,8 @@ class Replayed:
             if row is None:
                 yield position, failed("not generated")
                 continue
-            yield (
-                position,
-                Completion(row["text"], row["finish_reason"], 0, row["completion_tokens"], row["seconds"]),
-            )
+            reason, tokens = row.get("finish_reason") or row["reason"], row.get("completion_tokens", 0)
+            yield position, Completion(row["text"], reason, 0, tokens, row.get("seconds", 0.0))
 
     def close(self) -> None: ...
 
@@ -63,7 +65,9 @@ def export(args: argparse.Namespace) -> None:
     rows = []
     for path in args.panel:
         panel = load_panel(path)
-        settings = BuildSettings(args.each, background=args.each, voice=args.voice)
+        settings = BuildSettings(
+            args.each, background=args.each, voice=args.voice, temperature=args.temperature
+        )
         plan = BankPlan(panel, args.model, settings)
         for stratum in (*panel.names, BACKGROUND):
             for index in range(args.each):
@@ -83,12 +87,13 @@ def judge(args: argparse.Namespace) -> None:
     """As many texts a label as every label has usable ones, `--each` at most."""
     panel = load_panel(args.panel[0])
     simulator = Replayed(args.model, args.requests, args.answers)
-    wanted = BuildSettings(args.each, background=args.background, voice=args.voice)
+    how: dict[str, Any] = {"voice": args.voice, "temperature": args.temperature}
+    wanted = BuildSettings(args.each, background=args.background, **how)
     report = build_bank(panel, simulator, wanted, args.out, BuildLimits(least_yield=0.0))
     if not report.complete:
         fewest = min(report.usable[name] for name in panel.names)
         there = BuildSettings(
-            fewest, background=min(args.background, report.usable.get("(background)", 0)), voice=args.voice
+            fewest, background=min(args.background, report.usable.get("(background)", 0)), **how
         )
         report = build_bank(panel, simulator, there, args.out, BuildLimits(least_yield=0.0))
     print(report.describe())
@@ -135,6 +140,7 @@ def main() -> None:
     parser.add_argument("panel", nargs="+")
     parser.add_argument("--model", default="hf:qwen2.5-coder-1.5b")
     parser.add_argument("--voice", default="full")
+    parser.add_argument("--temperature", type=float, default=0.8)
     parser.add_argument("--each", type=int, default=100)
     parser.add_argument("--background", type=int, default=60)
     for name in ("requests", "answers", "cases", "bank", "out"):

@@ -1,12 +1,11 @@
-"""What language models said when asked about the cases: read from the records of the asking experiments.
+"""What language models said when asked about the cases: records of the asking experiments, and raw replies.
 
-The records hold probabilities under the cases' ids. They are matched to the cases of this run, so that a
-method is always compared with asking on the very same cases, however few were asked.
+Records hold probabilities under the cases' ids, replies (`paper/replies.py`) words. They are matched to the
+cases of this run, so that a method is always compared with asking on the very same cases, however few were asked.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from paper.answers import ALL_ORDERS
+from paper.replies import LEAST_READABLE, Replies, read_replies
 from paper.world import Cases
 from simdx.errors import SimdxError
 from simdx.experiments.config import ExperimentConfig, MethodPart, PanelPart, SimulatorPart
@@ -24,6 +24,7 @@ from simdx.types import Float, Int
 SMALL_MODEL = "smollm2"
 # The paper's abbreviations of the same four.
 PAPER_ASKING = {"logits": "ML", "elicited": "EP", "ensemble": "PE", "fidelity": "EF"}
+PAPER_TEMPERATURE = 0.2  # of all that the paper decodes
 EARLIER = 0.7  # the temperature of fidelity's samples in records that do not say it
 
 
@@ -39,6 +40,7 @@ class Asked:
     readable: Float  # (len(positions),) replies behind each answer; zero: answered by the prior
     seconds_per_case: float | None  # of the model alone
     calls_per_case: float | None
+    temperature: float = 0.0
 
     @property
     def model(self) -> str:
@@ -51,17 +53,40 @@ class Asked:
 
 
 def read_asked(folder: Path, panel: str, cases: Cases) -> tuple[Asked, ...]:
-    """Every finished asking cell of that panel below `folder`, one per model and way of asking."""
-    found = {(one.simulator, one.way): one for one in _first_orders(folder, panel, cases)}
-    for place in sorted(folder.glob("asking-*")) if folder.is_dir() else []:
-        for record in Store(place).records():
-            asked = _asked(record, panel, cases)
-            if asked is not None:
-                # Of several records of one question the one on more cases counts.
-                known = found.get((asked.simulator, asked.way))
-                if known is None or len(asked.positions) > len(known.positions):
-                    found[asked.simulator, asked.way] = asked
+    """Every model and way of asking about that panel below `folder`: of several records of one question the one
+    about more cases counts, then the one with more replies that can be read."""
+    found: dict[tuple[str, str], Asked] = {}
+    places = sorted(folder.glob("asking-*")) if folder.is_dir() else []
+    records = (_asked(record, panel, cases) for place in places for record in Store(place).records())
+    for one in (*_from_replies(folder, panel, cases), *(asked for asked in records if asked is not None)):
+        known = found.get((one.simulator, one.way))
+        if known is None or _weight(one) > _weight(known):
+            found[one.simulator, one.way] = one
     return tuple(found[key] for key in sorted(found))
+
+
+def _weight(asked: Asked) -> tuple[int, bool, float]:
+    return len(asked.positions), asked.temperature == PAPER_TEMPERATURE, float(asked.readable.sum())
+
+
+def _from_replies(folder: Path, panel: str, cases: Cases) -> Iterator[Asked]:
+    """What is asked as the paper asks, and the mean over orders; weights that were rounded are no model here."""
+    for one in read_replies(folder, panel, cases):
+        if one.bits is not None or one.answered < LEAST_READABLE:
+            continue
+        if one.method == "logits":
+            orders = _orders(one)
+            every = np.mean([orders.at(i) for i in range(one.calls)], axis=0)
+            once = np.ones(len(one.positions))
+            yield _asked_of(one, "ML", orders.at(0), once, 1.0)
+            yield _asked_of(one, ALL_ORDERS, every, one.readable, float(one.calls))
+        elif one.temperature in (0.0, PAPER_TEMPERATURE):
+            yield _asked_of(one, PAPER_ASKING[one.method], one.probabilities, one.readable, float(one.calls))
+
+
+def _asked_of(one: Replies, way: str, p: Float, readable: Float, calls: float) -> Asked:
+    seconds = None if way == ALL_ORDERS else one.seconds
+    return Asked(f"hf:{one.model}", one.method, way, one.positions, p, readable, seconds, calls, one.temperature)
 
 
 def asked_directly(panel: str, cases: Cases, count: int, out: Path) -> tuple[Asked, ...]:
@@ -118,7 +143,7 @@ def _way(method: Mapping[str, Any], asking: Mapping[str, Any]) -> str:
     name, used = method["method"], asking.get("temperature", EARLIER)
     if name == "logits" and method.get("budget") != 1:
         return ALL_ORDERS
-    if name == "fidelity" and used != 0.2:
+    if name == "fidelity" and used != PAPER_TEMPERATURE:
         return f"EF at {used:g}"
     return PAPER_ASKING[name]
 
@@ -138,22 +163,12 @@ class Orders:
 
 
 def read_orders(folder: Path, panel: str, cases: Cases) -> tuple[Orders, ...]:
-    """What the records `orders-*/PANEL.json` hold, matched to the cases by id."""
-    found = []
-    position = {case.id: i for i, case in enumerate(cases.dataset.cases)}
-    for place in sorted(folder.glob(f"orders-*/{panel}.json")) if folder.is_dir() else []:
-        record = json.loads(place.read_text("utf-8"))
-        kept = [(position[i], j) for j, i in enumerate(record["ids"]) if i in position]
-        if tuple(record["labels"]) != cases.names or not kept:
-            continue
-        rows, chosen = zip(*kept, strict=True)
-        letters = np.asarray(record["letters"], dtype=float)[list(chosen)]
-        found.append(Orders(record["simulator"], np.array(rows), letters / letters.sum(axis=2, keepdims=True)))
-    return tuple(found)
+    """Models asked with the options in every order, their weights as they are."""
+    found = read_replies(folder, panel, cases)
+    return tuple(_orders(one) for one in found if one.method == "logits" and one.bits is None)
 
 
-def _first_orders(folder: Path, panel: str, cases: Cases) -> Iterator[Asked]:
-    """The paper's ML: the list as it is."""
-    for one in read_orders(folder, panel, cases):
-        every = np.ones(len(one.positions))
-        yield Asked(one.simulator, "logits", "ML", one.positions, one.at(0), every, None, 1.0)
+def _orders(one: Replies) -> Orders:
+    silent = one.scores.sum(axis=2, keepdims=True) <= 0  # an order whose reply could not be read says nothing
+    scores = np.where(silent, 1.0, one.scores)
+    return Orders(f"hf:{one.model}", one.positions, scores / scores.sum(axis=2, keepdims=True))

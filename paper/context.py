@@ -11,9 +11,10 @@ context.asked(panel)                what language models answered when asked, fr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 from paper import engine, world
 from paper.answers import SECOND_ORDER, SIZES, TIMES, Scale, Size, Spec
 from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
+from paper.replies import Replies, read_replies
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.egress import is_remote
@@ -31,6 +33,11 @@ from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels.load import PACKAGED
 from simdx.runs import Arrays, Store, identity
 from simdx.types import Bank, Float, Int, content_hash
+
+
+def _hash(folder: Path, places: Iterable[Path]) -> str:
+    parts = ((p.relative_to(folder).as_posix(), sha256(p.read_bytes()).hexdigest()) for p in sorted(places))
+    return content_hash(*(word for part in parts for word in part))
 
 
 class _Remembering:
@@ -244,6 +251,10 @@ class Context:
         """The same for every order of the options, where that is on record."""
         return self._once(("orders", panel), lambda: read_orders(self.asking_folder, panel, self.cases(panel)))
 
+    def replies(self, panel: str) -> tuple[Replies, ...]:
+        """Every file of raw replies, whatever the temperature and the weights."""
+        return self._once(("replies", panel), lambda: tuple(read_replies(self.asking_folder, panel, self.cases(panel))))
+
     def asked_outside(self, panel: str) -> tuple[Asked, ...]:
         """What models answered about the out-of-class cases, from records; `positions` are theirs."""
         cases = self.cases(panel)
@@ -255,10 +266,11 @@ class Context:
     @cached_property
     def hashes(self) -> dict[str, Any]:
         """Of everything that a record's numbers rest on."""
-        folder = self.asking_folder
-        places = sorted((*folder.glob("asking-*/cells/*.json"), *folder.glob("orders-*/*.json")))
-        read = (s for p in places for s in (p.relative_to(folder).as_posix(), p.read_text("utf-8")))
-        return {"asking": content_hash(*read)} | {
+        folder, live = self.asking_folder, self.live_folder
+        return {
+            "asking": _hash(folder, (*folder.glob("asking-*/cells/*.json"), *folder.glob("replies-*/*.gz"))),
+            "live": _hash(live, live.glob("algorithm1/*")),
+        } | {
             panel: {
                 "data": cases.dataset.hash,
                 "outside": None if cases.outside is None else cases.outside.hash,

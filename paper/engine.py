@@ -5,17 +5,20 @@ is called in this file and in no other, so a change of their interface is a chan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
+from simdx.baselines.asking import GUESSES
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
+from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Material, Observations, Settings
 from simdx.methods.logistic import choose_penalty
+from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.types import Bank, Float, Int, Panel
 
 __all__ = [
@@ -92,3 +95,17 @@ def ask_model(
     fitted = fit_method(material, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
     table = fitted.answer(material.observe(texts), prior)
     return table.posterior_in_class, table.effective_simulations
+
+
+def read_reply(way: str, line: Mapping[str, Any], names: tuple[str, ...]) -> list[float] | None:
+    """Scores by place in the list of options, from likeliest tokens or from words; None: it cannot be read."""
+    try:
+        if way == "letters":
+            top = tuple((str(token), float(logprob)) for token, logprob in line["top"])
+            return read_option_tokens(Completion("", logprobs=(TokenLogprobs(*top[0], top),)), len(names))
+        if way == "elicited":
+            return read_guesses(line["text"], len(names), min(GUESSES, len(names)))
+        chosen = read_letter(line["text"], names)
+        return [float(i == chosen) for i in range(len(names))]
+    except UnreadableReply:
+        return None

@@ -7,11 +7,14 @@ from math import log2
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from paper.answers import ALL_ORDERS, ASKED, D_SMC, M_SMC
+from paper.answers import ALL_ORDERS, ASKED, ASKING, D_SMC, M_SMC, WARM
 from paper.cells import number
 
 ORAL, SYMPTOMS, REPORTS = "oral-lesions", "symptom-to-diagnosis", "case-reports"
 PANELS = (ORAL, SYMPTOMS, REPORTS)
+EF = ASKING[3]
+_STANDS_IN = f"{EF} of Qwen; {WARM} stands in where a model was not asked at 0.2"
+LEAST_FRESH = 30  # cases of Algorithm 1 that a verdict needs
 Data = Mapping[str, Any]  # what each artefact's record holds, by its name
 
 
@@ -108,29 +111,39 @@ def fold(data: Data) -> Ruling:
     return Ruling(ours, min(ratios.values()) >= 10, f"{REPORTS}, own banks")
 
 
+def _fidelity(rows: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """One row a model: EF as the paper asks, where there is none the warmer one."""
+    by_model: dict[str, tuple[str, Any]] = {}
+    for name, row in rows:
+        if row["method"] in (EF, WARM):
+            by_model.setdefault(name.split("(")[-1], (name, row))
+            if row["method"] == EF:
+                by_model[name.split("(")[-1]] = name, row
+    return list(by_model.values())
+
+
 def uninformative(data: Data) -> Ruling:
-    rows = [(n, row) for n, row in _asked(data["error-detection"][REPORTS]) if row["method"].startswith("EF")]
+    rows = _fidelity(_asked(data["error-detection"][REPORTS]))
     ours = "; ".join(f"{n} {number(row['error_auroc'], row['ci']['error_auroc'])}" for n, row in rows)
-    return Ruling(
-        ours,
-        all(row["ci"]["error_auroc"][0] <= 0.584 for _, row in rows),
-        "EF at 0.7 on record; at the paper's 0.2 it awaits a run" if all("0.7" in n for n, _ in rows) else "",
-    )
+    return Ruling(ours, all(row["ci"]["error_auroc"][0] <= 0.584 for _, row in rows), _STANDS_IN)
 
 
 def over_fidelity(data: Data) -> Ruling:
     parts, holds = [], True
     for panel in PANELS:
-        for row in data["distribution-aware"][panel]:
-            if "d_smc_minus_asking" in row:
-                low, high = row["d_smc_minus_asking"]["ci"]
-                text = (
-                    f"{panel}, {row['own_bank']}: {row['d_smc_on_the_same']:.3f} against "
-                    f"{row['scores']['accuracy']:.3f} ({row['method']})"
-                )
-                holds &= low > -0.01
-                parts.append(f"**{text}**" if high < 0 else text)
-    return Ruling("; ".join(parts), holds, "D-SMC over the asked model's own bank; bold where it reverses beyond doubt")
+        for _, row in _fidelity([(row["name"], row) for row in data["distribution-aware"][panel]]):
+            low, high = row["d_smc_minus_asking"]["ci"]
+            text = (
+                f"{panel}, {row['own_bank']}: {row['d_smc_on_the_same']:.3f} against "
+                f"{row['scores']['accuracy']:.3f} ({row['method']})"
+            )
+            holds &= low > -0.01
+            parts.append(f"**{text}**" if high < 0 else text)
+    return Ruling(
+        "; ".join(parts),
+        holds,
+        f"D-SMC over the asked model's own bank; bold where it reverses beyond doubt; {_STANDS_IN}",
+    )
 
 
 def brier(data: Data) -> Ruling:
@@ -142,11 +155,10 @@ def brier(data: Data) -> Ruling:
             for name in (D_SMC, "ABI")
             for v in [next(r["over_banks"]["brier"] for r in rows if r["name"] == name)]
         }
-        asked = [r["scores"]["brier"] for r in rows if r["method"].startswith("EF")]
-        mean["EF"] = fmean(asked)
+        mean["EF"] = fmean(row["scores"]["brier"] for _, row in _fidelity([(r["name"], r) for r in rows]))
         holds &= min(mean, key=lambda n: mean[n]) == D_SMC
         parts.append(f"{panel}: " + ", ".join(f"{name} {value:.3f}" for name, value in mean.items()))
-    return Ruling("; ".join(parts), holds, "means over the same models; EF at the temperature on record")
+    return Ruling("; ".join(parts), holds, f"means over the same models; {_STANDS_IN}")
 
 
 def cheap(data: Data) -> Ruling:
@@ -350,11 +362,14 @@ def quantised(data: Data) -> Ruling:
 
 
 def fresh(data: Data) -> Ruling:
-    rows = data["algorithm-1"]
+    found = data["algorithm-1"]
+    rows, ended = found["panels"], f"{found['finished']} of {found['begun']} begun cases ended in time"
     n, done = sum(r["n"] for r in rows.values()), all(r["outcomes"] == {"complete": r["n"]} for r in rows.values())
     ours = "; ".join(
         f"{p}: {r['n']} cases, {number(r['total_variation'], r['total_variation_ci'])}, {r['seconds']:.0f} s a case"
         for p, r in rows.items()
     )
     near = all(r["total_variation_ci"][1] < 0.1 for r in rows.values())
-    return Ruling(ours, n >= 30 and done and near, "closed form over the bank of the same model")
+    if n < LEAST_FRESH:
+        return Ruling(ours, None, f"{ended}, and {LEAST_FRESH} are needed")
+    return Ruling(ours, done and near, f"{ended}; closed form over the bank of the same model")

@@ -67,7 +67,9 @@ ARTEFACT = Artefact(
                Column("time per case", lambda r: NONE if r["seconds"] is None else duration(r["seconds"])),
                Column("inference alone",
                       lambda r: NONE if r["inference_seconds"] is None else duration(r["inference_seconds"]),
-                      "latency_s", paper_head="latency, paper", shown=lambda q: duration(q.value)))),
+                      "latency_s", paper_head="latency, paper", shown=lambda q: duration(q.value))),
+              "Times of inference are of this machine's CPU, all cases in one batch; of EF, where it has one, ten "
+              "samples side by side for a case alone on one H200."),
         Table("{panel}: mean over the simulators' banks (least–most)", over_banks,
               (*keys("method | banks"), *ranges(HEADS))),
     ),

@@ -30,9 +30,9 @@ def rows(b: Block) -> Iterator[dict[str, Any]]:
         yield point | {"method": b.d["what"], "setting": f"{point['temperature']:.1f}", "texts": texts}
 
 
-def asked(_: Block) -> Iterator[dict[str, Any]]:
-    """The paper's rows that have no counterpart here: models asked at several temperatures."""
-    for way in ("EP",):
+def asked(b: Block) -> Iterator[dict[str, Any]]:
+    """The paper's rows that have no counterpart here: ways of asking that were not run at several temperatures."""
+    for way in {"EP"} - {one["what"] for one in b.d["series"]}:
         for (_method, setting), own in grouped(NAME, method=way).items():
             yield {"asked": way, "setting": setting, **own}
 

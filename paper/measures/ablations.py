@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from paper.answers import Spec
+from paper.asked import PAPER_ASKING
 from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import differences
 from paper.measures import packaged_used
+from paper.replies import LEAST_READABLE
 from paper.spec import Measured
 from paper.world import REFERENCE, Variant
 from simdx.embedders import get_embedder
@@ -109,8 +111,11 @@ def orders(context: Context, metrics: Sequence[str]) -> Measured:
 
 
 def pairs_of(models: Sequence[str], variants: dict[str, Variant]) -> list[tuple[str, str]]:
-    """(bank as the model runs by default, bank with other weights); a temperature is no other weight."""
-    return [(v.model, name) for name, v in variants.items() if v.model in models and v.kind == "weights"]
+    """(bank with the weights as they are, bank with other weights); a temperature is no other weight. A bank made
+    in the same run as the others (`-bf16`, as many requests) comes before the model's own, which is larger."""
+    other = {name: v for name, v in variants.items() if v.model in models and v.kind == "weights"}
+    beside = {v.model: name for name, v in other.items() if v.way == "bf16"}
+    return [(beside.get(v.model, v.model), name) for name, v in other.items() if v.way != "bf16"]
 
 
 def quantisation_ablation(context: Context) -> Measured:
@@ -157,10 +162,9 @@ def temperature_ablation(context: Context) -> Measured:
     series = [one for panel in context.panels for one in _over_temperatures(context, panel)]
     if not series:
         raise NotRun("no banks written at several temperatures are at hand ({panel}-{model}-t0.4 and so on)")
-    note = "Asking for probabilities (the paper's EP column) was not run at more than one temperature."
     models = list(dict.fromkeys(one["model"] for one in series))
     data = {"source": "banks", "series": series}
-    return Measured(data, {one["panel"]: one["cases"] for one in series}, models, [note])
+    return Measured(data, {one["panel"]: one["cases"] for one in series}, models)
 
 
 def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
@@ -184,7 +188,23 @@ def _over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
         points = [_point(t, scores, 0, True) for t, scores in said.items()]
         about = {"panel": panel, "model": asked.simulator, "what": "ML", "cases": len(y)}
         found.append({**about, "points": points})
-    return found
+    return found + _asked_over_temperatures(context, panel)
+
+
+def _asked_over_temperatures(context: Context, panel: str) -> list[dict[str, Any]]:
+    """EP and EF, where their replies at more than one temperature are at hand and can be read."""
+    series: dict[tuple[str, str], dict[str, Any]] = {}
+    for one in context.replies(panel):
+        if one.method not in ("elicited", "fidelity") or one.bits is not None or one.answered < LEAST_READABLE:
+            continue
+        y, what = context.labels(panel)[one.positions], PAPER_ASKING[one.method]
+        scores = context.evaluate(one.probabilities, y, f"{what} {panel} {one.model} {one.temperature}")
+        about = {"panel": panel, "model": f"hf:{one.model}", "what": what, "cases": len(y), "points": []}
+        own = series.setdefault((one.model, what), about)
+        own["points"].append(_point(one.temperature, scores, 0, True))
+    for own in series.values():
+        own["points"].sort(key=lambda point: point["temperature"])
+    return [own for own in series.values() if len(own["points"]) > 1]
 
 
 def _point(temperature: float, scores: dict[str, Any], texts: int, complete: bool) -> dict[str, Any]:

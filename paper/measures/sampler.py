@@ -219,15 +219,24 @@ LIVE_MODEL = "qwen2.5-coder-1.5b"
 def algorithm_1(context: Context) -> Measured:
     place = context.live_folder / "algorithm1" / "cases.jsonl"
     lines = [json.loads(line) for line in place.read_text("utf-8").splitlines()] if place.is_file() else []
+    about = json.loads(place.with_name("about.json").read_text("utf-8")) if lines else {}
     data = {}
     for panel in context.panels:
         position = {case.id: i for i, case in enumerate(context.cases(panel).dataset.cases)}
         own = [line for line in lines if line["panel"] == panel and line["case"] in position]
-        if own:
+        if own and LIVE_MODEL in context.models(panel):
             data[panel] = _fresh(context, panel, own, np.array([position[line["case"]] for line in own]))
     if not data:
         raise NotRun(f"no fresh generations are on record in {place.as_posix()}: they take minutes of a GPU")
-    return Measured(data, {panel: one["n"] for panel, one in data.items()}, [LIVE_MODEL])
+    finished, begun = about["done"], about["done"] + about["unfinished"]
+    note = (
+        f"{begun} cases were begun side by side and {finished} ended within {about['seconds']:,.0f} s on one "
+        f"{about['device']} ({about['used']['texts']:,} texts, {about['used']['completion_tokens']:,} tokens in all)."
+    )
+    if finished < begun:
+        note += " The finished ones are the quickest: they accept sooner than the others, and say little about them."
+    n = {panel: one["n"] for panel, one in data.items()}
+    return Measured({"panels": data, "finished": finished, "begun": begun}, n, [LIVE_MODEL], [note])
 
 
 def _fresh(context: Context, panel: str, lines: list[dict[str, Any]], rows: Int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from paper.asked import PAPER_ASKING
 from paper.context import Context
 from paper.intervals import differences
 from paper.measures import each_panel, models_used
+from paper.replies import LEAST_READABLE
 from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.abc.second_order import concentration_cap
@@ -94,7 +95,18 @@ def main_results(context: Context, metrics: Sequence[str]) -> Measured:
             rows[f"{name}, {REFERENCE}"]["over_banks"] = over_banks(context, panel, name, metrics)
         return rows
 
-    return each_panel(context, measure)
+    return replace(each_panel(context, measure), notes=unreadable(context))
+
+
+def unreadable(context: Context) -> list[str]:
+    """Ways of asking that give no row, because most of the replies are not what was asked for."""
+    return [
+        f"Left out: {PAPER_ASKING[one.method]} of hf:{one.model} on {panel} with free replies at {one.temperature:g}: "
+        f"{round(one.answered * len(one.positions))} of {len(one.positions)} can be read."
+        for panel in context.panels
+        for one in context.replies(panel)
+        if one.answered < LEAST_READABLE and one.bits is None
+    ]
 
 
 def error_detection(context: Context, metrics: Sequence[str]) -> Measured:

@@ -26,7 +26,7 @@ _LIVE = {
 }
 AWAITED = {
     "quantisation-ablation": {"pair": {"difference": {"ece": {"value": 0.0, "ci": [0.0, 0.0]}}}},
-    "algorithm-1": {"oral-lesions": _LIVE},
+    "algorithm-1": {"panels": {"oral-lesions": _LIVE}, "finished": 30, "begun": 30},
 }
 
 
@@ -64,7 +64,7 @@ TURNS: dict[str, dict[str, tuple[Any, Any]]] = {
     "matches or exceeds EF": {"distribution-aware/*/*/d_smc_minus_asking/ci": (ALWAYS, NEVER)},
     "best mean Brier": {"distribution-aware/*/*/over_banks/brier": ([0.4], [0.4]),
                         "distribution-aware/*/*/scores/brier": (0.5, 0.3)},
-    "four orders of magnitude": {"distribution-aware/*/2/inference_seconds": (1e6, 1e-9)},
+    "four orders of magnitude": {"distribution-aware/*/-9/inference_seconds": (1e6, 1e-9)},
     "ranks errors better": {"significance/*/differences/*/error_auroc/ci": (NEVER, ALWAYS)},
     "by E-AURC": {"significance/*/differences/*/e_aurc/ci": (ALWAYS, NEVER)},
     "some thirty times": {"error-detection/*/*/e_aurc": (0.3, 0.3),
@@ -111,7 +111,9 @@ TURNS: dict[str, dict[str, tuple[Any, Any]]] = {
         "temperature-ablation/series/*/points/0/ece/value": (0.5, 0.05),
         "temperature-ablation/series/*/points/0/ece/ci": ([0.4, 0.6], [0.0, 0.06])},
     "fifty texts a label": {"pool-size/rows/*/means/accuracy": (0.9, None)},
-    "fresh generations": {"algorithm-1/*/outcomes": ({"complete": 30}, {"complete": 29, "budget": 1})},
+    "fresh generations": {"algorithm-1/panels/*/n": (30, 30),
+                          "algorithm-1/panels/*/total_variation_ci": ([0, 0.06], [0, 0.06]),
+                          "algorithm-1/panels/*/outcomes": ({"complete": 30}, {"complete": 29, "budget": 1})},
     "leaves M-SMC ahead": {"post-hoc-calibration/*/*/rows/M-SMC/scores/accuracy": (1.0, 0.0),
                            "post-hoc-calibration/*/*/rows/M-SMC/scores/ece": (0.0, 0.0)},
 }  # fmt: skip
@@ -140,6 +142,14 @@ def test_a_record_that_contradicts_a_claim_turns_its_verdict(words: str) -> None
         assert one.verdict == verdict, one.ours
         found[verdict] = one
     assert UNTESTED not in found
+
+
+def test_a_few_finished_cases_of_algorithm_1_decide_nothing() -> None:
+    few = {"oral-lesions": _LIVE | {"n": 2, "outcomes": {"complete": 2}}}
+    data = {"algorithm-1": {"panels": few, "finished": 2, "begun": 50}}
+    (one,) = [v for v in verdicts(data) if v.claim.place == "Algorithm 1"]
+    assert one.verdict == UNTESTED
+    assert "2 of 50 begun cases ended" in one.why
 
 
 def test_without_records_nothing_is_claimed() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +17,8 @@ from paper import engine
 from paper.answers import SECOND_ORDER, TIMES, Spec
 from paper.context import Context
 from paper.intervals import excludes, interval, mean_interval
+from paper.measures.ablations import temperature_ablation
+from paper.measures.scores import unreadable
 from paper.world import Variant, pool, written_by_variants
 from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
@@ -108,6 +114,46 @@ def test_what_models_answered_is_matched_by_id(context: Context) -> None:
     assert one.seconds_per_case == pytest.approx(0.1)
     assert np.allclose(one.probabilities.sum(axis=1), 1)
     assert context.own_bank(PANEL, one) == "small"
+
+
+def replies_file(folder: Path, name: str, lines: list[dict[str, Any]]) -> None:
+    place = folder / "replies-m"
+    place.mkdir(exist_ok=True)
+    with gzip.open(place / f"{name}-{PANEL}.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def test_raw_replies_are_read_as_the_product_reads_them(tmp_path: Path) -> None:
+    context = small_context(tmp_path / "out", tmp_path, tmp_path)
+    ids = [case.id for case in context.cases(PANEL).dataset.cases[:4]]
+    # Of options A, B, C the first is always likeliest: in order i that is label i.
+    top = [["A", math.log(0.5)], [" B", math.log(0.3)], ["C", math.log(0.1)], ["The", math.log(0.01)]]
+    letters = [{"case": i, "order": o, "top": top} for i in ids for o in range(3)]
+    words = ("B", "B. oral mucocele", "The correct answer is B.", "A")
+    said = [{"case": i, "question": 0, "sample": n, "text": t} for i in ids for n, t in enumerate(words)]
+    guesses = ["A: 0.20\nB: 0.70\nC: 0.10", "B: sure", "A: B", ""]
+    free = [{"case": i, "question": 0, "sample": 0, "text": t} for i, t in zip(ids, guesses, strict=True)]
+    for name, lines in {
+        "letters": letters, "fidelity-t0.2": said, "fidelity-t0.6": said, "elicited-t0.2": free,
+        "letters-4bit": letters,
+    }.items():  # fmt: skip
+        replies_file(tmp_path, name, lines)
+    replies_file(tmp_path, "latency", [{"together": s, "letters": s / 10} for s in (1.0, 2.0, 9.0)])
+    asked = {one.way: one for one in context.asked(PANEL)}
+    # One of four guesses can be read: no row. Neither rounded weights nor other temperatures give one.
+    assert set(asked) == {"ML", "ML, all orders", "EF"}
+    assert asked["ML"].probabilities[0] == pytest.approx(np.array([5, 3, 1]) / 9)
+    assert asked["ML, all orders"].probabilities[0] == pytest.approx(np.ones(3) / 3)
+    assert asked["EF"].probabilities[0] == pytest.approx([1 / 3, 2 / 3, 0])
+    assert asked["EF"].readable.tolist() == [3.0] * 4
+    assert (asked["EF"].seconds_per_case, asked["ML"].seconds_per_case) == (2.0, pytest.approx(0.2))
+    (orders,) = context.orders(PANEL)
+    assert orders.at(1)[0].argmax() == 1
+    (series,) = [s for s in temperature_ablation(context).data["series"] if s["what"] != "ML"]
+    assert (series["what"], [p["temperature"] for p in series["points"]]) == ("EF", [0.2, 0.6])
+    (note,) = unreadable(context)
+    assert "EP of hf:m" in note
+    assert "1 of 4 can be read" in note
 
 
 def test_the_stream_of_one_thing_does_not_depend_on_another(context: Context) -> None:

@@ -97,3 +97,23 @@ def test_the_readme_has_the_recipe_s_figures_of_the_same_record() -> None:
     assert said.format(*(found[panel]["ece"] for panel in order)) in readme
     for panel in order:
         assert f"| {panel} ({found[panel]['n']}) | {found[panel]['accuracy']:.3f} [" in readme
+
+
+def test_the_readme_has_the_asked_models_figures_of_the_same_records() -> None:
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    data = {r.name: r["finding"]["data"] for r in read_artefacts(ROOT / "results" / "paper") if r.done}
+    rows = {p: data["error-detection"][p] for p in ("symptom-to-diagnosis", "case-reports")}
+    qwen = "qwen2.5-coder-1.5b"
+    share = {p: rows[p][f"ML, all orders (hf:{qwen})"]["accuracy"] for p in rows}
+    recipe = {p: rows[p]["recipe"]["over_banks"]["accuracy"][0] for p in rows}  # over Qwen's bank
+    symptoms, reports = rows
+    best = max(row["accuracy"] for row in rows[symptoms].values() if row.get("simulator") == "smollm2")
+    own = rows[symptoms]["M-SMC, smollm2"]["accuracy"]
+    for said in (
+        f"SmolLM2-135M is right in {100 * best:.0f} % of the symptom cases at best",
+        f"right in {100 * own:.0f} % (M-SMC)",
+        f"reaches {100 * share[symptoms]:.0f} % there, and the recipe over its simulations "
+        f"{100 * recipe[symptoms]:.0f} %; on case reports asking it is better, {100 * share[reports]:.0f} % "
+        f"against {100 * recipe[reports]:.0f} %",
+    ):
+        assert said in readme, said
