@@ -14,6 +14,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import socket
 import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -83,6 +84,19 @@ def is_loopback(url: str) -> bool:
     """True where what is sent to this URL stays on this machine. No other name than localhost is believed."""
     host = urlsplit(url).hostname or ""
     return host == "localhost" or _is_loopback_address(host)
+
+
+def listens(address: str, seconds: float = 5.0) -> bool:
+    """Does anything take connections at [SCHEME://]HOST:PORT? Asked after `check`, and nothing is sent."""
+    found = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        host, port = found.hostname, found.port
+        if host is None or port is None:
+            return False
+        socket.create_connection((host, port), timeout=seconds).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def open_client(base_url: str, timeout: float, allow_remote: bool) -> openai.OpenAI:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
+import socket
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from simdx import Classifier
-from simdx.egress import is_remote
+from simdx.egress import is_remote, listens
 from simdx.embedders import JointEmbedder, embed_texts, get_embedder
 from simdx.embedders.hashing import HashingEmbedder
 from simdx.embedders.openai import OpenAIEmbedder
-from simdx.errors import NotAllowed, RunFailed
+from simdx.errors import BadInput, NotAllowed, RunFailed
+from simdx.scale.cluster import connected
 from simdx.simulators import get_simulator
 from simdx.simulators.base import Request, ask
 from simdx.simulators.openai import OpenAISimulator
@@ -149,7 +151,7 @@ NETWORK = {"openai", "httpx", "httpx2", "httpcore2", "requests", "urllib", "urll
 NETWORK |= {"socket"}
 # Who else may know of the network, and why.
 KNOWN = {
-    "egress.py": {"openai", "httpx2", "urllib"},  # the gate, and the parsing of addresses
+    "egress.py": {"openai", "httpx2", "socket", "urllib"},  # the gate, and the parsing of addresses
     "simulators/openai.py": {"openai"},  # the kinds of errors
     "simulators/scoring.py": {"http", "urllib"},  # tokens of the llama.cpp inside this process
     "models/hub.py": {"socket"},  # weights come in: is there a network?
@@ -171,3 +173,15 @@ def test_only_the_gate_opens_connections() -> None:
             for first in {g.split(".")[0] for g in given} & NETWORK:
                 used.setdefault(name, set()).add(first)
     assert used == KNOWN
+
+
+def test_whether_anything_listens_is_told_at_once() -> None:
+    """Ray itself would try a dead address for minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert listens(f"127.0.0.1:{port}")
+        assert listens(f"ray://127.0.0.1:{port}")
+    for address in (f"127.0.0.1:{port}", "127.0.0.1", "", "ray://:x", "host:99999999"):
+        assert not listens(address)
+        with pytest.raises(BadInput, match="no Ray cluster answers"), connected(address, allow_remote=True):
+            pass

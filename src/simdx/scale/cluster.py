@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simdx.egress import check
+from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.scale.blocks import Block, Piece, read
 from simdx.scale.classify import Work
@@ -51,6 +51,8 @@ def connected(address: str | None, *, cpus: int | None = None, allow_remote: boo
     """A Ray of our own on this machine, or with an address and permission the cluster that runs there."""
     if address is not None:
         check(f"--address {address}", allow_remote)  # a cluster may have, or get, nodes on other machines
+        if address not in ("auto", "local") and not listens(address):  # Ray itself would try for minutes
+            raise BadInput(f"no Ray cluster answers at '{address}'")
     # Neither usage reports nor a dashboard: case text passes through these processes.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
