@@ -25,7 +25,7 @@ from simdx.simulators import get_simulator
 from simdx.types import Panel
 
 PANEL = "oral-lesions"
-FRESH_PER_LABEL = 2  # what a small model writes in some seconds on two cores
+FRESH_PER_LABEL = 1  # what a small model writes in some seconds on two cores
 
 CASES = (
     (
