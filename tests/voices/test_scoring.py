@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.errors import BadInput, NotAllowed
+from simdx.errors import BadInput, NotAllowed, RunFailed
 from simdx.methods.fitted import Settings
 from simdx.simulators import get_simulator
 from simdx.simulators.scoring import ServerScorer, scored, scorer_of
@@ -199,3 +199,9 @@ def test_llama_cpp_scores_as_transformers_does() -> None:
     by_torch = scored(scorer_of(get_simulator("hf:smollm2")), prompts, texts)
     assert by_llama.tokens.tolist() == by_torch.tokens.tolist()
     np.testing.assert_allclose(by_llama.logprob, by_torch.logprob, rtol=0.04)
+
+
+def test_a_server_that_is_not_there_is_said_to_be_away() -> None:
+    """Not that it lacks log-probabilities."""
+    with pytest.raises(RunFailed, match=r"no server answers at http://127\.0\.0\.1:9/v1"):
+        ServerScorer.from_name("openai:m@http://127.0.0.1:9/v1", timeout=5)

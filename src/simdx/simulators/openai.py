@@ -73,9 +73,7 @@ class OpenAISimulator(OpenAIServer):
         def asked(request: Request) -> Completion:
             found = self._answer(request, RetryPolicy(attempts=2))
             if found.error == UNREACHABLE:  # at first contact: nothing is lost, and no build waits for it
-                raise RunFailed(
-                    f"no server answers at {self.id.rpartition('@')[2]}: start it, or mend the address"
-                )
+                raise nobody_at(self.id)
             return found
 
         return probe(asked)
@@ -141,6 +139,10 @@ def time_limit(asked: float | None = None) -> float:
         shown = f"{asked:g}" if asked is not None else f"'{told[:40]}' in SIMDX_TIMEOUT"
         raise BadInput(f"the time limit of a request is {shown}: give seconds above 0 and up to a day")
     return seconds
+
+
+def nobody_at(server: str) -> RunFailed:
+    return RunFailed(f"no server answers at {server.rpartition('@')[2]}: start it, or mend the address")
 
 
 def call(send: Callable[[], Any]) -> str:

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ValidationError
 from simdx.errors import BadInput, RunFailed
 from simdx.simulators.base import Simulator
 from simdx.simulators.llamacpp import LlamaCppSimulator
-from simdx.simulators.openai import CONCURRENCY, OpenAIServer, call
+from simdx.simulators.openai import CONCURRENCY, UNREACHABLE, OpenAIServer, call, nobody_at
 from simdx.simulators.retry import Lasting, Passing, RetryPolicy
 from simdx.types import Float, Int
 
@@ -303,7 +303,9 @@ class ServerScorer(OpenAIServer):
     def _can(self, way: Any) -> bool:
         try:
             value, tokens = self._once_more.run(lambda: way(*_PROBE))
-        except (Passing, Lasting):
+        except (Passing, Lasting) as problem:
+            if str(problem) == UNREACHABLE:
+                raise nobody_at(self.id) from None
             return False
         return tokens > 1 and value < 0
 
