@@ -40,6 +40,7 @@ PANELS = {
 # Whose simulated texts a panel's temperatures are found on: its own bank's, else a large model's.
 WRITERS = {"own": "its own texts", "strong": "a large model's texts"}
 RESAMPLES = 2000
+CHANCE = 200  # draws of what would be right if the answers were calibrated
 
 
 def density(name: str, n_labels: int) -> CaseScores:
@@ -105,13 +106,16 @@ def accuracy_and_ece(p: Float, truth: Int) -> tuple[float, float]:
 
 
 def figures(p: Float, truth: Int, rng: np.random.Generator) -> dict[str, Any]:
-    """Accuracy and ECE with 95 % bootstrap intervals over cases."""
+    """Accuracy and ECE with 95 % bootstrap intervals over cases, and the ECE that chance alone would show."""
     draws = rng.integers(0, len(truth), size=(RESAMPLES, len(truth)))
     again = np.array([accuracy_and_ece(p[d], truth[d]) for d in draws])
     low, high = np.quantile(again, [0.025, 0.975], axis=0)
+    sure = p.max(axis=1)
+    chance = [top_label_ece(sure, (rng.random(len(sure)) < sure).astype(float)) for _ in range(CHANCE)]
     return {
         "accuracy": accuracy_and_ece(p, truth)[0], "accuracy_interval": [float(low[0]), float(high[0])],
         "ece": accuracy_and_ece(p, truth)[1], "ece_interval": [float(low[1]), float(high[1])],
+        "ece_if_calibrated": float(np.mean(chance)),
     }  # fmt: skip
 
 
@@ -128,7 +132,8 @@ def measure(panel: str, warm: tuple[float, float], about: str, bank: str = "own"
             rows[" + ".join(names)] = figures(p, truth, rng)
     if _there(panel, "ood"):
         inside, outside = (none_signs(panel, part, bank, n_labels, warm) for part in ("cases", "ood"))
-        for name, sign in inside.items():
+        for name in [name for name in inside if name in outside]:
+            sign = inside[name]
             joined = np.concatenate([sign, outside[name]])
             positive = np.r_[np.zeros(len(sign)), np.ones(len(outside[name]))]
             rows[name]["none_auroc"] = auroc(joined, positive).value
@@ -164,7 +169,7 @@ def main() -> None:
     means = {
         name: {
             key: float(np.mean([p["voices"][name][key] for p in panels.values()]))
-            for key in ("accuracy", "ece")
+            for key in ("accuracy", "ece", "ece_if_calibrated")
         }
         for name in names
     }

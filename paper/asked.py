@@ -70,23 +70,30 @@ def _weight(asked: Asked) -> tuple[int, bool, float]:
 
 
 def _from_replies(folder: Path, panel: str, cases: Cases) -> Iterator[Asked]:
-    """What is asked as the paper asks, and the mean over orders; weights that were rounded are no model here."""
+    """Weights that were rounded are no model here."""
     for one in read_replies(folder, panel, cases):
-        if one.bits is not None or one.answered < LEAST_READABLE:
-            continue
-        if one.method == "logits":
-            orders = _orders(one)
+        if one.bits is None:
+            yield from asked_in(one)
+
+
+def asked_in(one: Replies) -> Iterator[Asked]:
+    """What is asked as the paper asks, and the mean over orders, where the replies can be read."""
+    if one.answered < LEAST_READABLE:
+        return
+    if one.method == "logits":
+        orders = _orders(one)
+        yield _asked_of(one, "ML", orders.at(0), np.ones(len(one.positions)), 1.0)
+        if one.calls > 1:
             every = np.mean([orders.at(i) for i in range(one.calls)], axis=0)
-            once = np.ones(len(one.positions))
-            yield _asked_of(one, "ML", orders.at(0), once, 1.0)
             yield _asked_of(one, ALL_ORDERS, every, one.readable, float(one.calls))
-        elif one.temperature in (0.0, PAPER_TEMPERATURE):
-            yield _asked_of(one, PAPER_ASKING[one.method], one.probabilities, one.readable, float(one.calls))
+    elif one.temperature in (0.0, PAPER_TEMPERATURE):
+        yield _asked_of(one, PAPER_ASKING[one.method], one.probabilities, one.readable, float(one.calls))
 
 
 def _asked_of(one: Replies, way: str, p: Float, readable: Float, calls: float) -> Asked:
     seconds = None if way == ALL_ORDERS else one.seconds
-    return Asked(f"hf:{one.model}", one.method, way, one.positions, p, readable, seconds, calls, one.temperature)
+    model = one.model if one.bits is None else f"{one.model}-q{one.bits}"  # as its bank is named
+    return Asked(f"hf:{model}", one.method, way, one.positions, p, readable, seconds, calls, one.temperature)
 
 
 def asked_directly(panel: str, cases: Cases, count: int, out: Path) -> tuple[Asked, ...]:

@@ -17,15 +17,16 @@ from paper.theirs import data_of_panel, grouped
 HEADS = {"accuracy": "accuracy", "brier": "Brier", "ece": "ECE", "entropy_bits": "entropy", "auroc": "AUROC"}
 
 
-def by_pair(found: Found) -> Iterator[Block]:
-    for pair in found["data"].values():
-        yield Block(pair["panel"], pair | {"both": " and ".join(pair["banks"])}, found["n"])
+def by_panel(found: Found) -> Iterator[Block]:
+    pairs = list(found["data"].values())
+    for panel in dict.fromkeys(pair["panel"] for pair in pairs):
+        yield Block(panel, [pair for pair in pairs if pair["panel"] == panel], found["n"])
 
 
 def rows(b: Block) -> Iterator[dict[str, Any]]:
-    asked = (("asked", name, scores) for name, scores in b.d["asked"].items())
-    own = (("M-SMC", *one) for one in zip(b.d["banks"], b.d["m-smc"], strict=True))
-    for method, weights, scores in (*own, *asked):
+    own = {("M-SMC", bank): scores for pair in b.d for bank, scores in zip(pair["banks"], pair["m-smc"], strict=True)}
+    asked = {("asked", name): scores for pair in b.d for name, scores in pair["asked"].items()}
+    for (method, weights), scores in (own | asked).items():
         yield {"method": method, "weights": weights} | {name: ours(scores, name) for name in HEADS}
     for (way, setting), paper in grouped("quantisation-ablation", data=data_of_panel(b.panel)).items():
         cells = {name: quoted(paper.get(name)) for name in HEADS}
@@ -33,21 +34,22 @@ def rows(b: Block) -> Iterator[dict[str, Any]]:
 
 
 def claims(b: Block) -> Iterator[Said]:
-    first, second = b.d["banks"]
-    gaps = ", ".join(f"{name} {number(one['value'], one['ci'])}" for name, one in b.d["difference"].items())
-    sure = [name for name, one in b.d["difference"].items() if excludes(one["ci"])]
-    moral = f"Beyond chance: {', '.join(sure)}; two banks of one model also differ by the draw of texts."
-    yield Said(f"{b.panel}: M-SMC answers the same with simulations of {first} and of {second} on "
-               f"{b.d['same_answer']:.1%} of the cases; {second} minus {first}: {gaps}. "
-               + (moral if sure else "Nothing beyond chance."),
-               not sure)
+    for pair in b.d:
+        first, second = pair["banks"]
+        gaps = ", ".join(f"{name} {number(one['value'], one['ci'])}" for name, one in pair["difference"].items())
+        sure = [name for name, one in pair["difference"].items() if excludes(one["ci"])]
+        moral = f"Beyond chance: {', '.join(sure)}; two banks of one model also differ by the draw of texts."
+        yield Said(f"{b.panel}: M-SMC answers the same with simulations of {first} and of {second} on "
+                   f"{pair['same_answer']:.1%} of the cases; {second} minus {first}: {gaps}. "
+                   + (moral if sure else "Nothing beyond chance."),
+                   not sure)
 
 
 ARTEFACT = Artefact(
     "Two weights of one model: does quantisation touch the answer? (table S16)", 430,
-    ablations.quantisation_ablation, each=by_pair,
+    ablations.quantisation_ablation, each=by_panel,
     tables=(
-        Table("{panel}: {both}", rows,
+        Table("{panel}: weights of one model", rows,
               (*keys("method | weights"), *(column for n, h in HEADS.items() for column in keys(f"{h}={n}"))),
               "95 % bootstrap over cases."),
     ),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from paper.answers import Spec
-from paper.asked import PAPER_ASKING
+from paper.asked import PAPER_ASKING, asked_in
 from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import differences
@@ -144,15 +144,27 @@ def _pair(context: Context, panel: str, plain: str, other: str) -> dict[str, Any
     return {
         "panel": panel,
         "banks": [plain, other],
+        "bits": _bits(context.variants(panel)[other].way),
         "m-smc": [context.scores(spec) for spec in specs],
         "same_answer": float((p.argmax(axis=1) == q.argmax(axis=1)).mean()),
         "difference": {
             name: {"value": d["difference"], "ci": None if d["ci"][0] is None else d["ci"]} for name, d in found.items()
         },
-        "asked": {
-            one.name: context.asked_scores(panel, one) for one in context.asked(panel) if one.model in (plain, other)
-        },
+        "asked": _asked_both(context, panel, other),
     }
+
+
+def _bits(way: str) -> int | None:
+    """q4 and q4_k have four bits."""
+    return int(way[1]) if way.startswith("q") and way[1:2].isdigit() else None
+
+
+def _asked_both(context: Context, panel: str, other: str) -> dict[str, Any]:
+    """ML and EP of the model's own weights and of the other ones, as far as they were asked."""
+    both = (context.variants(panel)[other].model, other)
+    said = (asked for one in context.replies(panel) for asked in asked_in(one))
+    found = [one for one in said if one.model in both and one.way in ("ML", "EP")]
+    return {one.name: context.asked_scores(panel, one) for one in sorted(found, key=lambda one: (one.way, one.model))}
 
 
 ASKED_AT = (0.2, 0.4, 0.6, 0.8, 1.0)  # the paper's temperatures

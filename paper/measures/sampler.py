@@ -233,7 +233,10 @@ def algorithm_1(context: Context) -> Measured:
         f"{begun} cases were begun side by side and {finished} ended within {about['seconds']:,.0f} s on one "
         f"{about['device']} ({about['used']['texts']:,} texts, {about['used']['completion_tokens']:,} tokens in all)."
     )
-    if finished < begun:
+    cut = [line for line in lines if line["outcome"] != "complete"]
+    for line in cut:
+        note += f" {line['case']} was cut short; its answer is that of population {line['populations']}."
+    if finished + len(cut) < begun:
         note += " The finished ones are the quickest: they accept sooner than the others, and say little about them."
     n = {panel: one["n"] for panel, one in data.items()}
     return Measured({"panels": data, "finished": finished, "begun": begun}, n, [LIVE_MODEL], [note])

@@ -25,7 +25,7 @@ _LIVE = {
     "seconds": 9,
 }
 AWAITED = {
-    "quantisation-ablation": {"pair": {"difference": {"ece": {"value": 0.0, "ci": [0.0, 0.0]}}}},
+    "quantisation-ablation": {"pair": {"bits": 4, "difference": {"ece": {"value": 0.0, "ci": [0.0, 0.0]}}}},
     "algorithm-1": {"panels": {"oral-lesions": _LIVE}, "finished": 30, "begun": 30},
 }
 
