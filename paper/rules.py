@@ -13,7 +13,7 @@ from paper.cells import number
 ORAL, SYMPTOMS, REPORTS = "oral-lesions", "symptom-to-diagnosis", "case-reports"
 PANELS = (ORAL, SYMPTOMS, REPORTS)
 EF = ASKING[3]
-_STANDS_IN = f"{EF} of Qwen; {WARM} stands in where a model was not asked at 0.2"
+_STANDS_IN = f"{EF}; {WARM} stands in where a model was not asked at 0.2"
 LEAST_FRESH = 30  # cases of Algorithm 1 that a verdict needs
 Data = Mapping[str, Any]  # what each artefact's record holds, by its name
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import binomtest, norm, spearmanr
 
 from paper.answers import ABI, ALL_ORDERS, D_SMC, M_SMC, RECIPE, Spec, spec_of
+from paper.asked import asked_in
 from paper.context import Context
 from paper.intervals import differences
 from paper.measures import each_panel
@@ -182,13 +183,13 @@ def _regressions(context: Context, panel: str) -> dict[str, Any]:
     ]
     return {
         "asking and M-SMC, model random": asking,
-        "ML and M-SMC, temperature random": _by_temperature(context, panel),
+        "ML and M-SMC, temperature or weights random": _by_way(context, panel),
         "inference, bank random": _mixed(banks, M_SMC),
     }
 
 
-def _by_temperature(context: Context, panel: str) -> dict[str, Any]:
-    """One model at several temperatures: ML's logits and M-SMC's bank at each."""
+def _by_way(context: Context, panel: str) -> dict[str, Any]:
+    """A model at several temperatures and with rounded weights: ML's logits and M-SMC's bank of each."""
     rows: list[tuple[float, str, str]] = []
     for orders in context.orders(panel):
         for name, variant in context.variants(panel).items():
@@ -197,6 +198,10 @@ def _by_temperature(context: Context, panel: str) -> dict[str, Any]:
                 ml = context.evaluate(p, y, f"orders {panel} {name}")
                 own = context.scores(spec_of(M_SMC, panel, name))
                 rows += [(ml["ece"], "ML", name), (own["ece"], M_SMC, name)]
+    for one in (asked for replies in context.replies(panel) if replies.bits for asked in asked_in(replies)):
+        if one.way == "ML" and one.model in context.variants(panel):
+            own = context.scores(spec_of(M_SMC, panel, one.model))
+            rows += [(context.asked_scores(panel, one)["ece"], "ML", one.model), (own["ece"], M_SMC, one.model)]
     return _mixed(rows, "ML" if rows else None)
 
 
