@@ -99,7 +99,7 @@ CLAIMS = (
           "every comparison beyond doubt", lambda d: rules.wins(d, "ece", 1, rules.PANELS)),
     Claim("Table S2", "so says a regression with the model as random effect", "−.308 [−.449, −.168]",
           "the interval of M-SMC minus ML is below zero", rules.missing(
-              "two models are too few for a random effect, five the least; the section has one over temperatures and weights")),
+              "two models are too few for a random effect, five the least; the section has temperatures and weights")),
     Claim("Table S3", "ABI names D-SMC's label and has its means", "97 %, r .975", "reached on case reports",
           rules.faithful),
     Claim("§C", "ABI is more concentrated than D-SMC", "α₀ two times",

@@ -39,8 +39,8 @@ DIFFERENCES = (
     "further words are their closed-form limits at T = 5; “particles” are 100 of them through all T populations.",
     "ML, EP, PE and EF are the paper's four ways: one prompt in one order, three guesses, eight prompts, ten "
     "samples at 0.2; the prompts are our own, of the same kind. EP at 0.2 and PE, which was decoded greedily, were "
-    "held to their form: asked freely at 0.2, Qwen's guesses can hardly ever be read. “ML, all orders” is averaged over "
-    "the rotations of the list of options, “EF at 0.7” has warmer samples: where a model was not asked in the "
+    "held to their form: asked freely at 0.2, Qwen's guesses can hardly ever be read. “ML, all orders” is averaged "
+    "over the rotations of the list of options, “EF at 0.7” has warmer samples: where a model was not asked in the "
     "paper's way, these stand in under their own names.",
     "Not run: the paper's six models and its embeddings; PE at 0.2; EF at several temperatures; EP at 0.2 on case "
     "reports in a form that can be read; SmolLM2 on case reports in the paper's ways; weights in several widths on "
