@@ -55,10 +55,9 @@ class AuditRecord:
 
     def content(self) -> bytes:
         """Canonical bytes of everything but the hash itself."""
-        fields = {k: v for k, v in asdict(self).items() if k not in ("hash", "previous")}
-        if self.context is None:  # as records were hashed before they had one
-            del fields["context"]
-        return content_bytes(fields)
+        # Not `asdict`, which copies deeply: that would cost more than the hash.
+        hashed = _HASHED if self.context is not None else _HASHED_WITHOUT_CONTEXT
+        return content_bytes({column: getattr(self, column) for column in hashed})
 
     def to_json(self) -> dict[str, Any]:
         out = asdict(self)
@@ -68,6 +67,9 @@ class AuditRecord:
 
 
 COLUMNS = tuple(AuditRecord.__dataclass_fields__)
+_HASHED = tuple(column for column in COLUMNS if column not in ("hash", "previous"))
+_HASHED_WITHOUT_CONTEXT = tuple(c for c in _HASHED if c != "context")  # as before records had one
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 def content_bytes(fields: Mapping[str, Any]) -> bytes:
@@ -76,7 +78,7 @@ def content_bytes(fields: Mapping[str, Any]) -> bytes:
 
 def canonical(value: Any) -> str:
     """One spelling of a JSON value: sorted keys, ASCII, no spaces."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def now() -> str:

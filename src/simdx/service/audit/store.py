@@ -80,7 +80,7 @@ class AuditStore(AuditReader):
         self, connection: Any, entries: Sequence[Entry], seq: int, previous: str, key: AuditKey
     ) -> list[AuditRecord]:
         at = now()
-        records = []
+        records: list[AuditRecord] = []
         for entry in entries:
             seq += 1
             people = {f"{role}_hash": key.person_hash(role, who) for role, who in entry.people.items()}
@@ -92,9 +92,9 @@ class AuditStore(AuditReader):
                 context=_json({**entry.context, **people} or None), previous=previous, hash="",
             )  # fmt: skip
             previous = key.chain_hash(previous, unhashed.content())
-            values = [getattr(unhashed, c) for c in COLUMNS[:-1]]
-            self._db.execute(connection, _INSERT, [*values, previous])
             records.append(replace(unhashed, hash=previous))
+        self._db.execute_many(connection, _INSERT, [[getattr(r, c) for c in COLUMNS] for r in records])
+        for entry in entries:
             if self._keep and entry.text is not None:
                 self._keep_text(connection, entry.id, entry.text, key)
         self._db.execute(
