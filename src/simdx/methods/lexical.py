@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -213,7 +214,9 @@ class Lexicon:
 
     def _met(self, texts: Sequence[str]) -> Float:
         counts, rows, length = self._taken(texts)
-        by_words = self._of_own.sums(*_words_of(texts)) if len(texts) > FEW else None
+        # A word that is its own only piece has no pieces whose products could be added up beforehand.
+        many = len(texts) > FEW and self._pieces is not whole_words
+        by_words = self._of_own.sums(*_words_of(texts)) if many else None
         if by_words is None:
             return self.products(rows)
         n = counts.value
@@ -309,6 +312,8 @@ class Lexicon:
     def _of_words(self, words: list[str]) -> list[Int]:
         """The columns of each word's pieces, as often as it has them."""
         known = self._columns_of
+        with suppress(KeyError):  # as a rule all of them have been met
+            return list(map(known.__getitem__, words))
         new = [word for word in words if word not in known]
         if len(known) + len(new) > REMEMBERED_WORDS:
             known, new = {}, words
