@@ -41,6 +41,9 @@ from simdx.service.workers import Worker
 
 log = logging.getLogger("simdx.service")
 TEND_SECONDS = CHECKPOINT_SECONDS
+# The framework's own, which a variable of the environment would send elsewhere: what it says of a request
+# is not ours to give. /metrics and the log say what may be said.
+NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 DESCRIPTION = (
     "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
     "Every refusal is a problem+json body whose type says what to do."
@@ -106,7 +109,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
-        redoc_url=None, openapi_url=None, redirect_slashes=False,
+        redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
     )  # fmt: skip
     app.state.house = House(
         config, registry, batcher, observations, guard, meters, audit, Readiness(audit),

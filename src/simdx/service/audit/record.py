@@ -55,9 +55,7 @@ class AuditRecord:
 
     def content(self) -> bytes:
         """Canonical bytes of everything but the hash itself."""
-        # Not `asdict`, which copies deeply: that would cost more than the hash.
-        hashed = _HASHED if self.context is not None else _HASHED_WITHOUT_CONTEXT
-        return content_bytes({column: getattr(self, column) for column in hashed})
+        return record_bytes({column: getattr(self, column) for column in _HASHED})
 
     def to_json(self) -> dict[str, Any]:
         out = asdict(self)
@@ -68,8 +66,14 @@ class AuditRecord:
 
 COLUMNS = tuple(AuditRecord.__dataclass_fields__)
 _HASHED = tuple(column for column in COLUMNS if column not in ("hash", "previous"))
-_HASHED_WITHOUT_CONTEXT = tuple(c for c in _HASHED if c != "context")  # as before records had one
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def record_bytes(fields: Mapping[str, Any]) -> bytes:
+    """What a record's hash is of, from its columns without `previous` and the hash itself."""
+    if fields["context"] is None:  # as records were hashed before they had one
+        fields = {column: value for column, value in fields.items() if column != "context"}
+    return content_bytes(fields)
 
 
 def content_bytes(fields: Mapping[str, Any]) -> bytes:
