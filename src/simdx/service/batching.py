@@ -1,10 +1,10 @@
 """Micro-batching: requests that wait at the same moment for the same thing share one engine call.
 
-One thread owns the engine. While it works on a batch, requests queue; when it is done it takes the
-oldest one together with every other of the same panel, method and prior. Nobody waits for a batch to
-fill: an idle service answers at once, a busy one in batches. A batch's audit records are written in one
-transaction before any of its answers leaves. Where there are workers (`workers`), each has a thread that
-asks it; what is kept in this process, as a case behind a slider is, is answered here all the same.
+One thread owns the engine. While it works on a batch, requests queue; when it is done it takes the oldest one
+together with every other of the same panel, method and prior. An idle service answers at once, a busy one in
+batches: after a large one it gives its callers some milliseconds to ask again. A batch's audit records are
+written in one transaction before any of its answers leaves. Where there are workers (`workers`), each has a
+thread that asks it; what stays in this process, as a case behind a slider does, is answered here.
 
 Explaining an answer (which sentences matter, at which prior it flips) costs several times the answer. When
 more texts are at hand than `explained_texts`, answers go out without it, and say so in their notes: under
@@ -41,6 +41,8 @@ from simdx.service.workers import Worker, noted
 from simdx.types import Float
 
 JUST_NOW = 0.25  # seconds after which callers who were answered no longer count as being there
+CROWD = 16  # texts answered at once, from which on their callers are waited for
+ASKING_SECONDS = 0.0005  # that each of them is given at most
 STOP_SECONDS = 10.0  # for batches under way to end
 BUSY = "sentences and flip were left out: the service was busy"
 
@@ -116,6 +118,7 @@ class Batcher:
         self._here: deque[_Job] = deque()
         self._away: deque[_Job] = deque() if workers else self._here  # what a worker can answer
         self._waiting = 0
+        self._enough = 0  # texts without which the engine's thread need not be woken
         self._wake = threading.Condition()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -150,7 +153,8 @@ class Batcher:
                 )
             (self._away if ask.portable else self._here).append(job)
             self._waiting += len(ask.texts)
-            self._wake.notify_all()
+            if self._waiting >= self._enough:
+                self._wake.notify_all()
         self._meters.waiting.set(self._waiting)
         try:
             async with asyncio.timeout(self._seconds):
@@ -169,21 +173,35 @@ class Batcher:
     # ----------------------------------------------------------------- the engine's thread
 
     def _work(self, jobs: deque[_Job], worker: Worker | None) -> None:
+        answered = 0
         while True:
             with self._wake:
                 while not jobs and not self._closing:
                     self._wake.wait()
+                self._gather(answered)
                 if self._closing:
                     left = [jobs.popleft() for _ in range(len(jobs))]
                     break
                 batch = self._take(jobs)
             batch = [job for job in batch if not job.abandoned]
+            answered = _texts(batch)
             if batch:
                 self._deliver(self._run(batch, worker))
                 self._answered = (_texts(batch), time.perf_counter())
         self._deliver(
             [(job, Problem("overloaded", "The service is stopping.", retry_after=5)) for job in left]
         )
+
+    def _gather(self, answered: int) -> None:
+        """Let a crowd that was just answered ask again, rather than halve it into two batches for good.
+
+        The loop that must hear it needs the interpreter meanwhile; a batch has a cost of its own.
+        """
+        if answered < CROWD or self._away is not self._here:
+            return
+        self._enough = min(self._batch_texts, self._waiting + answered)
+        self._wake.wait_for(lambda: self._closing or self._waiting >= self._enough, answered * ASKING_SECONDS)
+        self._enough = 0
 
     def _take(self, jobs: deque[_Job]) -> list[_Job]:
         """The oldest job and those like it, in order, up to the batch size; others keep their places."""
