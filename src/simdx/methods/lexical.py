@@ -15,7 +15,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -34,18 +33,15 @@ SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
 REMEMBERED_WORDS = 50_000  # some megabytes; a fuller memory starts anew
-FEW = 16  # texts that numpy handles before scipy, whose import costs more than they do, is asked
-FEW_AT_HAND = 4  # the same once something else has imported it, as a service has
+FEW, FEW_AT_HAND = 16, 4  # texts that numpy handles before scipy is imported for them; once it is there
 SPARSE = 0.25  # of entries that are not zero: fewer are walked through, more are multiplied as a block
 OFTEN = 0.2  # of the texts that a gram must be in to stand in the dense block
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 class LastBatch:
-    """Remembers what was made of one batch, so that its several readers share one computation.
-
-    Batch and result are stored as one tuple: a reader in another thread sees a matching pair or recomputes.
-    """
+    """Remembers what was made of one batch, so that its several readers share one computation. The two are
+    stored as one tuple: a reader in another thread sees a matching pair or recomputes."""
 
     def __init__(self) -> None:
         self._held: tuple[Any, Any] | None = None
@@ -60,7 +56,6 @@ class LastBatch:
 
 
 def many(texts: int) -> bool:
-    """Are they so many that scipy is faster?"""
     return texts > (FEW_AT_HAND if "scipy.sparse" in sys.modules else FEW)
 
 
@@ -221,8 +216,7 @@ class Lexicon:
 
     def _met(self, texts: Sequence[str]) -> Float:
         counts, rows, length = self._taken(texts)
-        # A word that is its own only piece has no pieces whose products could be added up beforehand.
-        by_pieces = many(len(texts)) and self._pieces is not whole_words
+        by_pieces = many(len(texts)) and self._pieces is not whole_words  # which have no products to add up
         by_words = self._of_own.sums(*_words_of(texts)) if by_pieces else None
         if by_words is None:
             return self.products(rows)
@@ -319,8 +313,6 @@ class Lexicon:
     def _of_words(self, words: list[str]) -> list[Int]:
         """The columns of each word's pieces, as often as it has them."""
         known = self._columns_of
-        with suppress(KeyError):  # as a rule all of them have been met
-            return list(map(known.__getitem__, words))
         new = [word for word in words if word not in known]
         if len(known) + len(new) > REMEMBERED_WORDS:
             known, new = {}, words
