@@ -251,4 +251,4 @@ class Answer(Part):
 
 
 def by_name(names: Sequence[str], values: Float) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(names, values, strict=True)}
+    return dict(zip(names, values.tolist(), strict=True))

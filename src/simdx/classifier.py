@@ -163,6 +163,10 @@ class Classifier:
         )
 
     @cached_property
+    def _uniform(self) -> Prior:
+        return Prior.uniform(len(self.panel.names))
+
+    @cached_property
     def _bank_name(self) -> str:
         # Hashing a bank costs milliseconds, more than an answer: once per classifier.
         return f"{self.bank.name}@{self.bank.identity[:16]}"
@@ -316,11 +320,11 @@ class Classifier:
 
         With `options` it is given that the answer is one of these labels: a panel of the case's own.
         """
-        names = self.panel.names
         if options is not None:
-            return self.prior(prior).only(names, options)
+            return self.prior(prior).only(self.panel.names, options)
         if prior is None:
-            return Prior.uniform(len(names))
+            return self._uniform
+        names = self.panel.names
         if isinstance(prior, Prior):
             if len(prior.probabilities) != len(names):
                 raise BadInput(f"the prior has {len(prior.probabilities)} labels, the panel has {len(names)}")

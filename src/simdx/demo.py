@@ -25,6 +25,7 @@ from simdx.simulators import get_simulator
 from simdx.types import Panel
 
 PANEL = "oral-lesions"
+LONGEST = 60  # tokens of a fresh description: a small model soon repeats itself
 FRESH_PER_LABEL = 1  # what a small model writes in some seconds on two cores
 
 CASES = (
@@ -86,8 +87,9 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
     """Let the embedded model describe each label anew, in a bank of its own, and classify what it wrote."""
     console.print(f"[bold]Fresh descriptions by the embedded model[/] (SmolLM2-135M, {per_label} a label)")
     with tempfile.TemporaryDirectory() as scratch:
-        simulator = get_simulator("smollm2")
-        settings = BuildSettings(per_label=per_label, voice="short", seed=1)
+        # One after another: they share the beginning of their prompts, which is then read once.
+        simulator = get_simulator("smollm2", slots=1)
+        settings = BuildSettings(per_label=per_label, voice="short", seed=1, max_tokens=LONGEST)
         report = build_bank(panel, simulator, settings, Path(scratch) / "bank")
         simulator.close()
         fresh = read_bank(Path(scratch) / "bank", panel)

@@ -43,7 +43,7 @@ def unit(rows: Float) -> Float:
 @pytest.fixture(params=["few", "many"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few texts by numpy alone, and many by scipy's products."""
-    monkeypatch.setattr(lexical, "FEW", 10_000 if request.param == "few" else 0)
+    monkeypatch.setattr(lexical, "many", lambda texts: request.param != "few")
 
 
 def test_rows_are_those_of_the_definition(toy_bank: Bank, way: None) -> None:
@@ -103,5 +103,5 @@ def test_products_by_words_are_those_by_grams(
             "",
             "unheard-of xyzzy",
         ] * 4
-        assert len(cases) > lexical.FEW
+        assert lexical.many(len(cases))
         assert np.abs(lexicon.met(cases) - lexicon.products(lexicon.rows(cases))).max() < 1e-12

@@ -72,14 +72,14 @@ def ask(text: str, request: str = "r", prior: Prior | None = None, panel: str = 
 
 
 def run(
-    scenario: Any, *, waiting: int = 100, seconds: float = 5.0, record: Any = None
+    scenario: Any, *, waiting: int = 100, seconds: float = 5.0, record: Any = None, most: int = 8
 ) -> tuple[Any, Scripted, list]:
     scripted, written = Scripted(), list[Entry]()
 
     async def main() -> Any:
         batcher = Batcher(
             lambda panel, method: scripted, record or written.extend, Meters(),  # type: ignore[arg-type,return-value]
-            batch_texts=8, waiting_texts=waiting, seconds=seconds,
+            batch_texts=most, waiting_texts=waiting, seconds=seconds,
         )  # fmt: skip
         batcher.start()
         try:
@@ -111,6 +111,28 @@ def test_waiting_asks_of_one_kind_share_calls_and_others_do_not() -> None:
     assert labels == ["first", *(f"t{i}" for i in range(12))]  # everyone got their own
     assert sorted(len(c) for c in scripted.calls) == [1, 4, 4, 4]
     assert len(written) == 13
+
+
+def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "ASKING_SECONDS", 0.02)
+
+    async def scenario(batcher: Batcher, scripted: Scripted) -> None:
+        async def twice(i: int) -> None:
+            await batcher.ask(ask(f"{i}"))
+            await batcher.ask(ask(f"{i} again"))
+
+        scripted.open.clear()
+        first = asyncio.create_task(batcher.ask(ask("first")))
+        await asyncio.sleep(0.05)
+        crowd = [asyncio.create_task(twice(i)) for i in range(batching.CROWD)]
+        await asyncio.sleep(0.05)
+        late = asyncio.create_task(batcher.ask(ask("late")))  # it finds the next batch full
+        await asyncio.sleep(0.05)
+        scripted.open.set()
+        await asyncio.gather(first, late, *crowd)
+
+    _, scripted, _ = run(scenario, most=batching.CROWD)
+    assert [len(call) for call in scripted.calls] == [1, batching.CROWD, batching.CROWD, 1]
 
 
 def test_one_bad_text_does_not_take_the_others_with_it() -> None:

@@ -83,14 +83,14 @@ def _tuned(
 
             def scores(cases: Sequence[str]) -> Float:
                 with torch.no_grad():
-                    parts = [_vectors(encoder, part) for part in _parts(list(cases))]
-                    return torch.softmax(layer(torch.cat(parts)), dim=1).cpu().numpy().astype(float)
+                    found = layer(_encoded(encoder, cases))
+                    return torch.softmax(found, dim=1).cpu().numpy().astype(float)
 
             return scores
         _contrast(encoder, texts, labels, rng)
-    x = _encoded(encoder, texts)
+    x = _rows(encoder, texts)
     head = fit_logistic(x, labels, n_labels, choose_penalty(x, labels, n_labels, settings.seed))
-    return lambda cases: head.probabilities(_encoded(encoder, list(cases)))
+    return lambda cases: head.probabilities(_rows(encoder, cases))
 
 
 def _contrast(encoder: Any, texts: list[str], labels: Int, rng: np.random.Generator) -> None:
@@ -168,13 +168,19 @@ def _vectors(encoder: Any, texts: list[str]) -> Tensor:
     return found
 
 
-def _encoded(encoder: Any, texts: list[str]) -> Float:
+def _encoded(encoder: Any, texts: Sequence[str]) -> Tensor:
+    """(N, d) without a gradient; texts of like length together, since all of a part are as long as its
+    longest."""
     import torch
 
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     with torch.no_grad():
-        parts = [_vectors(encoder, part) for part in _parts(texts)]
-    return torch.cat(parts).cpu().numpy().astype(float)
+        parts = [
+            _vectors(encoder, [texts[i] for i in order[start : start + BATCH]])
+            for start in range(0, len(order), BATCH)
+        ]
+        return torch.cat(parts)[np.argsort(order)]
 
 
-def _parts(texts: list[str]) -> list[list[str]]:
-    return [texts[i : i + 2 * BATCH] for i in range(0, len(texts), 2 * BATCH)]
+def _rows(encoder: Any, texts: Sequence[str]) -> Float:
+    return np.asarray(_encoded(encoder, texts).cpu().numpy(), dtype=float)

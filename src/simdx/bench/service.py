@@ -33,14 +33,19 @@ PANEL = "oral-lesions"
 
 
 def run(
-    *, seconds: float = SECONDS, clients: int = CLIENTS, requests: int | None = None, panel: str = PANEL
+    *,
+    seconds: float = SECONDS,
+    clients: int = CLIENTS,
+    requests: int | None = None,
+    workers: int = 0,
+    panel: str = PANEL,
 ) -> dict[str, Any]:
     """Measure; with `requests`, until that many are answered instead of for `seconds`."""
     texts = clinic_texts()
     direct = _direct(panel, texts)
     with (
         tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder,
-        running_service(Path(folder), panel) as service,
+        running_service(Path(folder), panel, "--workers", str(workers)) as service,
     ):
         host, port = service.host, service.port
         bodies = [classify_request(f"{host}:{port}", panel, text) for text in texts]
@@ -64,6 +69,7 @@ def run(
         "requests": answered,
         "explained": outcome.explained,
         "clients": clients,
+        "workers": workers,
         "seconds": round(outcome.seconds, 2),
         "cores": os.cpu_count(),
     }
@@ -244,22 +250,25 @@ def _direct(panel: str, texts: Sequence[str], seconds: float = 3.0, batch: int =
 
 
 def rss_mb(pid: int) -> float:
-    try:
-        with open(f"/proc/{pid}/status", encoding="ascii") as file:
-            found = re.search(r"VmRSS:\s+(\d+) kB", file.read())
-    except OSError:
-        found = None
-    return int(found.group(1)) / 1024 if found else float("nan")
+    """Memory of a service and its workers."""
+    found = [re.search(r"VmRSS:\s+(\d+) kB", said) for said in _of_each(pid, "status")]
+    return sum(int(f[1]) for f in found if f) / 1024 if any(found) else float("nan")
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process so far: on a shared machine the rate says more of the others."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            used = file.read().rpartition(")")[2].split()[11:13]
-    except OSError:
-        return float("nan")
-    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+    """Processor time of a service and its workers: on a shared machine the rate says more of others."""
+    used = [said.rpartition(")")[2].split()[11:13] for said in _of_each(pid, "stat")]
+    ticks = sum(int(tick) for ticks in used for tick in ticks)
+    return ticks / os.sysconf("SC_CLK_TCK") if used else float("nan")
+
+
+def _of_each(pid: int, name: str) -> list[str]:
+    """A file of a process and of those that it started, where the system has it."""
+    family = [pid]
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        family += map(int, children.read_text(encoding="ascii").split())
+    files = (Path(f"/proc/{one}/{name}") for one in family)
+    return [file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists()]
 
 
 def quantile(values: Sequence[float], q: float) -> float:

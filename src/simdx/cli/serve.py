@@ -47,6 +47,9 @@ def serve(
     ] = None,
     rate: Annotated[float, Option(help="Requests a second of one token; 0: as many as it likes.")] = 100.0,
     address_sockets: Annotated[int, Option(help="Connections of one address; 0: all, behind a proxy.")] = 512,
+    workers: Annotated[
+        int, Option(help="Processes that answer beside this one, for more cores; 0: it answers by itself.")
+    ] = 0,
     fhir_server: Annotated[
         list[str] | None,
         Option(
@@ -96,7 +99,7 @@ def serve(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
         keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url,
-        fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints,
+        fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints, workers=workers,
         limits=Limits(rate=rate, address_sockets=address_sockets), **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)

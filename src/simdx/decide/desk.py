@@ -91,7 +91,7 @@ class Desk(Findings):
         names, prior, posterior = self._material.panel.names, table.prior.probabilities, table.posterior
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
-        few = too_few(self.policy)
+        few, promise = too_few(self.policy), self._promise(prior)
         notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         second = table.second_order
@@ -99,15 +99,13 @@ class Desk(Findings):
             *(view.name for view in self.alarm.views),
             *(f"voice: {name}" for name in table.voices or ()),
         )
+        preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
+        agreed = opinions[:, np.arange(len(posterior)), posterior.argmax(axis=1)].T.tolist()
         out = []
         for i, text in enumerate(observations.texts):
             views = tuple(
-                ViewAnswer(
-                    view=view,
-                    label=names[int(p[i].argmax())],
-                    probability=float(p[i, int(posterior[i].argmax())]),
-                )
-                for view, p in zip(heard, opinions, strict=True)
+                ViewAnswer(view=view, label=names[label], probability=p)
+                for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
             )
             facts = Facts(
                 posterior=posterior[i],
@@ -140,7 +138,7 @@ class Desk(Findings):
                     flip=self._flip(observations, i, facts, prior) if explain else None,
                     missing=self._missing(text, facts, prior) if ask else None,
                     notes=notes,
-                    promise=self._promise(prior),
+                    promise=promise,
                 )
             )
         return out

@@ -36,39 +36,43 @@ COMPETES = 0.1  # with at least this probability; the runner-up is always shown 
 MOST_LABELS = 3  # with evidence: the leading one and two competitors
 
 
-def choose_rows(label_index: Int, posterior: Float, score: Float) -> list[int]:
-    """Bank rows to show: the highest scores of the leading labels, label by label."""
-    order = np.argsort(-posterior, kind="stable")[:MOST_LABELS]
-    chosen: list[int] = []
-    for rank, label in enumerate(order):
-        if rank > 1 and posterior[label] < COMPETES:
-            break
-        rows = np.flatnonzero(label_index == label)
-        best = rows[np.argsort(-score[rows], kind="stable")[: LEADING if rank == 0 else RIVALS]]
-        chosen += [int(row) for row in best]
-    return chosen
-
-
 def evidence_of(
     carried: Carried, posterior: Float, names: Sequence[str], texts: Sequence[str]
 ) -> list[tuple[Evidence, ...]]:
-    """For each answer (N, K) the simulations that carried it, or the nearest ones without a kernel."""
-    out = []
-    for i, near in enumerate(carried.distance):
-        # equal shares (all nothing, or a hard tolerance) are told apart by distance
-        rank = -near if carried.share is None else carried.share[i] - 1e-9 * near
-        out.append(
-            tuple(
-                Evidence(
-                    label=names[int(carried.label_index[row])],
-                    text=texts[int(carried.rows[row])],
-                    distance=float(near[row]),
-                    share=None if carried.share is None else float(carried.share[i, row]),
-                )
-                for row in choose_rows(carried.label_index, posterior[i], rank)
-            )
+    """For each answer (N, K) the simulations that carried it, or the nearest ones without a kernel.
+
+    They are the highest ranks of the leading labels, label by label.
+    """
+    distance, share = carried.distance, carried.share
+    # equal shares (all nothing, or a hard tolerance) are told apart by distance
+    rank = distance if share is None else 1e-9 * distance - share
+    leading = np.argsort(-posterior, axis=1, kind="stable")[:, :MOST_LABELS]
+    shown = np.take_along_axis(posterior, leading, axis=1) >= COMPETES
+    shown[:, :2] = True
+    best: dict[int, dict[int, Int]] = {}  # label -> case -> its first rows
+    for label in np.unique(leading[shown]).tolist():
+        rows = np.flatnonzero(carried.label_index == label)
+        cases = np.flatnonzero(((leading == label) & shown).any(axis=1))
+        order = np.argsort(rank[np.ix_(cases, rows)], axis=1, kind="stable")[:, :LEADING]
+        best[label] = dict(zip(cases.tolist(), rows[order], strict=True))
+
+    def told(case: int, label: int, row: int) -> Evidence:
+        return Evidence(
+            label=names[label],
+            text=texts[int(carried.rows[row])],
+            distance=float(distance[case, row]),
+            share=None if share is None else float(share[case, row]),
         )
-    return out
+
+    return [
+        tuple(
+            told(case, label, row)
+            for place, label in enumerate(labels)
+            if shown[case, place]
+            for row in best[label][case][: LEADING if place == 0 else RIVALS].tolist()
+        )
+        for case, labels in enumerate(leading.tolist())
+    ]
 
 
 # --------------------------------------------------------------------------- sentences

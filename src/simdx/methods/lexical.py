@@ -12,6 +12,7 @@ needs no more, and a linear summary of the lexical space is a linear summary of 
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -32,17 +33,15 @@ SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
 REMEMBERED_WORDS = 50_000  # some megabytes; a fuller memory starts anew
-FEW = 16  # texts that numpy handles before scipy, whose import costs more than they do, is asked
+FEW, FEW_AT_HAND = 16, 4  # texts that numpy handles before scipy is imported for them; once it is there
 SPARSE = 0.25  # of entries that are not zero: fewer are walked through, more are multiplied as a block
 OFTEN = 0.2  # of the texts that a gram must be in to stand in the dense block
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 class LastBatch:
-    """Remembers what was made of one batch, so that its several readers share one computation.
-
-    Batch and result are stored as one tuple: a reader in another thread sees a matching pair or recomputes.
-    """
+    """Remembers what was made of one batch, so that its several readers share one computation. The two are
+    stored as one tuple: a reader in another thread sees a matching pair or recomputes."""
 
     def __init__(self) -> None:
         self._held: tuple[Any, Any] | None = None
@@ -54,6 +53,10 @@ class LastBatch:
         made = make()
         self._held = (batch, made)
         return made
+
+
+def many(texts: int) -> bool:
+    return texts > (FEW_AT_HAND if "scipy.sparse" in sys.modules else FEW)
 
 
 def grams(word: str) -> list[str]:
@@ -120,7 +123,7 @@ class Sparse:
 
     def into(self, dense: Float) -> Float:
         """(rows, m) the product with a dense matrix."""
-        if len(self) > FEW and len(self.value) < len(self) * self.width * SPARSE:
+        if many(len(self)) and len(self.value) < len(self) * self.width * SPARSE:
             return np.asarray(self.csr @ dense)
         rows = np.zeros((len(self), self.width))
         rows[self.row, self.column] = self.value
@@ -128,7 +131,7 @@ class Sparse:
 
     def times(self, other: Sparse) -> Float:
         """(rows, other.width) the product with rows that this one's columns count, dense."""
-        if len(self) > FEW:
+        if many(len(self)):
             return np.asarray((self.csr @ other.csr).toarray())
         out = np.zeros((len(self), other.width))
         for i, row in enumerate(out):
@@ -213,7 +216,8 @@ class Lexicon:
 
     def _met(self, texts: Sequence[str]) -> Float:
         counts, rows, length = self._taken(texts)
-        by_words = self._of_own.sums(*_words_of(texts)) if len(texts) > FEW else None
+        by_pieces = many(len(texts)) and self._pieces is not whole_words  # which have no products to add up
+        by_words = self._of_own.sums(*_words_of(texts)) if by_pieces else None
         if by_words is None:
             return self.products(rows)
         n = counts.value
@@ -282,7 +286,7 @@ class Lexicon:
         """How often each text has each piece of the vocabulary."""
         distinct, found, ends = _words_of(texts)
         words = self._counted(distinct)
-        if len(texts) > FEW:
+        if many(len(texts)):
             product = Sparse(ends, found, np.ones(len(found)), len(distinct)).csr @ words.csr
             return Sparse(product.indptr, product.indices, product.data, self.size)
         rows = [

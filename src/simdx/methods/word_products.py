@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class WordProducts:
             return np.asarray(csr_matrix((np.ones(len(found)), rows[found], ends), shape=shape) @ self._kept)
 
     def _rows(self, words: list[str]) -> Int | None:
+        with suppress(KeyError):  # as a rule all of them have been met
+            return np.fromiter(map(self._place.__getitem__, words), np.int64, len(words))
         new = [word for word in words if word not in self._place]
         if len(self._place) + len(new) > len(self._kept):
             self._place, new = {}, words

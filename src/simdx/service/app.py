@@ -35,10 +35,15 @@ from simdx.service.pages import mount_page
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
+from simdx.service.straight import Straight
 from simdx.service.wire import dump
+from simdx.service.workers import Worker
 
 log = logging.getLogger("simdx.service")
 TEND_SECONDS = CHECKPOINT_SECONDS
+# The framework's own, which a variable of the environment would send elsewhere: what it says of a request
+# is not ours to give. /metrics and the log say what may be said.
+NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 DESCRIPTION = (
     "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
     "Every refusal is a problem+json body whose type says what to do."
@@ -69,12 +74,15 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     elif config.keep_text:
         raise BadInput("--keep-text needs an audit log: leave out --audit none")
     meters = Meters()
+    workers = [Worker(config) for _ in range(config.workers)]  # they load while this process does
     registry = registry or Registry(config)
+    for worker in workers:
+        worker.ready()
     limits = config.limits
     batcher = Batcher(
         registry.get, (lambda entries: audit.append(entries)) if audit else (lambda entries: None), meters,
         batch_texts=limits.batch_texts, waiting_texts=limits.waiting_texts, seconds=limits.seconds,
-        explained_texts=limits.explained_texts,
+        explained_texts=limits.explained_texts, workers=workers,
     )  # fmt: skip
     guard = Guard(tokens, audit.note_refusal if audit else None, clients, config.public_url)
     observations = ObservationCache(limits.observations, limits.observation_seconds)
@@ -88,6 +96,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
             yield
         finally:
             batcher.close()
+            for worker in workers:
+                worker.close()
             if audit is not None and tending is not None:
                 stop.set()
                 await tending
@@ -99,7 +109,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     # Our own pages only: the framework's documentation pages load scripts from another host.
     app = FastAPI(
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
-        redoc_url=None, openapi_url=None, redirect_slashes=False,
+        redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
     )  # fmt: skip
     app.state.house = House(
         config, registry, batcher, observations, guard, meters, audit, Readiness(audit),
@@ -111,6 +121,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     _answer_errors(app)
     app.openapi = lambda: _openapi(app, config.tokens_needed)  # type: ignore[method-assign]
     _serve_openapi(app)
+    app.add_middleware(Straight, guard=guard, handlers=app.exception_handlers)
     app.add_middleware(Gate, config=config, meters=meters, guard=guard)
     # Around the gate, so that a page of a named origin can read the gate's refusals too.
     if config.cors_origins:

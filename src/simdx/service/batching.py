@@ -1,9 +1,10 @@
 """Micro-batching: requests that wait at the same moment for the same thing share one engine call.
 
-One thread owns the engine. While it works on a batch, requests queue; when it is done it takes the
-oldest one together with every other of the same panel, method and prior. Nobody waits for a batch to
-fill: an idle service answers at once, a busy one in batches. A batch's audit records are written in one
-transaction before any of its answers leaves.
+One thread owns the engine. While it works on a batch, requests queue; when it is done it takes the oldest one
+together with every other of the same panel, method and prior. An idle service answers at once, a busy one in
+batches: after a large one it gives its callers some milliseconds to ask again. A batch's audit records are
+written in one transaction before any of its answers leaves. Where there are workers (`workers`), each has a
+thread that asks it; what stays in this process, as a case behind a slider does, is answered here.
 
 Explaining an answer (which sentences matter, at which prior it flips) costs several times the answer. When
 more texts are at hand than `explained_texts`, answers go out without it, and say so in their notes: under
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from pydantic_core import from_json
 
 from simdx.abc.prior import Prior
 from simdx.answer import Answer
@@ -35,9 +37,13 @@ from simdx.service.meters import Meters
 from simdx.service.preview import previews
 from simdx.service.problems import Problem
 from simdx.service.wire import dump, finite
+from simdx.service.workers import Worker, noted
 from simdx.types import Float
 
 JUST_NOW = 0.25  # seconds after which callers who were answered no longer count as being there
+CROWD = 16  # texts answered at once, from which on their callers are waited for
+ASKING_SECONDS = 0.0005  # that each of them is given at most
+STOP_SECONDS = 10.0  # for batches under way to end
 BUSY = "sentences and flip were left out: the service was busy"
 
 
@@ -62,6 +68,11 @@ class Ask:
     people: Mapping[str, str] = field(default_factory=dict)  # whom the case is about: recorded as a hash
 
     @property
+    def portable(self) -> bool:
+        """Can a worker answer it: from its texts alone, with nothing but the answer wanted?"""
+        return self.observed is None and not self.preview and self.kind != "explore"
+
+    @property
     def key(self) -> tuple[str, str, bytes, float, bool, bool]:
         """Asks with the same key can share one engine call."""
         prior = self.prior.probabilities.tobytes()
@@ -74,7 +85,7 @@ class Told:
 
     answers: tuple[dict[str, Any], ...]
     bodies: tuple[bytes, ...]
-    observations: Observations
+    observations: Observations | None  # None: a worker has seen the texts, and not this process
     draws: Float | None
     beside: tuple[dict[str, Any], ...] = ()  # of each explored answer: what a reader is shown besides
     sent: bytes = b""  # what leaves the service, where the ask says how it is written
@@ -98,27 +109,38 @@ class Batcher:
         waiting_texts: int,
         seconds: float,
         explained_texts: int = 24,
+        workers: Sequence[Worker] = (),
     ) -> None:
         self._classifier, self._record, self._meters = classifier, record, meters
         self._batch_texts, self._limit, self._seconds = batch_texts, waiting_texts, seconds
         self._explained_texts = explained_texts
         self._answered = (0, 0.0)  # texts of the last batch, and when it was done
-        self._jobs: deque[_Job] = deque()
+        self._here: deque[_Job] = deque()
+        self._away: deque[_Job] = deque() if workers else self._here  # what a worker can answer
         self._waiting = 0
+        self._enough = 0  # texts without which the engine's thread need not be woken
         self._wake = threading.Condition()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._work, name="simdx-engine", daemon=True)
+        lanes: list[tuple[deque[_Job], Worker | None]] = [(self._here, None)]
+        lanes += [(self._away, worker) for worker in workers]
+        self._threads = [
+            threading.Thread(target=self._work, args=lane, name=f"simdx-engine-{i}", daemon=True)
+            for i, lane in enumerate(lanes)
+        ]
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         with self._wake:
             self._closing = True
-            self._wake.notify()
-        self._thread.join(timeout=10)
+            self._wake.notify_all()
+        until = time.monotonic() + STOP_SECONDS
+        for thread in self._threads:
+            thread.join(timeout=max(0.0, until - time.monotonic()))
 
     async def ask(self, ask: Ask) -> Told:
         """Wait for the answer, within the time limit; refuse at once where the queue is full."""
@@ -129,12 +151,14 @@ class Batcher:
                 raise Problem(
                     "overloaded", "The engine has too many texts waiting; try again.", retry_after=1
                 )
-            self._jobs.append(job)
+            (self._away if ask.portable else self._here).append(job)
             self._waiting += len(ask.texts)
-            self._wake.notify()
+            if self._waiting >= self._enough:
+                self._wake.notify_all()
         self._meters.waiting.set(self._waiting)
         try:
-            return await asyncio.wait_for(job.future, self._seconds)
+            async with asyncio.timeout(self._seconds):
+                return await job.future
         except TimeoutError:
             job.abandoned = True
             raise Problem(
@@ -148,49 +172,64 @@ class Batcher:
 
     # ----------------------------------------------------------------- the engine's thread
 
-    def _work(self) -> None:
+    def _work(self, jobs: deque[_Job], worker: Worker | None) -> None:
+        answered = 0
         while True:
             with self._wake:
-                while not self._jobs and not self._closing:
+                while not jobs and not self._closing:
                     self._wake.wait()
+                self._gather(answered)
                 if self._closing:
+                    left = [jobs.popleft() for _ in range(len(jobs))]
                     break
-                batch = self._take()
+                batch = self._take(jobs)
             batch = [job for job in batch if not job.abandoned]
+            answered = _texts(batch)
             if batch:
-                self._deliver(self._run(batch))
+                self._deliver(self._run(batch, worker))
                 self._answered = (_texts(batch), time.perf_counter())
         self._deliver(
-            [(job, Problem("overloaded", "The service is stopping.", retry_after=5)) for job in self._jobs]
+            [(job, Problem("overloaded", "The service is stopping.", retry_after=5)) for job in left]
         )
 
-    def _take(self) -> list[_Job]:
+    def _gather(self, answered: int) -> None:
+        """Let a crowd that was just answered ask again, rather than halve it into two batches for good.
+
+        The loop that must hear it needs the interpreter meanwhile; a batch has a cost of its own.
+        """
+        if answered < CROWD or self._away is not self._here:
+            return
+        self._enough = min(self._batch_texts, self._waiting + answered)
+        self._wake.wait_for(lambda: self._closing or self._waiting >= self._enough, answered * ASKING_SECONDS)
+        self._enough = 0
+
+    def _take(self, jobs: deque[_Job]) -> list[_Job]:
         """The oldest job and those like it, in order, up to the batch size; others keep their places."""
-        first = self._jobs.popleft()
+        first = jobs.popleft()
         batch, texts = [first], len(first.ask.texts)
         key = first.ask.key
         kept: deque[_Job] = deque()
-        while self._jobs and texts < self._batch_texts and not first.ask.alone:
-            job = self._jobs.popleft()
+        while jobs and texts < self._batch_texts and not first.ask.alone:
+            job = jobs.popleft()
             if job.ask.key == key and texts + len(job.ask.texts) <= self._batch_texts:
                 batch.append(job)
                 texts += len(job.ask.texts)
             else:
                 kept.append(job)
-        self._jobs.extendleft(reversed(kept))
+        jobs.extendleft(reversed(kept))
         self._waiting -= texts
         self._meters.waiting.set(self._waiting)
         return batch
 
-    def _run(self, batch: list[_Job]) -> list[tuple[_Job, Told | Exception]]:
-        started = time.perf_counter()
+    def _run(self, batch: list[_Job], worker: Worker | None) -> list[tuple[_Job, Told | Exception]]:
+        started, asks, calm = time.perf_counter(), [job.ask for job in batch], self._calm(batch)
         try:
-            told = self._infer([job.ask for job in batch], self._calm(batch))
+            told = self._infer(asks, calm) if worker is None else _asked(worker, asks, calm)
         except SimdxError as error:
             if len(batch) == 1:
                 return [(batch[0], error)]
             # One text the engine refuses must not take the others with it.
-            return [pair for job in batch for pair in self._run([job])]
+            return [pair for job in batch for pair in self._run([job], worker)]
         except Exception as error:
             return [(job, error) for job in batch]
         self._meters.engine.observe(time.perf_counter() - started)
@@ -229,10 +268,7 @@ class Batcher:
         told = []
         for ask, observations in zip(asks, observed, strict=True):
             mine: list[Answer] = [next(answers) for _ in ask.texts]
-            bodies = [a.to_json() for a in mine]
-            if wanted and not calm:
-                for body in bodies:
-                    body["provenance"]["notes"].append(BUSY)
+            bodies = [noted(a.to_json(), _note(ask, calm)) for a in mine]
             draws = None
             if ask.draws:
                 draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)
@@ -246,6 +282,20 @@ class Batcher:
         assert self._loop is not None
         with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
             self._loop.call_soon_threadsafe(_settle, results)
+
+
+def _asked(worker: Worker, asks: list[Ask], calm: bool) -> list[Told]:
+    """The same by a worker."""
+    first = asks[0]
+    texts = [text for ask in asks for text in ask.texts]
+    explain = first.explain and calm
+    made = iter(worker.ask(first.panel, first.method, first.prior, texts, explain, _note(first, calm)))
+    bodies = [tuple(next(made) for _ in ask.texts) for ask in asks]
+    return [Told(tuple(from_json(body) for body in mine), mine, None, None) for mine in bodies]
+
+
+def _note(ask: Ask, calm: bool) -> str | None:
+    return BUSY if ask.explain and not calm else None
 
 
 def _beside(classifier: Classifier, text: str, answer: Answer) -> dict[str, Any]:

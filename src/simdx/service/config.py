@@ -15,6 +15,7 @@ from simdx.service.data import service_home
 
 # Methods that need nothing beyond the panel's bank and its embedder, so any caller may ask for them.
 METHODS = ("auto", "m-smc", "d-smc")
+MOST_WORKERS = 64  # each takes a few hundred megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class ServiceConfig:
     keep_text: bool = False
     keep_text_days: float = 30.0
     limits: Limits = field(default_factory=Limits)
+    workers: int = 0  # processes that answer beside this one; 0: it answers by itself
     allow_remote: bool = False  # whether case text may leave this machine
 
     def __post_init__(self) -> None:
@@ -100,6 +102,8 @@ class ServiceConfig:
             raise BadInput("--keep-text-days must be above 0: kept texts have a retention time")
         if not (0 <= self.limits.rate < math.inf and self.limits.address_sockets >= 0):
             raise BadInput("--rate and --address-sockets are numbers from 0 up; 0 sets no limit")
+        if not 0 <= self.workers <= MOST_WORKERS:
+            raise BadInput(f"--workers is {self.workers}: give a number from 0 to {MOST_WORKERS}")
         for origin in self.cors_origins:
             if origin == "*" or not origin.startswith(("http://", "https://")):
                 raise BadInput(f"--cors-origin '{origin}' is not an origin such as https://ehr.example")

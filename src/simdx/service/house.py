@@ -130,14 +130,16 @@ class House:
 
 def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
     """The prior a body gave, in the panel's labels. An unknown key may be a patient's name: not repeated."""
+    if not sent:
+        return classifier.prior(None)
     names = classifier.panel.names
-    if not set(sent or ()) <= set(names):
+    if not set(sent) <= set(names):
         raise Problem(
             "bad-input",
             "prior: it names something that is not a label of this panel; "
             f"its labels are {', '.join(names)}.",
         )
-    return classifier.prior(sent or None)
+    return classifier.prior(sent)
 
 
 def is_of(record: AuditRecord, caller: Caller) -> bool:

@@ -93,6 +93,7 @@ async def explore(body: schemas.ExploreBody, request: Request, caller: MayClassi
         request, caller, body.panel, body.method, body.prior, [body.text], kind="explore", draws=body.draws,
         write=_explored(house, request, name),
     )  # fmt: skip
+    assert told.observations is not None  # what is explored is answered in this process
     house.cache.put(name, body.panel, caller.name, told.observations)
     return Response(told.sent, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
 

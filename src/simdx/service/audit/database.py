@@ -43,6 +43,9 @@ class Database:
     def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
         return connection.execute(sql, values)
 
+    def execute_many(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        connection.executemany(sql, rows)
+
     def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]:
         yield from connection.execute(sql)
 
@@ -169,6 +172,10 @@ class PostgresDatabase(Database):
     def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
         # No statement of ours has a literal question mark or percent sign.
         return connection.execute(sql.replace("?", "%s"), values or None)
+
+    def execute_many(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        with connection.cursor() as cursor:
+            cursor.executemany(sql.replace("?", "%s"), rows)
 
     def stream(self, connection: Any, sql: str) -> Generator[tuple[Any, ...]]:
         with connection.transaction(), connection.cursor(name="records") as cursor:

@@ -6,7 +6,6 @@ the chain after a change nor test guesses against the hashes.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import os
 from typing import TYPE_CHECKING
@@ -41,7 +40,7 @@ class AuditKey:
 
     def text_hash(self, text: str) -> str:
         data = text.encode("utf-8", "surrogatepass")
-        return hmac.new(self._text, data, hashlib.sha256).hexdigest()
+        return hmac.digest(self._text, data, "sha256").hex()
 
     def checkpoint_mac(self, content: bytes) -> str:
         return hmac.digest(self._checkpoint, content, "sha256").hex()

@@ -55,10 +55,7 @@ class AuditRecord:
 
     def content(self) -> bytes:
         """Canonical bytes of everything but the hash itself."""
-        fields = {k: v for k, v in asdict(self).items() if k not in ("hash", "previous")}
-        if self.context is None:  # as records were hashed before they had one
-            del fields["context"]
-        return content_bytes(fields)
+        return record_bytes({column: getattr(self, column) for column in _HASHED})
 
     def to_json(self) -> dict[str, Any]:
         out = asdict(self)
@@ -68,6 +65,15 @@ class AuditRecord:
 
 
 COLUMNS = tuple(AuditRecord.__dataclass_fields__)
+_HASHED = tuple(column for column in COLUMNS if column not in ("hash", "previous"))
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def record_bytes(fields: Mapping[str, Any]) -> bytes:
+    """What a record's hash is of, from its columns without `previous` and the hash itself."""
+    if fields["context"] is None:  # as records were hashed before they had one
+        fields = {column: value for column, value in fields.items() if column != "context"}
+    return content_bytes(fields)
 
 
 def content_bytes(fields: Mapping[str, Any]) -> bytes:
@@ -76,7 +82,7 @@ def content_bytes(fields: Mapping[str, Any]) -> bytes:
 
 def canonical(value: Any) -> str:
     """One spelling of a JSON value: sorted keys, ASCII, no spaces."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def now() -> str:

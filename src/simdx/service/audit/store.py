@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from simdx.service.audit.database import AuditUnavailable, Database, database_at
 from simdx.service.audit.key import AuditKey
 from simdx.service.audit.migrate import migrate
 from simdx.service.audit.reader import AuditReader
-from simdx.service.audit.record import COLUMNS, AuditRecord, Entry, canonical, now
+from simdx.service.audit.record import COLUMNS, AuditRecord, Entry, canonical, now, record_bytes
 from simdx.service.audit.refusals import Refusals
 from simdx.service.audit.ring import KeyRing
 
@@ -80,21 +79,22 @@ class AuditStore(AuditReader):
         self, connection: Any, entries: Sequence[Entry], seq: int, previous: str, key: AuditKey
     ) -> list[AuditRecord]:
         at = now()
-        records = []
+        records: list[AuditRecord] = []
         for entry in entries:
             seq += 1
             people = {f"{role}_hash": key.person_hash(role, who) for role, who in entry.people.items()}
-            unhashed = AuditRecord(
-                seq=seq, id=entry.id, at=at, kind=entry.kind, caller=entry.caller, panel=entry.panel,
-                about=entry.about,
-                text_hash=None if entry.text is None else key.text_hash(entry.text),
-                prior=_json(entry.prior), answer=_json(entry.answer), versions=_json(entry.versions),
-                context=_json({**entry.context, **people} or None), previous=previous, hash="",
-            )  # fmt: skip
-            previous = key.chain_hash(previous, unhashed.content())
-            values = [getattr(unhashed, c) for c in COLUMNS[:-1]]
-            self._db.execute(connection, _INSERT, [*values, previous])
-            records.append(replace(unhashed, hash=previous))
+            content: dict[str, Any] = {
+                "seq": seq, "id": entry.id, "at": at, "kind": entry.kind, "caller": entry.caller,
+                "panel": entry.panel, "about": entry.about,
+                "text_hash": None if entry.text is None else key.text_hash(entry.text),
+                "prior": _json(entry.prior), "answer": _json(entry.answer),
+                "versions": _json(entry.versions), "context": _json({**entry.context, **people} or None),
+            }  # fmt: skip
+            chained = key.chain_hash(previous, record_bytes(content))
+            records.append(AuditRecord(**content, previous=previous, hash=chained))
+            previous = chained
+        self._db.execute_many(connection, _INSERT, [[getattr(r, c) for c in COLUMNS] for r in records])
+        for entry in entries:
             if self._keep and entry.text is not None:
                 self._keep_text(connection, entry.id, entry.text, key)
         self._db.execute(
