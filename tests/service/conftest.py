@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -81,6 +84,42 @@ def running(server: ThreadingHTTPServer) -> Iterator[None]:
 def serving(folder: Path, **changes: object) -> Iterator[TestClient]:
     with TestClient(create_app(make_config(folder, **changes)), base_url=URL) as client:
         yield client
+
+
+class Live:
+    """An application on a socket of its own until the end of its block."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        until(lambda: self.server.started)
+        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(timeout=20)
+
+
+def tickets(folder: Path) -> tuple[Path, Path]:
+    """A panel of support tickets, and a bank too small to find thresholds on."""
+    panel, bank = folder / "tickets.yaml", folder / "bank.jsonl"
+    panel.write_text("register: general\nlabels: [delivery, billing]\n", encoding="utf-8")
+    words = {
+        "delivery": "parcel courier late address van tracking lost doorstep depot signature",
+        "billing": "invoice charge refund card payment twice discount account receipt amount",
+    }
+    rows = [
+        {"label": label, "text": f"About the {a} and the {b}: ask again."}
+        for label, said in words.items()
+        for a, b in pairwise(said.split())
+    ]
+    bank.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return panel, bank
 
 
 def make_config(folder: Path, **changes: object) -> ServiceConfig:

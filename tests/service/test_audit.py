@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit import AuditKey, KeyRing, open_store, verify
@@ -19,7 +18,7 @@ from simdx.service.audit.database import SqliteDatabase, database_at
 from simdx.service.audit.migrate import migrate, migrations, version_of
 from simdx.service.audit.record import COLUMNS, GENESIS, content_bytes
 from tests.service.audit_logs import KEY, RING, Open, Raw, entry, open_log, raw, server, url
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config, serving
+from tests.service.conftest import PANEL, TEXT, create_app, make_config, serving
 
 __all__ = ["open_log", "raw", "server", "url"]  # fixtures
 
@@ -48,6 +47,8 @@ def test_chain(open_log: Open) -> None:
     assert store.find("nothing") is None
     assert [r.seq for r in store.page(limit=2)] == [3, 2]
     assert [r.seq for r in store.page(before=3, kind="answer", panel="p")] == [2, 1]
+    with pytest.raises(BadInput, match="another key"):
+        open_log(KeyRing(AuditKey(bytes(32))))
     # A log that is opened again goes on where it stopped.
     store.close()
     again = open_log()
@@ -73,19 +74,7 @@ def test_tampering(open_log: Open, raw: Raw) -> None:
     good = list(store.records())
     head = store.head()
     assert verify(good, RING, head).ok
-    for changed in [
-        "at",
-        "caller",
-        "panel",
-        "answer",
-        "prior",
-        "versions",
-        "text_hash",
-        "kind",
-        "about",
-        "id",
-        "context",
-    ]:
+    for changed in set(COLUMNS) - {"seq", "previous", "hash"}:
         bad = [replace(r, **{changed: '{"x":1}'}) if r.seq == 3 else r for r in good]
         verdict = verify(bad, RING, head)
         assert not verdict.ok
@@ -165,12 +154,6 @@ def test_an_old_log_holds_and_goes_on(open_log: Open, url: str) -> None:
         open_log(KeyRing(AuditKey(bytes(32))))
 
 
-def test_other_key(open_log: Open) -> None:
-    open_log().append([entry(1)])
-    with pytest.raises(BadInput, match="another key"):
-        open_log(KeyRing(AuditKey(bytes(32))))
-
-
 def test_many_writers(open_log: Open) -> None:
     """Several services on one log make one chain."""
     stores = [open_log() for _ in range(4)]
@@ -242,9 +225,7 @@ def test_the_log_and_its_key_are_for_the_owner_only(tmp_path: Path, path: Path) 
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert KeyRing.from_file(key_file, create=True).newest.id == key.newest.id
-    key_file.write_text("short")
-    with pytest.raises(BadInput, match="hexadecimal digits"):
-        KeyRing.from_file(key_file)
+
     with pytest.raises(BadInput, match="no audit key"):
         KeyRing.from_file(tmp_path / "absent")
 
@@ -263,12 +244,9 @@ def test_a_damaged_database_is_a_clear_failure(path: Path) -> None:
 
 
 def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
-    config = make_config(tmp_path, keep_text=True)
-    with TestClient(create_app(config), base_url=URL) as client:
-        reply = client.post(
-            "/v1/classify",
-            json={"panel": PANEL, "texts": [TEXT, "A red tongue."], "prior": {"oral mucocele": 0.5}},
-        )
+    with serving(tmp_path, keep_text=True) as client:
+        body = {"panel": PANEL, "texts": [TEXT, "A red tongue."], "prior": {"oral mucocele": 0.5}}
+        reply = client.post("/v1/classify", json=body)
         log = client.get("/v1/audit").json()
         assert log["count"] == 2
         last, first = log["records"]
