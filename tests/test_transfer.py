@@ -65,7 +65,7 @@ def test_a_panel_has_no_part_in_its_own_constants(suite: Path, monkeypatch: pyte
     listed = transfer.entries([suite], {})
     chosen = transfer.chosen
 
-    def watched(others):  # type: ignore[no-untyped-def]
+    def watched(others):
         seen.append([a.name for a in others])
         return chosen(others)
 

@@ -226,7 +226,7 @@ def test_the_service_is_started_as_its_command_line_allows(capsys: pytest.Captur
 
     from simdx.cli.main import program
 
-    command = typer.main.get_command(program()).commands["serve"]  # type: ignore[attr-defined]
+    command = typer.main.get_command(program()).commands["serve"]
     options = {o for p in command.params for o in p.opts}
     given = [a for a in compose()["services"]["simdx"]["command"] if a.startswith("--")]
     assert given
@@ -265,6 +265,6 @@ def test_the_entrypoint_of_the_job_is_a_command_of_ours() -> None:
     job = next(d for d in yaml.safe_load_all(KUBERAY.read_text()) if d["kind"] == "RayJob")
     words = job["spec"]["entrypoint"].split()
     assert words[:3] == ["simdx", "scale", "classify"]
-    group = typer.main.get_command(program()).commands["scale"]  # type: ignore[attr-defined]
+    group = typer.main.get_command(program()).commands["scale"]
     options = {o for p in group.commands["classify"].params for o in p.opts}
     assert {w for w in words if w.startswith("--")} <= options

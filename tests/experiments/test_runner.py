@@ -35,7 +35,6 @@ def test_a_grid_leaves_a_whole_record_for_every_cell(world: World) -> None:
         assert record.versions["simdx"]
         assert record.cost["infer_seconds"] >= 0
         rows = record.rows
-        assert rows is not None
         assert len(rows["id"]) == len(rows["posterior"]) == 18
         np.testing.assert_allclose(np.sum(rows["posterior"], axis=1), 1, atol=1e-5)
         right = [
@@ -104,7 +103,6 @@ def test_an_unforeseen_error_is_named_by_kind_only(world: World, monkeypatch: py
 
     monkeypatch.setattr(cells, "measure_cell", broken)
     (record,) = run(world, world.write()).failed
-    assert record.error is not None
     assert record.error.startswith("failed with ValueError at test_runner.py")
     assert "secret" not in record.dumps()
 
@@ -113,13 +111,13 @@ def test_a_subset_is_random_stated_and_shared(world: World) -> None:
     part = {"panel": "panel.yaml", "data": "cases.jsonl", "subset": 7}
     outcome = run(world, world.write(panels=[part], methods=["m-smc", "centroid"]))
     one, two = outcome.records
-    ids = [set(record.rows["id"]) for record in (one, two)]  # type: ignore[index]
+    ids = [set(record.rows["id"]) for record in (one, two)]
     assert ids[0] == ids[1]
     assert one["data"] | {"n": 7, "of": 18, "subset_seed": 0} == one["data"]
     larger = run(world, world.write(panels=[{**part, "subset": 9}], methods=["m-smc"])).records[0]
-    assert ids[0] < set(larger.rows["id"])  # type: ignore[index]
+    assert ids[0] < set(larger.rows["id"])
     other = run(world, world.write(panels=[part], methods=["m-smc"], subset_seed=5)).records[0]
-    assert set(other.rows["id"]) != ids[0]  # type: ignore[index]
+    assert set(other.rows["id"]) != ids[0]
 
 
 def test_models_are_asked_once_for_all_methods_and_only_for_what_is_missing(

@@ -171,7 +171,7 @@ def test_embedders_that_share_a_part_embed_a_batch_once(
 
     def counted(self: object, texts: list[str]) -> object:
         calls.append(len(texts))
-        return own(self, texts)  # type: ignore[arg-type]
+        return own(self, texts)
 
     context.material(Spec(PANEL, "", embedder="hashing+wordllama"))  # banks are embedded apart
     monkeypatch.setattr(type(hashing), "embed_batch", counted)
@@ -188,7 +188,6 @@ def test_embedders_that_share_a_part_embed_a_batch_once(
 def test_intervals_hold_what_they_are_of() -> None:
     x = np.random.default_rng(0).normal(size=400)
     found = interval(np.median, x, rng=np.random.default_rng(1), resamples=300)
-    assert found is not None
     assert found[0] < np.median(x) < found[1]
     half = 1.96 * x.std() / 20
     mean = mean_interval(x, np.random.default_rng(1), 2000)

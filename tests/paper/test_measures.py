@@ -131,8 +131,6 @@ def test_differences_are_the_other_method_minus_ours(context: Context) -> None:
     y = context.labels(PANEL)
     ours = ece(context.probabilities(spec_of(M_SMC, PANEL, "small")), y).value
     theirs = ece(asked.probabilities, y).value
-    assert ours is not None
-    assert theirs is not None
     found = data[PANEL]["differences"]["ML (small) − M-SMC over small"]["ece"]
     assert found["difference"] == pytest.approx(theirs - ours)
     assert found["ci"][0] < found["difference"] < found["ci"][1]
@@ -345,7 +343,6 @@ def test_entropy_out_of_class_for_every_method(context: Context) -> None:
 
 def test_recorded_answers_out_of_class_are_used(tmp_path: Path, context: Context) -> None:
     cases = context.cases(PANEL).outside
-    assert cases is not None
     ids = [case.id for case in cases.cases]
     sure = [[0.98, 0.01, 0.01]] * (len(ids) - 1) + [[1 / 3, 1 / 3, 1 / 3]]
     asking_record(tmp_path, "bold", "logits", ids, sure, [1.0] * (len(ids) - 1) + [0.0])

@@ -65,7 +65,6 @@ def test_a_failure_is_on_record_and_takes_no_result_away(tmp_path: Path) -> None
     except KeyError as problem:
         failed = fail(counting(calls), problem, store)
     assert store.read("one") == failed
-    assert failed.error is not None
     assert failed.error.startswith("failed with KeyError at test_runs.py:")
     assert "patient" not in failed.dumps()
     assert fail(counting(calls, name="two"), RunFailed("the disk is full"), store).error == "the disk is full"

@@ -69,7 +69,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
     server, name = request.getfixturevalue("server"), f"t{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        connection.execute(f"CREATE DATABASE {name}")
     return server.replace("/postgres?", f"/{name}?")
 
 

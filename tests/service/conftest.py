@@ -129,7 +129,7 @@ def make_config(folder: Path, **changes: object) -> ServiceConfig:
         audit_key=folder / "audit.key",
         token_file=folder / "tokens.json",
     )
-    return replace(config, **changes)  # type: ignore[arg-type]
+    return replace(config, **changes)
 
 
 @cache

@@ -69,7 +69,7 @@ def test_the_event_loop_answers_while_a_note_is_read(
     def slow(*chart: object) -> object:
         reading.set()
         assert asked.wait(20), "the event loop stood still while a note was read"
-        return read_chart(*chart)  # type: ignore[arg-type]
+        return read_chart(*chart)
 
     monkeypatch.setattr(record_systems, "read_chart", slow)
     got: list[int] = []

@@ -40,7 +40,6 @@ def test_chain(open_log: Open) -> None:
     verdict = store.verify()
     assert (verdict.ok, verdict.records) == (True, 3)
     found = store.find(entry(2).id)
-    assert found is not None
     assert found.to_json()["answer"]["label"] == "a"
     assert found.text_hash == KEY.text_hash("case 2 é\x00")
     assert "case" not in str(found)
@@ -260,14 +259,14 @@ def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
         assert last["previous"] == first["hash"]
         assert client.get("/v1/audit", params={"id": first["id"]}).json()["records"] == [first]
         assert client.get("/v1/audit/verify").json()["ok"] is True
-        store = client.app.state.house.audit  # type: ignore[attr-defined]
+        store = client.app.state.house.audit
         assert store.text_of(first["id"]) == TEXT
     assert TEXT.encode() not in (tmp_path / "audit.sqlite3").read_bytes()
 
 
 def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path) as client:
-        audit = client.app.state.house.audit  # type: ignore[attr-defined]
+        audit = client.app.state.house.audit
         audit.close()  # the next record opens a connection again
 
         def broken(database: SqliteDatabase) -> None:

@@ -106,7 +106,7 @@ def test_who_was_refused_is_recorded_and_a_flood_does_not_fill_the_log(guarded: 
     client.get("/nothing")
     assert client.get("/v1/audit", headers=bearer(plain)).status_code == 403
     assert client.post("/v1/classify", json=ASK, headers=bearer(narrow)).status_code == 403
-    until(lambda: client.app.state.house.audit.head()[0] > 0, 5)  # type: ignore[attr-defined]
+    until(lambda: client.app.state.house.audit.head()[0] > 0, 5)
     client.app.state.house.audit.close()  # writes what it counted; the next call opens it again
     reply = client.get("/v1/audit", params={"kind": "refused"}, headers=bearer(admin))
     told = [record["context"] for record in reply.json()["records"]]

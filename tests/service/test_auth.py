@@ -27,7 +27,6 @@ def test_check_knows_its_tokens_and_no_others(tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path / "tokens.json")
     text, token = tokens.new("clinic", ("classify",))
     caller = TokenFile(tmp_path / "tokens.json").check(text)
-    assert caller is not None
     assert (caller.name, caller.scopes) == ("clinic", ("classify",))
     own = (text[:-1], text + "x", text.upper(), f"sdx_{token.id}_")
     for wrong in ("", "x", "sdx__", "sdx_00000000_abc", *own):

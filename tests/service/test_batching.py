@@ -78,7 +78,7 @@ def run(
 
     async def main() -> Any:
         batcher = Batcher(
-            lambda panel, method: scripted, record or written.extend, Meters(),  # type: ignore[arg-type,return-value]
+            lambda panel, method: scripted, record or written.extend, Meters(),
             batch_texts=8, waiting_texts=waiting, seconds=seconds,
         )  # fmt: skip
         batcher.start()

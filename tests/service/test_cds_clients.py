@@ -321,4 +321,4 @@ def test_only_keys_for_these_signatures_are_taken() -> None:
 )
 def test_clients_are_checked_at_the_start(make: object) -> None:
     with pytest.raises(BadInput):
-        make()  # type: ignore[operator]
+        make()

@@ -20,7 +20,7 @@ def classifier() -> Classifier:
 
 
 def as_json(answers: object) -> object:
-    return json.loads(dump([a.to_json() for a in answers]))  # type: ignore[attr-defined]
+    return json.loads(dump([a.to_json() for a in answers]))
 
 
 def close(a: object, b: object) -> bool:

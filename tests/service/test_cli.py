@@ -137,7 +137,6 @@ def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
     command = [sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", "oral-lesions", *options]
     environment = {**os.environ, "SIMDX_HOME": str(home)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    assert process.stderr is not None
     try:
         found = (re.search(r"(http://127\.0\.0\.1:\d+)", line) for line in process.stderr)
         yield process, next(match.group(1) for match in found if match)
@@ -169,7 +168,6 @@ def test_a_running_service_answers_logs_no_text_and_ends_in_order(
     assert "--port" in busy.stderr
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 0
-    assert process.stderr is not None
     log = process.stderr.read()
     assert "/v1/classify 200" in log
     assert "Quatermass" not in log

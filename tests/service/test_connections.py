@@ -26,7 +26,7 @@ BIG = b"x" * 300_000
 GOOD = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
-async def application(scope: dict, receive: Callable, send: Callable) -> None:  # type: ignore[type-arg]
+async def application(scope: dict, receive: Callable, send: Callable) -> None:
     """A path with `known` is a caller's with a token, one with `body` waits for it; `/big` is long."""
     if scope["type"] == "lifespan":
         for answer in ("startup", "shutdown"):
@@ -50,7 +50,7 @@ async def application(scope: dict, receive: Callable, send: Callable) -> None:  
 def serving(limits: Limits = LIMITS) -> Iterator[tuple[Callable[..., socket.socket], Meters]]:
     """A server on loopback with these limits: a function that connects to it, and its meters."""
     meters = Meters()
-    server = server_for(application, limits, meters, lambda _, path: "known" in path)  # type: ignore[arg-type]
+    server = server_for(application, limits, meters, lambda _, path: "known" in path)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)

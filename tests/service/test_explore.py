@@ -108,7 +108,7 @@ def test_the_cache_forgets_by_time_and_by_size() -> None:
     moment = [0.0]
     cache = ObservationCache(2, 10.0, clock=lambda: moment[0])
     for name in "abc":
-        cache.put(name, PANEL, "me", None)  # type: ignore[arg-type]
+        cache.put(name, PANEL, "me", None)
         moment[0] += 1
     assert cache.get("a", "me") is None
     assert cache.get("b", "me") is not None

@@ -59,7 +59,6 @@ def test_panels_survive_the_file_and_old_files_mean_every_panel(tmp_path: Path) 
     path = tmp_path / "tokens.json"
     text, _ = TokenFile(path).new("here", ("classify",), panels=(PANEL,))
     found = TokenFile(path).check(text)
-    assert found is not None
     assert found.panels == (PANEL,)
     assert found.may_ask(PANEL)
     assert not found.may_ask("other")
@@ -68,7 +67,6 @@ def test_panels_survive_the_file_and_old_files_mean_every_panel(tmp_path: Path) 
         del row["panels"]
     path.write_text(json.dumps(rows))
     found = TokenFile(path).check(text)
-    assert found is not None
     assert found.panels is None
     assert found.may_ask("other")
 

@@ -81,7 +81,7 @@ if __name__ == "__main__":
             *arguments: object, _name: str = name, _original: object = original, **options: object
         ) -> object:
             found.append(f"pickle.{_name} in {_where()}")
-            return _original(*arguments, **options)  # type: ignore[operator]
+            return _original(*arguments, **options)
 
         setattr(pickle, name, noted)
     if "--plant" in sys.argv:
