@@ -16,32 +16,22 @@ from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.simulators.base import Request, Simulator
 from tests.baselines.conftest import Oracle
+from tests.contracts.variants import said
 
 METHODS = ("logits", "elicited", "ensemble", "fidelity")
 CASES = ("an apple fell", "down the river", "a loud engine", "another apple")
 TRUTH = [0, 1, 2, 0]
 
 
-def guesses(request: Request) -> str:
-    """Three distinct guesses, the label named in the case first."""
-    case = request.prompt.split("Possible")[0]
-    right = next(
-        letter for letter, name in zip("ABC", ("apple", "river", "engine"), strict=True) if name in case
-    )
-    others = [letter for letter in "ABC" if letter != right]
-    return f"{right}: 0.70\n{others[0]}: 0.20\n{others[1]}: 0.10"
-
-
 def fitted(
     toy: Material, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
 ) -> Asking:
     monkeypatch.setattr(machine, "simulator_for", lambda _: simulator)
-    found = fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))
-    return found
+    return fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))
 
 
 def oracle_for(method: str, **options: object) -> Oracle:
-    return Oracle(answer=guesses if method == "elicited" else None, **options)
+    return Oracle(answer=said if method == "elicited" else None, **options)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import crepes
 import numpy as np
 import pytest
 
@@ -25,7 +26,7 @@ def population(n: int, prior: Float, rng: np.random.Generator) -> tuple[Float, I
 
 def test_thresholds_are_those_of_crepes() -> None:
     """Without a changed prior; ties and every size of the calibration set included."""
-    crepes = pytest.importorskip("crepes")
+
     rng = np.random.default_rng(3)
     for n in (1, 5, 9, 10, 30, 200):
         p, y = population(n, OLD, rng)

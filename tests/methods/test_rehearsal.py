@@ -39,28 +39,15 @@ from simdx.methods.rehearsal import (
 from simdx.types import Bank, Label, Panel
 
 WORDS = {
-    "apples": (
-        "apple orchard sweet red fruit tree",
-        "cider apple basket harvest juice fruit",
-        "green apple core pie",
-    ),
-    "boats": (
-        "boat sail harbour wind mast rope",
-        "the ship left the harbour with a motor",
-        "rowing boat oar river",
-    ),
+    "apples": "apple orchard sweet red fruit tree cider apple basket harvest juice fruit green apple pie",
+    "boats": "boat sail harbour wind mast rope the ship left the harbour with a motor rowing boat oar river",
 }
-OTHERS = (
-    "cloud rain sky storm grey weather",
-    "the window of the house broke glass",
-    "a train station ticket delay",
-)
+OTHERS = "cloud rain sky storm grey weather the window of the house broke glass a train station ticket delay"
 
 
-def texts_of(stems: tuple[str, ...], n: int, seed: int) -> list[str]:
+def texts_of(words: str, n: int, seed: int) -> list[str]:
     rng = np.random.default_rng(seed)
-    pool = " ".join(stems).split()
-    return [" ".join(rng.choice(pool, 7)) + f" number {i}" for i in range(n)]
+    return [" ".join(rng.choice(words.split(), 7)) + f" number {i}" for i in range(n)]
 
 
 def material(n: int = 30, background: int = 20, alike: bool = False) -> Material:

@@ -63,13 +63,6 @@ def test_one_class_only_is_undefined_with_a_reason():
     assert "same label" in found.reason
 
 
-@pytest.mark.parametrize("name", ["accuracy", "macro_f1", "brier", "nll", "class_auroc"])
-def test_no_cases_is_undefined_with_a_reason(name):
-    found = getattr(scores, name)(np.zeros((0, 3)), np.zeros(0, int))
-    assert found.value is None
-    assert found.reason == "there are no cases"
-
-
 @pytest.mark.parametrize(
     ("p", "y", "message"),
     [

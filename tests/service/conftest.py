@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
 from simdx.service.registry import Registry
+from tests.loopback import until
 
 PANEL = "oral-lesions"
 TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks after a bite."
@@ -41,43 +40,6 @@ def kind(reply: Any) -> str:
     if body.get("resourceType") == "OperationOutcome":
         return str(body["issue"][0]["details"]["coding"][0]["code"])
     return str(body["type"]).rsplit(":", 1)[-1]
-
-
-def until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it did not come about in time"
-        time.sleep(0.02)
-    return found
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Of a server on loopback that stands for someone else's; it logs nothing."""
-
-    def answer(self, status: int, kind: str, body: bytes, extra: tuple[str, str] | None = None) -> None:
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        if extra:
-            self.send_header(*extra)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def running(server: ThreadingHTTPServer) -> Iterator[None]:
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from starlette.testclient import TestClient
 
 from simdx.service import app as application
 from simdx.service.audit import store as audit_store
-from tests.service.conftest import ASK, PANEL, TEXT, Guarded, bearer, create_app, make_config, serving, until
+from tests.loopback import until
+from tests.service.conftest import ASK, PANEL, TEXT, Guarded, bearer, create_app, make_config, serving
 from tests.service.test_cds import VIEW, invocation
 from tests.service.test_cli import simdx
 

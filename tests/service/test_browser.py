@@ -19,7 +19,8 @@ from simdx.panels import load_panel
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from tests.cli.conftest import Cli, cli  # noqa: F401
-from tests.service.conftest import PANEL, TEXT, Live, create_app, make_config, tickets, until
+from tests.loopback import until
+from tests.service.conftest import PANEL, TEXT, Live, create_app, make_config, tickets
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,8 @@ from simdx.service.auth import TokenFile
 from simdx.service.cds_clients import ClientKeys, parse_keys
 from simdx.service.config import CdsClient, ServiceConfig
 from simdx.service.problems import Problem
-from tests.service.conftest import PANEL, TEXT, URL, Handler, bearer, running, serving
+from tests.loopback import Handler, running
+from tests.service.conftest import PANEL, TEXT, URL, bearer, serving
 from tests.service.test_cds import SELECT, VIEW, invocation
 
 ISSUER = "https://ehr.example/"

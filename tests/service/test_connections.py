@@ -16,7 +16,7 @@ import pytest
 from simdx.service.config import Limits
 from simdx.service.connections import PIPELINED, server_for
 from simdx.service.meters import Meters
-from tests.service.conftest import until
+from tests.loopback import until
 
 LIMITS = Limits(
     sockets=6, address_sockets=0, head_bytes=20_000, head_count=20, head_seconds=0.6, idle_seconds=1.0,

@@ -16,7 +16,8 @@ from starlette.testclient import TestClient
 from simdx.errors import BadInput
 from simdx.service.config import Limits, ServiceConfig
 from simdx.service.record_servers import below
-from tests.service.conftest import TEXT, URL, Handler, create_app, make_config, running, serving
+from tests.loopback import Handler, running
+from tests.service.conftest import TEXT, URL, create_app, make_config, serving
 from tests.service.test_cds import VIEW, invocation, note
 
 TOKEN = "some-opaque.fhir-access_token"
