@@ -34,14 +34,6 @@ def test_predict_like_scikit_learn(classifier: Classifier) -> None:
     assert classifier.predict(np.array(CASES)).shape == (3,)
 
 
-def test_infer_one_or_many(classifier: Classifier) -> None:
-    one = classifier.infer(CASES[0])
-    many = classifier.infer(CASES)
-    assert one.label == "apple" == many[0].label
-    assert one.posterior == pytest.approx(many[0].posterior, abs=1e-6)
-    assert one.evidence[0].label == "apple"
-
-
 def test_priors_in_every_form(classifier: Classifier) -> None:
     text = "red water motor"
     zero = classifier.infer(text, prior={"apple": 0.0})

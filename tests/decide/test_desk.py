@@ -37,20 +37,6 @@ def test_every_key_of_the_contract_is_filled(oral: Classifier) -> None:
     assert answer["provenance"]["policy"] == "thresholds from simulated text"
 
 
-def test_alone_or_together_the_alarm_is_the_same(oral: Classifier) -> None:
-    texts = [
-        CASE,
-        "A hard ulcer of the tongue with rolled edges and a fixed node.",
-        "A smooth red burning tongue.",
-    ]
-    seen = oral.observe(texts)
-    together = oral.alarms(seen, oral.infer_batch_observed(seen))
-    for i, text in enumerate(texts):
-        alone = oral.infer(text, explain=False).alarm
-        assert alone.score == pytest.approx(together.score[i], abs=1e-4)
-        assert alone.flag == together.flag[i]
-
-
 def test_explanations_can_be_left_out(oral: Classifier) -> None:
     plain = oral.infer(CASE, explain=False)
     assert plain.sentences is None

@@ -55,19 +55,6 @@ def test_no_word_of_a_case_is_written(world: World, monkeypatch: pytest.MonkeyPa
     assert "secret" not in written
 
 
-def test_what_is_done_is_not_done_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = world.write(methods=["m-smc", "centroid"])
-    first = run(world, path)
-
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("a finished cell was run again")
-
-    monkeypatch.setattr(cells, "measure_cell", never)
-    second = run(world, path)
-    assert second.resumed == 2
-    assert second.records == first.records
-
-
 def test_changed_cases_or_bank_are_run_anew(world: World) -> None:
     path = world.write()
     run(world, path)

@@ -25,7 +25,6 @@ from simdx.errors import BadInput
 from simdx.metrics import accuracy
 from simdx.panels import load_source
 from simdx.runs import record
-from simdx.runs.store import PARTS
 from tests.conftest import ROOT
 from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
 
@@ -67,16 +66,6 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
     monkeypatch.setattr(record, "RECIPE_VERSION", record.RECIPE_VERSION + 1)
     with pytest.raises(AssertionError, match="fitted again"):  # of a changed method nothing is taken over
         small_context(context.out, context.banks_folder, context.asking_folder).answers(spec)
-
-
-def test_a_damaged_cache_is_made_again(tmp_path: Path) -> None:
-    spec = Spec(PANEL, "m-smc")
-    first = small_context(tmp_path, tmp_path, tmp_path).probabilities(spec)
-    for path in (tmp_path / PARTS).rglob("*.safetensors"):
-        damaged = bytearray(path.read_bytes())
-        damaged[-3] ^= 1
-        path.write_bytes(bytes(damaged))
-    assert np.array_equal(small_context(tmp_path, tmp_path, tmp_path).probabilities(spec), first)
 
 
 def test_banks_by_models_stand_beside_the_packaged_parts(context: Context, tmp_path: Path) -> None:

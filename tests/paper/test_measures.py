@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from paper.answers import D_SMC, M_SMC, RECIPE, Spec, spec_of
-from paper.artefacts import cosine_ablation, pool_size, prior_sensitivity
+from paper.artefacts import pool_size, prior_sensitivity
 from paper.context import Context
 from paper.measures import ablations, itself, outside, priors, sampler, scores, simplex
 from paper.measures import errors as errors_of
@@ -315,15 +315,6 @@ def test_only_flagged_cases_see_the_weighted_prior() -> None:
     np.testing.assert_allclose(after[0], [4 / 7, 3 / 7])
 
 
-def test_the_remedy_is_measured_on_all_choices(context: Context) -> None:
-    data, _ = _run(context, "prior-remedy")
-    assert {"the paper's", "simulated"} <= {row["choice"] for row in data.values()}
-    paper = data[f"{PANEL}, m-smc, the paper's"]
-    assert paper["odds_multiplier"] < 0.5
-    assert paper["mentioned_in"]["gold"] > paper["mentioned_in"]["over_predicted"]
-    assert paper["accuracy_gain"] == pytest.approx((paper["errors"][0] - paper["errors"][1]) / 60)
-
-
 # --------------------------------------------------------------------------- out of class
 
 
@@ -415,16 +406,6 @@ def test_fresh_simulations_are_the_sampler_s_proposals(context: Context) -> None
 
 
 # --------------------------------------------------------------------------- ablations
-
-
-def test_normalised_cosines_are_nearly_uniform(context: Context) -> None:
-    data, _ = _run(context, "cosine-ablation")
-    rows = data["scores"][PANEL]
-    plain, soft = rows[cosine_ablation.PLAIN], rows[cosine_ablation.SOFT]
-    assert plain["entropy_bits"] > 0.98 * np.log2(3)
-    assert soft["accuracy"] == pytest.approx(plain["accuracy"])
-    gap = data["d_smc_minus_cosine"][PANEL]
-    assert gap["brier"]["value"] == pytest.approx(rows["D-SMC"]["brier"] - plain["brier"])
 
 
 def test_embedders_that_are_not_here_are_named(context: Context, private_home: Path) -> None:

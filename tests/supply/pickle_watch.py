@@ -17,6 +17,7 @@ from pathlib import Path
 import jinja2.bccache  # noqa: F401  pickles two numbers as it is imported, for files of a cache we do not use
 
 found: list[str] = []
+QUICK = ("--count", "512", "--epochs", "1")
 SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".npy", ".shelve")
 
 
@@ -44,20 +45,7 @@ def main(folder: Path) -> None:
         ["classify", "a soft swelling of the lip", "--panel", "oral-lesions", "--html", folder / "a.html"],
         ["classify", "red", "--panel", panel, "--bank", bank, "--method", "d-smc", "--engine", "particles"],
         ["evaluate", "--panel", panel, "--bank", bank, "--data", data, "--out", folder / "results"],
-        [
-            "abi",
-            "train",
-            "--panel",
-            panel,
-            "--bank",
-            bank,
-            "--count",
-            "512",
-            "--epochs",
-            "1",
-            "--out",
-            network,
-        ],
+        ["abi", "train", "--panel", panel, "--bank", bank, "--out", network, *QUICK],
         ["classify", "red", "--panel", panel, "--bank", bank, "--method", "abi", "--network", network],
         ["policy", "tune", "--panel", panel, "--bank", bank, "--out", folder / "policy.yaml"],
     ]
