@@ -17,12 +17,7 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
 from simdx.types import Bank, EmbeddedBank, Panel
-
-WORDS = {
-    "apple": "red sweet fruit tree orchard juice core peel",
-    "river": "water bank current bridge flood boat stream delta",
-    "engine": "piston oil fuel gear heat torque motor valve",
-}
+from tests.conftest import WORDS
 
 
 def cases(seed: int, per_label: int = 10) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
 from simdx.baselines.interview import Asking, CallPlan, Speed, measure
+from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
@@ -160,3 +161,25 @@ def test_speed_is_measured_or_unknown() -> None:
     assert found.reading > 0
     assert found.writing > 0
     assert measure(Oracle(fail=lambda _: True)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "calls"), [("logits", 3), ("elicited", 1), ("ensemble", 8), ("fidelity", 4)]
+)
+def test_smollm2_is_asked_and_read(method: str, calls: int) -> None:
+    """Real weights: small, weak, and still read strictly."""
+    budget = 4 if method == "fidelity" else None
+    door = Classifier("oral-lesions", method=method, simulator="smollm2", budget=budget)
+    seen = door.observe(
+        [
+            "A painless, bluish, fluctuant swelling of the lower lip that came after biting it and fills.",
+            "The tongue has been smooth, red and sore for weeks; iron is low and the papillae are gone.",
+        ]
+    )
+    posterior, _, report, _ = door.fitted.infer(seen, Prior.uniform(3))
+    assert report["replies"] == 2 * calls
+    assert report["prompt_tokens"] > 0
+    # Grammars hold every reply to the form asked for, and letters are among its likeliest tokens.
+    assert report["readable"] == report["replies"], report["failures"]
+    np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)

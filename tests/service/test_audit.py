@@ -151,6 +151,12 @@ def test_an_old_log_holds_and_goes_on(open_log: Open, url: str) -> None:
     assert [store.text_of(entry(i).id) for i in (1, 2)] == ["case 1", "case 2"]
     with pytest.raises(BadInput, match="another key"):
         open_log(KeyRing(AuditKey(bytes(32))))
+    with database.opened() as connection:
+        assert version_of(database, connection) == migrate(database, connection) == max(migrations())
+        with database.writing(connection):
+            database.execute(connection, "INSERT INTO schema_version (version) VALUES (99)")
+        with pytest.raises(BadInput, match="upgrade simdx"):
+            migrate(database, connection)
 
 
 def test_many_writers(open_log: Open) -> None:
@@ -179,25 +185,6 @@ def test_a_lost_connection_is_opened_again(open_log: Open, raw: Raw) -> None:
         store.append([entry(2)])
     store.append([entry(3)])
     assert store.verify().records == 2
-
-
-def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
-    database = SqliteDatabase(str(path))
-    connection = database.connect()
-    assert migrate(database, connection, upto=1) == 1
-    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'texts'").fetchone() == (0,)
-    connection.execute("INSERT INTO settings (name, value) VALUES ('key_id', ?)", [KEY.id])
-    connection.close()
-    store = open_store(f"sqlite:///{path}", RING, keep_text=True)
-    store.append([entry(1)])
-    assert store.text_of(entry(1).id) is not None
-    connection = database.connect()
-    assert version_of(database, connection) == max(migrations())
-    assert migrate(database, connection) == max(migrations())  # nothing to do twice
-    connection.execute("INSERT INTO schema_version (version) VALUES (99)")
-    with pytest.raises(BadInput, match="upgrade simdx"):
-        migrate(database, connection)
-    connection.close()
 
 
 def test_a_log_that_an_earlier_release_wrote_holds_and_goes_on(path: Path, tmp_path: Path) -> None:
