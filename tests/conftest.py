@@ -1,7 +1,5 @@
 """Shared by all tests: where optional data lies, a private cache folder, and a tiny panel to play with."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

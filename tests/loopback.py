@@ -1,7 +1,5 @@
 """Servers on loopback that stand for someone else's, and waiting for what comes about."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Bank scores: the MMD against its definition, a valid test, and figures that move the right way."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Python front door: scikit-learn conventions, priors, and answers that do not depend on company."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

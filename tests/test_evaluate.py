@@ -1,7 +1,5 @@
 """Evaluation end to end on the packaged benchmark with the embedder that needs no weights."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

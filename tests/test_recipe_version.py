@@ -1,7 +1,5 @@
 """What an answer is has a number: figures that move ask for another, and older results are not used then."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The transfer suite: constants chosen on the other panels, figures with intervals, bad input in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The forward pass, what a network refuses, and its files under every kind of damage."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Training observations and targets: leave-one-out means what it says; targets are D-SMC's own answers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import gammaln

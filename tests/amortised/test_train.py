@@ -1,7 +1,5 @@
 """Training: what it learns, what it refuses, and that the paper's objective over-concentrates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Building a bank: nothing lost, nothing asked twice, every ending a clean one."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

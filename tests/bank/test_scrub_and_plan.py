@@ -1,7 +1,5 @@
 """What may enter a bank, what is asked for, and what the scripted simulator answers."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A finished bank is extended or left alone: no build puts another or a smaller one in its place."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The four baselines that ask a language model, over a simulator that answers by rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`simdx bank build|show|export|merge|conditions`: the JSON they print and how they end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

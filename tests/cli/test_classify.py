@@ -1,7 +1,5 @@
 """`simdx classify`: the contract's keys, priors, and one clear line for every kind of bad input."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

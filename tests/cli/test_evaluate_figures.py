@@ -1,7 +1,5 @@
 """Differentials, accuracy at 1, 3, 5, conformal sets and none of these in `simdx evaluate`."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

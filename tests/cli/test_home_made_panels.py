@@ -1,7 +1,5 @@
 """A panel that somebody made at home accepts no emergency, and nothing that is not of the panel."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

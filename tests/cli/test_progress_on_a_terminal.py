@@ -4,8 +4,6 @@ The commands run as programs of their own, their stderr a pseudo-terminal: bars 
 are looked at, and nothing in this process could answer for it.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """`simdx scale`: exit codes, one JSON object, and what goes wrong in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

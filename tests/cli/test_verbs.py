@@ -1,7 +1,5 @@
 """panel, models, bank and review verbs; and that the command line starts light."""
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What counts as remote, and what a client of this machine's own servers will not do."""
 
-from __future__ import annotations
-
 import ast
 import socket
 from collections.abc import Sequence

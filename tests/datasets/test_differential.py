@@ -1,7 +1,5 @@
 """Reference differentials of a data file."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The alarm: its score, its test, and that it hears what one view alone cannot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Conformal sets under a changed prior, and what is measured of them."""
 
-from __future__ import annotations
-
 import json
 
 import crepes

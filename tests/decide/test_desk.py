@@ -1,7 +1,5 @@
 """Everything together, behind the front door."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Conformal sets and risk control keep what they promise, over many random splits."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

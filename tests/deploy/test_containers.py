@@ -1,7 +1,5 @@
 """Containers that no engine here can run are still held to what can be read off their files."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every line of the threat model's tables names a test that exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """The experiment file at the border, and the cells it stands for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Running grids: records, resuming, failures, subsets, and nothing that carries a case's words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

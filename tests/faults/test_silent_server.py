@@ -1,7 +1,5 @@
 """A server that accepts, reads and never says a word: every verb that asks it ends, and says why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Labelled cases move a calibration towards the truth, a few of them a little."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

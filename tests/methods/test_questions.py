@@ -1,7 +1,5 @@
 """Question-and-answer text is read as what it states."""
 
-from __future__ import annotations
-
 import pytest
 
 from simdx.methods.questions import as_statements

@@ -1,7 +1,5 @@
 """A bank's calibration by itself: what it finds, what it refuses, and where it is kept."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

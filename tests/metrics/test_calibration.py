@@ -1,7 +1,5 @@
 """Calibration errors against loops over bins, quadrature and a grid search."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import norm

@@ -1,7 +1,5 @@
 """The subgroup audit: gaps, intervals that cover, corrections, crossed fields."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests

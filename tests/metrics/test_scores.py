@@ -1,7 +1,5 @@
 """Scores against scikit-learn and against sums written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, log_loss, roc_auc_score

@@ -1,7 +1,5 @@
 """Selective prediction against enumeration of tied orders and scikit-learn."""
 
-from __future__ import annotations
-
 from itertools import pairwise, permutations
 
 import numpy as np

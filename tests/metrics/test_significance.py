@@ -1,7 +1,5 @@
 """The vectorised bootstrap against the plain metrics on literal resamples, and its coverage."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Weights: every registered file is pinned, and nothing unverified is ever used."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zipfile

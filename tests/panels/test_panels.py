@@ -1,7 +1,5 @@
 """Panels: the packaged ones are sound, a user's own is read strictly, and mistakes are named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

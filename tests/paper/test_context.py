@@ -1,7 +1,5 @@
 """Shared computation: what is at hand, what is left out with a note, what is computed once."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """What the artefacts measure: calculations on toys with known answers, and each on the packaged cases."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Artefacts run in turn: a record each, failures on record, what stands is not run again; and the command."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The paper's figures as they are kept: complete, consistent with each other where the paper is, typed."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

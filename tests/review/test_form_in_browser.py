@@ -1,7 +1,5 @@
 """The form in a real browser: scoring, local memory, saving its own file, resuming from that file."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

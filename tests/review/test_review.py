@@ -1,7 +1,5 @@
 """The review protocol from form to list of revisions, with forms filled the way people fill them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

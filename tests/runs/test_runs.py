@@ -1,7 +1,5 @@
 """The one runner: what stands, what is made again, how it fails, and the one layout of a record."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parquet in, Parquet out in one process: nothing lost, nothing twice, poisoned rows named, runs resumed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

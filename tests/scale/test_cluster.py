@@ -3,8 +3,6 @@
 Workers and nodes are killed by signal while blocks are under way, never before the first block is done.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

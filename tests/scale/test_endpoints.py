@@ -1,7 +1,5 @@
 """Several servers as one simulator: the work is shared, a dead server costs nothing but time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Audit logs for tests: the same checks over SQLite always, over a real PostgreSQL server when slow."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

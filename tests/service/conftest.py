@@ -1,7 +1,5 @@
 """A service with one real panel, in a folder of its own, for all tests of the room."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -10,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import uvicorn
@@ -59,7 +57,7 @@ class Live:
         until(lambda: self.server.started)
         self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

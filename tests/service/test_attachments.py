@@ -1,7 +1,5 @@
 """Attachments: the charsets notes are written in, and nothing that takes long."""
 
-from __future__ import annotations
-
 import base64
 import encodings.aliases
 import threading

@@ -1,7 +1,5 @@
 """The audit log: its chain, its texts, its migrations, its key, and what the service writes into it."""
 
-from __future__ import annotations
-
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor

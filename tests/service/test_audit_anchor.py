@@ -1,7 +1,5 @@
 """The head of a log noted outside it, its keys, and what the clock does."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """What the audit log promises of a running service, seen from outside: over HTTP, on disk, by the command."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Tokens: hashed at rest, scoped, expiring, revocable while the service runs."""
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 from typing import Any

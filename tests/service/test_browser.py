@@ -1,7 +1,5 @@
 """The page in a real headless Chromium: type, classify, move a slider, upload, see errors, read the log."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

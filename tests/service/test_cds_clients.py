@@ -1,7 +1,5 @@
 """Record systems that sign their calls, against a key set generated here and served on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

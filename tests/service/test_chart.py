@@ -1,7 +1,5 @@
 """The right patient, a record that holds, no diagnosis fed back: what of a prefetch is read."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

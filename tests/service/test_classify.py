@@ -1,7 +1,5 @@
 """POST /v1/classify answers exactly as the Python front door and the command line do."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

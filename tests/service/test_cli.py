@@ -1,7 +1,5 @@
 """`simdx serve`, `simdx token` and `simdx audit` as a user runs them."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

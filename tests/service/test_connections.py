@@ -1,7 +1,5 @@
 """Connections: too many, too slow, too long. What strangers may take of the service, over real sockets."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

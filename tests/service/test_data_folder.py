@@ -1,7 +1,5 @@
 """Tokens, key and log lie in a data folder; what an earlier simdx left in the cache folder is not lost."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

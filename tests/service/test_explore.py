@@ -1,7 +1,5 @@
 """Prior sliders: the same case under another prior, quickly, without embedding it again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ One check is left out: that every body the schema allows is accepted. A schema c
 panel has, and refusing a prior over unknown labels is right.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

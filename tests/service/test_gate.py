@@ -1,7 +1,5 @@
 """The gate: who may pass, by which way, how often, and that a stranger's body is never read."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Iterator
 from dataclasses import replace

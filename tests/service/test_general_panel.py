@@ -1,7 +1,5 @@
 """A panel that is not about illness: no word for clinicians on the page, in cards, resources or reports."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page's files: nothing from elsewhere, nothing inline, colours that can be read."""
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 

@@ -1,7 +1,5 @@
 """Attachments that are only links: fetched from a server the operator named, with the hook's own token."""
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

@@ -1,7 +1,5 @@
 """What a token may do: its scopes, its panels, its own answers and no other's."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The OpenAI-compatible client against a server that fails in every way a build of hours will meet."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

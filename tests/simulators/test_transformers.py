@@ -1,7 +1,5 @@
 """Reading what transformers generated, without a model."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -4,8 +4,6 @@ Does the main jobs through the command line, and prints what touched pickle: cla
 unpickling (each names the code that asked), dumps, and files opened under a pickle's name.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Whatever the source imports is declared: in the core install, or in the extra its file belongs to."""
 
-from __future__ import annotations
-
 import ast
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """The lock names every package the project installs, at its pin and with hashes; skipped is not passed."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import tomllib

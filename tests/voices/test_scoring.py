@@ -1,7 +1,5 @@
 """How probable a text is: through transformers, llama.cpp and servers; and the exact posterior is exact."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer

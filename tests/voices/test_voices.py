@@ -1,7 +1,5 @@
 """The likelihood method and the three voices, with a density over words and an oracle that is asked."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
