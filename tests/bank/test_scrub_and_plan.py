@@ -13,6 +13,7 @@ from simdx.bank.files import read_bank
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
 from simdx.bank.prompts import MAX_TOKENS, as_said
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
+from simdx.errors import BadInput
 from simdx.panels import load_panel
 from simdx.panels.load import PACKAGED
 from simdx.simulators import scripted
@@ -182,6 +183,15 @@ def test_the_background_leaves_the_panel_out() -> None:
     assert not {"malaria", "tuberculosis", "lymphoma", "breast cancer", "diabetes"} & set(kept)
     assert "lung cancer" in kept
     assert len(kept) > 0.9 * len(CONDITIONS)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"per_label": 0}, {"temperature": 3}, {"top_p": 0}, {"voice": "x"}, {"background": 100_001}]
+)
+def test_settings_are_checked(wrong: dict) -> None:
+    """Of Python callers too; the command line has limits of its own."""
+    with pytest.raises(BadInput):
+        BuildSettings(**{"per_label": 1, **wrong})
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])

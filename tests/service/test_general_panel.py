@@ -58,7 +58,6 @@ def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action:
     panel = load_panel(PANEL)
     answer = client.post("/v1/classify", json={"panel": "tickets", "text": TICKET}).json()
     answer["decision"]["action"] = action
-
     labels = tuple(
         replace(label, name=n) for label, n in zip(panel.labels, ("delivery", "billing"), strict=False)
     )
