@@ -1,7 +1,5 @@
 """Shared by all tests: where optional data lies, a private cache folder, and a tiny panel to play with."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -18,6 +16,11 @@ if not os.environ.get("HYPOTHESIS_SEARCH"):
     settings.load_profile("same-inputs")
 
 ROOT = Path(__file__).resolve().parents[1]
+WORDS = {
+    "apple": "red sweet fruit tree orchard juice core peel",
+    "river": "water bank current bridge flood boat stream delta",
+    "engine": "piston oil fuel gear heat torque motor valve",
+}
 
 
 def shared_data() -> Path | None:
@@ -51,15 +54,11 @@ def toy_panel() -> Panel:
 
 @pytest.fixture
 def toy_bank(toy_panel: Panel) -> Bank:
-    words = {
-        "apple": "red sweet fruit tree orchard juice core peel",
-        "river": "water bank current bridge flood boat stream delta",
-        "engine": "piston oil fuel gear heat torque motor valve",
-    }
+
     rng = np.random.default_rng(7)
     texts, index = [], []
     for i, name in enumerate(toy_panel.names):
         for _ in range(12):
-            texts.append(" ".join(rng.choice(words[name].split(), size=6)))
+            texts.append(" ".join(rng.choice(WORDS[name].split(), size=6)))
             index.append(i)
     return Bank("toy", toy_panel.names, tuple(texts), np.array(index), name="toy")

@@ -1,7 +1,5 @@
 """The rooms of the house: their order, what each imports, and how long a file may be."""
 
-from __future__ import annotations
-
 import ast
 import re
 from graphlib import CycleError, TopologicalSorter

@@ -1,7 +1,5 @@
 """Bank scores: the MMD against its definition, a valid test, and figures that move the right way."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +15,7 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
 from simdx.types import Bank, EmbeddedBank, Panel
-
-WORDS = {
-    "apple": "red sweet fruit tree orchard juice core peel",
-    "river": "water bank current bridge flood boat stream delta",
-    "engine": "piston oil fuel gear heat torque motor valve",
-}
+from tests.conftest import WORDS
 
 
 def cases(seed: int, per_label: int = 10) -> list[str]:

@@ -1,7 +1,5 @@
 """Files that are whole or not there, folders made in one go, and seals."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The scikit-learn estimator: their own checks, their tools, and columns that stay where they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The words of a page as a reader would see them, and the data blocks of a form."""
 
-from __future__ import annotations
-
 import pytest
 
 from simdx.markup import data_blocks, words_of

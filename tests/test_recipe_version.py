@@ -1,7 +1,5 @@
 """What an answer is has a number: figures that move ask for another, and older results are not used then."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from pathlib import Path
@@ -15,17 +13,12 @@ from simdx import evaluate as evaluation
 from simdx.datasets import Dataset
 from simdx.decide import desk, findings
 from simdx.decide.policy import Policy
-from simdx.experiments import cells
-from simdx.experiments.config import read_config
-from simdx.experiments.grid import expand
-from simdx.experiments.runner import run_experiment
 from simdx.methods import RECIPE_VERSION, Settings, recipe
 from simdx.runs import record
 from simdx.runs.store import PARTS
 from simdx.scale import job
 from simdx.scale.job import Job, digest
 from simdx.types import Bank, Case, Label, Panel
-from tests.experiments.conftest import World, world  # noqa: F401
 
 FIGURES = Path(__file__).with_name("recipe_figures.json")
 METHODS = ("auto", "m-smc", "d-smc")
@@ -140,27 +133,6 @@ def test_chunks_of_another_recipe_are_not_resumed(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(record, "RECIPE_VERSION", RECIPE_VERSION + 1)
     assert run() != first
     assert len(asked) == 2
-
-
-def test_cells_of_another_recipe_are_run_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    path = world.write()
-    config = read_config(path)
-    setting = cells.Setting(config, world.folder, world.out)
-
-    def identity() -> str:
-        (cell,) = expand(config)
-        return cells.spec_of(cell, setting).identity(cells.load(cell, setting))
-
-    before = identity()
-    assert identity() == before
-    run_experiment(config, world.out, base=world.folder)
-    # another commit with the same recipe answers the same: the cell stands
-    monkeypatch.setattr(record, "versions", lambda: {"simdx": "9.9", "commit": "0123456789ab"})
-    assert identity() == before
-    assert run_experiment(config, world.out, base=world.folder).resumed == 1
-    monkeypatch.setattr(record, "RECIPE_VERSION", RECIPE_VERSION + 1)
-    assert identity() != before
-    assert run_experiment(config, world.out, base=world.folder).resumed == 0
 
 
 def test_a_job_of_another_recipe_is_another_job(monkeypatch: pytest.MonkeyPatch) -> None:

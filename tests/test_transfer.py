@@ -1,7 +1,5 @@
 """The transfer suite: constants chosen on the other panels, figures with intervals, bad input in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,8 +7,9 @@ import numpy as np
 import pytest
 
 from simdx import transfer
-from simdx.cli.main import run
+from tests.cli.conftest import Cli, cli
 
+__all__ = ["cli"]  # a fixture
 KINDS = {
     "fruit": {"apples": "apple orchard sweet red cider tree", "boats": "boat sail harbour wind mast rope"},
     "house": {"doors": "door hinge wood key lock handle", "lamps": "lamp bulb light switch shade glow"},
@@ -42,12 +41,9 @@ def suite(tmp_path: Path, private_home: Path) -> Path:
     return tmp_path / "suite"
 
 
-def test_every_panel_has_a_row(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_panel_has_a_row(suite: Path, tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "record.json"
-    with pytest.raises(SystemExit) as ended:
-        run(["validate", "transfer", "--data", str(suite), "--out", str(out), "--json"])
-    assert ended.value.code == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli("validate", "transfer", "--data", suite, "--out", out, "--json").json
     assert found == json.loads(out.read_text())
     assert [p["panel"] for p in found["panels"]] == ["fruit", "house"]
     for panel in found["panels"]:
@@ -65,7 +61,7 @@ def test_a_panel_has_no_part_in_its_own_constants(suite: Path, monkeypatch: pyte
     listed = transfer.entries([suite], {})
     chosen = transfer.chosen
 
-    def watched(others):  # type: ignore[no-untyped-def]
+    def watched(others):
         seen.append([a.name for a in others])
         return chosen(others)
 
@@ -82,10 +78,5 @@ def test_a_panel_has_no_part_in_its_own_constants(suite: Path, monkeypatch: pyte
         (("--packaged", "oral-lesions"), "PANEL=CASES.jsonl"),
     ],
 )
-def test_bad_input_is_one_line(args: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        run(["validate", "transfer", *args])
-    complaint = capsys.readouterr().err.strip()
-    assert ended.value.code == 2
-    assert said in complaint
-    assert len(complaint.splitlines()) == 1
+def test_bad_input_is_one_line(args: tuple[str, ...], said: str, cli: Cli) -> None:
+    assert said in cli("validate", "transfer", *args).complaint

@@ -1,7 +1,5 @@
 """The wheel, installed in a clean environment away from the checkout, does the main job."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Sentences about an answer: what they say fits the numbers beside them, and none denies another."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

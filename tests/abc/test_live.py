@@ -1,7 +1,5 @@
 """Live and hybrid engines with a deterministic simulator: budgets kept, answers those of the exact engine."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

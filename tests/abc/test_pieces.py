@@ -1,7 +1,5 @@
 """Parts of the engines whose errors an end-to-end comparison would hardly see."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import special

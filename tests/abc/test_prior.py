@@ -1,7 +1,5 @@
 """Priors as the command line promises them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What must not change an answer: order of cases, labels or rows, scale, duplicates, batches, workers."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

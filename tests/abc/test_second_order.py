@@ -1,7 +1,5 @@
 """Bits, Dirichlet fits and the cap, against sampling and closed forms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import dirichlet as scipy_dirichlet

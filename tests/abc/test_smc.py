@@ -1,7 +1,5 @@
 """The SMC loop's stopping rules, budgets and books, and the streams under it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Spaces: blocks, centring, and the way back to bank rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

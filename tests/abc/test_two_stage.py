@@ -1,7 +1,5 @@
 """The two-stage engine is exact about what it shortlists and close about the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Typicality and tolerances: calibrated for what the bank would have simulated, small for the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import kstest

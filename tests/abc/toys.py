@@ -1,7 +1,5 @@
 """Small problems for the engine's tests: unit vectors around overlapping label centres."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

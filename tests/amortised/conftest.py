@@ -1,7 +1,5 @@
 """A toy panel in the hashing embedder and two small networks for it, trained once a session."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

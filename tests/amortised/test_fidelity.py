@@ -1,7 +1,5 @@
 """The comparison itself: its divergence against Monte Carlo, its figures on answers known in advance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import dirichlet

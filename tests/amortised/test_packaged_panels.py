@@ -1,7 +1,5 @@
 """The figures to reach, on cases no network saw: trained on simulated text alone, against 2,000 draws."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

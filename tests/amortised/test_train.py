@@ -1,7 +1,5 @@
 """Training: what it learns, what it refuses, and that the paper's objective over-concentrates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -40,19 +38,16 @@ def test_a_conditioned_network_follows_the_prior(
 
 def test_the_papers_objective_over_concentrates(plain: Network, material: Material, space: Space) -> None:
     """Same observations, same steps; only whose log theta is averaged differs."""
-    paper = train(material, TrainSettings(objective="mean", **SMALL))
-    vectors = unseen(material)
-    own = summary(compare(plain, space, vectors, Prior.uniform(3)))["alpha0_ratio"]["median"]
-    theirs = summary(compare(paper, space, vectors, Prior.uniform(3)))["alpha0_ratio"]["median"]
-    assert theirs > 2 * own
 
+    def found(network: Network) -> dict:
+        return summary(compare(network, space, unseen(material), Prior.uniform(3)))
 
-def test_particles_is_an_objective_of_its_own(plain: Network, material: Material, space: Space) -> None:
-    likelihood = train(material, TrainSettings(objective="particles", **SMALL))
-    assert likelihood.card.objective == "particles"
-    found = summary(compare(likelihood, space, unseen(material), Prior.uniform(3)))
-    assert found["agreement"] >= 0.9
-    assert 0.4 <= found["alpha0_ratio"]["median"] <= 1.4
+    paper, particles = (train(material, TrainSettings(objective=o, **SMALL)) for o in ("mean", "particles"))
+    own, likelihood = found(plain)["alpha0_ratio"]["median"], found(particles)
+    assert found(paper)["alpha0_ratio"]["median"] > 2 * own
+    assert particles.card.objective == "particles"
+    assert likelihood["agreement"] >= 0.9
+    assert 0.4 <= likelihood["alpha0_ratio"]["median"] <= 1.4
 
 
 def test_the_seed_decides_everything(material: Material) -> None:

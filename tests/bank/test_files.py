@@ -1,7 +1,5 @@
 """Banks as files, banks joined, banks described, and simulations made on the spot."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Near misses: what a model's list is read as, and what a background built from a list describes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A finished bank is extended or left alone: no build puts another or a smaller one in its place."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +37,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ({"max_tokens": 50}, "--max-new 120, not 50"),
         ({"options": {"min_p": 0.1}}, "--options {}, not {'min_p': 0.1}"),
         ({"seed": 1, "top_p": 0.5}, "--top-p 0.95, not 0.5; --seed 0, not 1"),
+        ({"simulator": "another"}, "simulator scripted, not the one given: choose another --out"),
         ({"per_label": 3}, "give at least --per-label 4, or another --out"),
         ({"background": 0}, "give at least --background 3, or"),
         ({"per_label": 9, "background": 2}, "give at least --background 3, or"),
@@ -49,19 +48,13 @@ def test_another_or_a_smaller_bank_is_refused(
     change: dict[str, Any], said: str, finished: Path, toy_panel: Panel
 ) -> None:
     before, simulator = contents(finished), ScriptedSimulator()
+    simulator.id = change.get("simulator", simulator.id)
+    settings = replace(SETTINGS, **{name: value for name, value in change.items() if name != "simulator"})
     with pytest.raises(BadInput) as refused:
-        build_bank(toy_panel, simulator, replace(SETTINGS, **change), finished)
+        build_bank(toy_panel, simulator, settings, finished)
     assert said in str(refused.value)
     assert "nothing was changed" in str(refused.value)
     assert simulator.calls == 0
-    assert contents(finished) == before
-
-
-def test_another_simulator_is_refused(finished: Path, toy_panel: Panel) -> None:
-    before, other = contents(finished), ScriptedSimulator()
-    other.id = "another"
-    with pytest.raises(BadInput, match="simulator scripted, not the one given: choose another --out"):
-        build_bank(toy_panel, other, SETTINGS, finished)
     assert contents(finished) == before
 
 

@@ -1,7 +1,5 @@
 """A simulator that answers multiple-choice prompts by rule, with log-probabilities, and counts its calls."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The four baselines that ask a language model, over a simulator that answers by rule."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,37 +9,28 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
 from simdx.baselines.interview import Asking, CallPlan, Speed, measure
+from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.simulators.base import Request, Simulator
 from tests.baselines.conftest import Oracle
+from tests.contracts.variants import said
 
 METHODS = ("logits", "elicited", "ensemble", "fidelity")
 CASES = ("an apple fell", "down the river", "a loud engine", "another apple")
 TRUTH = [0, 1, 2, 0]
 
 
-def guesses(request: Request) -> str:
-    """Three distinct guesses, the label named in the case first."""
-    case = request.prompt.split("Possible")[0]
-    right = next(
-        letter for letter, name in zip("ABC", ("apple", "river", "engine"), strict=True) if name in case
-    )
-    others = [letter for letter in "ABC" if letter != right]
-    return f"{right}: 0.70\n{others[0]}: 0.20\n{others[1]}: 0.10"
-
-
 def fitted(
     toy: Material, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
 ) -> Asking:
     monkeypatch.setattr(machine, "simulator_for", lambda _: simulator)
-    found = fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))
-    return found
+    return fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))
 
 
 def oracle_for(method: str, **options: object) -> Oracle:
-    return Oracle(answer=guesses if method == "elicited" else None, **options)
+    return Oracle(answer=said if method == "elicited" else None, **options)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -170,3 +159,25 @@ def test_speed_is_measured_or_unknown() -> None:
     assert found.reading > 0
     assert found.writing > 0
     assert measure(Oracle(fail=lambda _: True)) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "calls"), [("logits", 3), ("elicited", 1), ("ensemble", 8), ("fidelity", 4)]
+)
+def test_smollm2_is_asked_and_read(method: str, calls: int) -> None:
+    """Real weights: small, weak, and still read strictly."""
+    budget = 4 if method == "fidelity" else None
+    door = Classifier("oral-lesions", method=method, simulator="smollm2", budget=budget)
+    seen = door.observe(
+        [
+            "A painless, bluish, fluctuant swelling of the lower lip that came after biting it and fills.",
+            "The tongue has been smooth, red and sore for weeks; iron is low and the papillae are gone.",
+        ]
+    )
+    posterior, _, report, _ = door.fitted.infer(seen, Prior.uniform(3))
+    assert report["replies"] == 2 * calls
+    assert report["prompt_tokens"] > 0
+    # Grammars hold every reply to the form asked for, and letters are among its likeliest tokens.
+    assert report["readable"] == report["replies"], report["failures"]
+    np.testing.assert_allclose(posterior.probabilities.sum(axis=1), 1)

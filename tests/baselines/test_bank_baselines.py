@@ -1,7 +1,5 @@
 """The baselines over a bank: what is particular to each; what holds of every method is in tests/contracts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Baselines that fine-tune an encoder or ask an NLI model: what they learn, and what they refuse."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Strict reading: what counts as an answer, and what does not."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

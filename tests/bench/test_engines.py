@@ -1,7 +1,5 @@
 """The benches: their JSON, and that what they measure is what they say."""
 
-from __future__ import annotations
-
 import json
 import math
 

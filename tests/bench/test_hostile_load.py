@@ -1,7 +1,5 @@
 """The hostile load, short: every kind is hostile, and the honest client loses nothing."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

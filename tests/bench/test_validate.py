@@ -1,7 +1,5 @@
 """`make validate`: a figure that leaves its interval fails, and so does one that is gone or has none."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

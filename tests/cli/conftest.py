@@ -1,7 +1,5 @@
 """Run the command line in this process: same entry point, same exit codes, no start-up cost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

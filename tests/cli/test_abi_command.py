@@ -1,7 +1,5 @@
 """`simdx abi train|report`, `--method abi` and `simdx bench abi` through the command line."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`simdx bank build|show|export|merge|conditions`: the JSON they print and how they end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -127,12 +125,10 @@ def test_a_dry_run_leaves_no_trace(cli: Cli, tmp_path: Path) -> None:
         (("--simulator", "nobody"), "unknown model 'nobody'"),
         (("--simulator", "openai:x"), "openai:"),
         (("--temperature", "7"), "temperature"),
+        (("--top-p", "0"), "top"),
         (("--voice", "loud"), "voice"),
         (("--per-label", "0"), "per"),
-        (
-            ("--per-label", "99999999999"),
-            "99999999999 descriptions per label are too many: ask for at most 100,000",
-        ),
+        (("--per-label", "100001"), "100001 descriptions per label are too many: ask for at most 100,000"),
         (("--background", "100001"), "of the background are too many"),
         (("--seed", "-1"), "--seed"),
     ],

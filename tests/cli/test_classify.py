@@ -1,7 +1,5 @@
 """`simdx classify`: the contract's keys, priors, and one clear line for every kind of bad input."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -58,10 +56,9 @@ def test_the_contract_on_every_packaged_panel(cli: Cli, panel: str) -> None:
     assert a["evidence"]
 
 
-@pytest.mark.parametrize("method", ["m-smc", "d-smc"])
-@pytest.mark.parametrize("extra", [["--kernel", "hard"], ["--kernel", "soft"], ["--engine", "particles"]])
-def test_methods_engines_kernels(cli: Cli, method: str, extra: list[str]) -> None:
-    answer = cli("classify", CASE, *ORAL, "--method", method, *extra, "--json").json
+@pytest.mark.parametrize("how", ["m-smc --kernel soft", "d-smc --kernel hard", "d-smc --engine particles"])
+def test_methods_engines_kernels(cli: Cli, how: str) -> None:
+    answer = cli("classify", CASE, *ORAL, "--json", "--method", *how.split()).json
     check_answer(answer)
     assert answer["label"] == "oral mucocele"
 
@@ -94,13 +91,8 @@ def test_priors(cli: Cli) -> None:
         (["--panel", str(Path(__file__).parent)], "has no panel.yaml"),
         (["and", "more"], "in quotes"),
         (["--prior", "gingivitis=.5"], "gingivitis"),
-        (["--prior", "oral mucocele=-1"], "oral mucocele"),
-        (["--prior", "oral mucocele=nan"], "oral mucocele"),
-        (["--prior", "oral mucocele=1.5"], "oral mucocele"),
         (["--prior", "oral mucocele"], "LABEL=NUMBER"),
         (["--prior", "oral mucocele=.7", "--prior", "atrophic glossitis=.7"], "at most 1"),
-        ([x for name in LABELS for x in ("--prior", f"{name}=0")], "prior 0"),
-        ([x for name in LABELS for x in ("--prior", f"{name}=.2")], "sum to"),
         (["--method", "magic"], "magic"),
         (["--engine", "steam"], "steam"),
         (["--kernel", "furry"], "furry"),

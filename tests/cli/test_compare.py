@@ -1,7 +1,5 @@
 """Two runs on the same cases: the paired bootstrap, whatever the order of rows and labels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`simdx distil`: the file is run by onnxruntime, answers as it was trained to, and says what it loses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

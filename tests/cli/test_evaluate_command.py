@@ -1,7 +1,5 @@
 """`simdx evaluate` as a program sees it: one JSON object, one line for bad input."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A panel that somebody made at home accepts no emergency, and nothing that is not of the panel."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -73,15 +71,6 @@ def test_panels_that_were_made_in_half_an_hour(panel: str, shared: Path, private
     accepted = {i: a.label for i, a in enumerate(answers) if a.decision.action == "accept"}
     allowed = {1: "Allergic sinusitis"} if panel == "airways" else {}
     assert accepted.items() <= allowed.items()
-
-
-def test_small_banks_say_why(cli: Cli, tmp_path: Path, private_home: Path) -> None:
-    bank = built(cli, tmp_path, 20, 20)
-    answer = Classifier(tmp_path / "headaches.yaml", bank).infer("A dull band around my head since noon.")
-    assert answer.decision.action != "accept"
-    assert any("60 texts, and it takes 100" in reason for reason in answer.decision.reasons)
-    assert answer.calibration is not None
-    assert answer.calibration.basis == "rehearsed"
 
 
 def test_the_background_holds_what_must_be_asked_about(cli: Cli, tmp_path: Path, private_home: Path) -> None:

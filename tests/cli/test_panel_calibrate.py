@@ -1,7 +1,5 @@
 """`simdx panel calibrate`: what a panel's answers rest on, found and kept; and the prior of none of these."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`simdx policy tune|show` and `classify --policy`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

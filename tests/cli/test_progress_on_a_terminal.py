@@ -1,10 +1,8 @@
 """What a person at a terminal sees of a long command, and what a file or a pipe gets instead.
 
-The commands run as programs of their own, their stderr a pseudo-terminal: bars ask the system whether they
-are looked at, and nothing in this process could answer for it.
+At a terminal the commands run as programs of their own, their stderr a pseudo-terminal: bars ask the system
+whether they are looked at, and nothing in this process could answer for it.
 """
-
-from __future__ import annotations
 
 import fcntl
 import json
@@ -21,6 +19,7 @@ import pytest
 
 from simdx.cli.progress import say_model
 from simdx.simulators import DEFAULT
+from tests.cli.conftest import Cli
 
 BUILD = (
     "bank", "build", "--panel", "oral-lesions", "--simulator", "scripted", "--per-label", "20",
@@ -57,11 +56,6 @@ def on_a_terminal(*arguments: object, width: int) -> tuple[int, str, str]:
     return running.returncode, out, ESCAPES.sub("", seen.decode("utf-8"))
 
 
-def in_a_pipe(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "simdx", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-
-
 def test_a_build_shows_how_far_how_fast_and_how_dear(tmp_path: Path) -> None:
     prices = ("--price-in", 1, "--price-out", 1000)
     code, out, seen = on_a_terminal(*BUILD, *prices, "--out", tmp_path / "bank", "--json", width=80)
@@ -75,14 +69,14 @@ def test_a_build_shows_how_far_how_fast_and_how_dear(tmp_path: Path) -> None:
     assert float(cost.group(1)) > 0
 
 
-def test_a_build_in_a_pipe_draws_nothing(tmp_path: Path) -> None:
-    done = in_a_pipe(*BUILD, "--price-out", 1000, "--out", tmp_path / "bank", "--json")
-    assert done.returncode == 0
-    (line,) = done.stderr.splitlines()  # what the simulator can do, said before it begins
+def test_a_build_in_a_pipe_draws_nothing(tmp_path: Path, cli: Cli) -> None:
+    done = cli(*BUILD, "--price-out", 1000, "--out", tmp_path / "bank", "--json")
+    assert done.code == 0
+    (line,) = done.err.splitlines()  # what the simulator can do, said before it begins
     assert line.startswith("scripted: has ")
 
 
-def test_live_answers_count_their_calls_on_a_terminal(private_home: Path) -> None:
+def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: Cli) -> None:
     code, out, seen = on_a_terminal(*LIVE, width=120)
     assert code == 0, seen
     assert '"llm_calls": ' in out
@@ -90,11 +84,10 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path) -> Non
     assert calls, seen
     assert calls == sorted(calls)
     assert "asking the language model anew" in seen
-    quiet = in_a_pipe(*LIVE)
-    assert quiet.returncode == 0
-    assert quiet.stderr.startswith("warning: cut short: the budget ended")
-    assert quiet.stderr.count("\n") == 1
-    assert json.loads(quiet.stdout)["posterior"] == json.loads(out)["posterior"]
+    quiet = cli(*LIVE)
+    assert quiet.err.startswith("warning: cut short: the budget ended")
+    assert quiet.err.count("\n") == 1
+    assert quiet.json["posterior"] == json.loads(out)["posterior"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """`simdx quickstart` and `simdx panel status`: a stranger's first hour, with the scripted simulator."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

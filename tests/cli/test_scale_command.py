@@ -1,7 +1,5 @@
 """`simdx scale`: exit codes, one JSON object, and what goes wrong in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -50,17 +48,8 @@ def test_classify_complaints(
 
 
 def test_bank_from_several_endpoints(cli: Cli, tmp_path: Path) -> None:
-    build = (
-        "scale",
-        "bank",
-        "--panel",
-        "oral-lesions",
-        "--per-label",
-        3,
-        "--out",
-        tmp_path / "bank",
-        "--json",
-    )
+    out = ("--out", tmp_path / "bank", "--json")
+    build = ("scale", "bank", "--panel", "oral-lesions", "--per-label", 3, *out)
     assert "not an endpoint" in cli(*build, "--endpoint", "x").complaint
     made = cli(*build, "--endpoint", "scripted", "--endpoint", "scripted:delay=.001").json
     assert made["complete"]

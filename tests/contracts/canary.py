@@ -1,12 +1,10 @@
 """A server that counts: what of a text reached it, byte by byte, before anything was parsed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import socket
 import threading
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -31,7 +29,7 @@ class Canary:
     def model(self, host: str = FAR) -> str:
         return f"openai:m@{self.url(host)}"
 
-    def __enter__(self) -> Canary:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """An environment without proxies, with a key to lose, and a canary that listens."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The classes that implement a protocol, found in the source: a new one must join its contract."""
 
-from __future__ import annotations
-
 import ast
 
 from tests.conftest import ROOT

@@ -4,8 +4,6 @@ The canary is a socket on this machine behind a name that counts as another one.
 here or in a test beside it, by the same call with permission: then the bytes do arrive.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

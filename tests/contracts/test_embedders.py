@@ -1,7 +1,5 @@
 """One suite for every embedder; chunking is tested here once, around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One suite for every method: what whoever runs a method may rely on without knowing which one it is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

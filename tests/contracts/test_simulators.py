@@ -4,8 +4,6 @@ The scripted one, a server of this machine and several of them run with every ch
 weights answer the same questions in the slow suite.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Every method in every form it has, fitted to one toy bank: what the contract runs over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Reference differentials of a data file."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -23,7 +21,6 @@ def data(*values: Any) -> Dataset:
 
 def test_the_panel_and_what_is_outside() -> None:
     found = differentials(data(None, [["flu", 0.5], ["gout", 0.2], [" cold ", 0.2], ["mumps", 0.1]]), LABELS)
-    assert found is not None
     assert found.cases.tolist() == [1]
     np.testing.assert_allclose(found.inside, [[0.2, 0.5]])
     np.testing.assert_allclose(found.outside, [0.3])
@@ -31,7 +28,6 @@ def test_the_panel_and_what_is_outside() -> None:
 
 def test_a_table_has_it_as_json_and_rounded_figures_are_scaled() -> None:
     found = differentials(data(json.dumps([["flu", 0.6], ["cold", 0.3996]])), LABELS)
-    assert found is not None
     assert found.inside.sum() == pytest.approx(1)
 
 

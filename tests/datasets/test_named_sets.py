@@ -1,7 +1,5 @@
 """The packaged benchmark, Symptom-to-Diagnosis in both its formats, and MultiCaRe's release files."""
 
-from __future__ import annotations
-
 import json
 import socket
 

@@ -1,7 +1,5 @@
 """Rows in, cases out; whatever is malformed is named by its line and never by its contents."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Splits are stratified and leave no text on two sides."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

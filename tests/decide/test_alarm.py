@@ -1,7 +1,5 @@
 """The alarm: its score, its test, and that it hears what one view alone cannot."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -25,20 +23,22 @@ from simdx.decide.alarm import (
 from simdx.types import Bank, EmbeddedBank
 
 
-def test_the_score_is_the_pooled_log_odds_against_the_claim() -> None:
-    views = np.array([[[0.8, 0.1, 0.1]], [[0.1, 0.8, 0.1]]])
-    prior = np.full(3, 1 / 3)
-    # geometric mean: label 0 and 1 tie, label 2 far below
-    assert disagreement(views, np.array([0]), prior) == pytest.approx([0.0])
-    assert disagreement(views, np.array([2]), prior) == pytest.approx([np.log(np.sqrt(0.08) / 0.1)])
-
-
-def test_an_impossible_label_cannot_contradict() -> None:
-    views = np.array([[[0.0, 1.0, 0.0]]])
-    prior = np.array([0.5, 0.0, 0.5])
-    assert disagreement(views, np.array([0]), prior) == pytest.approx([0.0])
-    alone = np.array([1.0, 0.0, 0.0])
-    assert disagreement(views, np.array([0]), alone) == pytest.approx([np.log(FLOOR)])
+@pytest.mark.parametrize(
+    ("views", "claimed", "prior", "score"),
+    [
+        # geometric mean: label 0 and 1 tie, label 2 far below
+        ([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]], 0, [1 / 3] * 3, 0.0),
+        ([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]], 2, [1 / 3] * 3, np.log(np.sqrt(0.08) / 0.1)),
+        # an impossible label cannot contradict
+        ([[0.0, 1.0, 0.0]], 0, [0.5, 0.0, 0.5], 0.0),
+        ([[0.0, 1.0, 0.0]], 0, [1.0, 0.0, 0.0], np.log(FLOOR)),
+    ],
+)
+def test_the_score_is_the_pooled_log_odds_against_the_claim(
+    views: list[list[float]], claimed: int, prior: list[float], score: float
+) -> None:
+    found = disagreement(np.array(views)[:, None], np.array([claimed]), np.array(prior))
+    assert found == pytest.approx([score])
 
 
 def test_the_threshold_keeps_its_false_alarm_rate_on_new_scores() -> None:

@@ -1,9 +1,8 @@
 """Conformal sets under a changed prior, and what is measured of them."""
 
-from __future__ import annotations
-
 import json
 
+import crepes
 import numpy as np
 import pytest
 
@@ -25,7 +24,7 @@ def population(n: int, prior: Float, rng: np.random.Generator) -> tuple[Float, I
 
 def test_thresholds_are_those_of_crepes() -> None:
     """Without a changed prior; ties and every size of the calibration set included."""
-    crepes = pytest.importorskip("crepes")
+
     rng = np.random.default_rng(3)
     for n in (1, 5, 9, 10, 30, 200):
         p, y = population(n, OLD, rng)
@@ -104,7 +103,6 @@ def test_stored_thresholds_at_another_prior(labels: int) -> None:
         for kind in found:
             stored = calibrate(p, y, level=0.8, kind=kind)
             moved = stored.under(new)
-            assert moved is not None
             again = calibrate(p, y, level=0.8, kind=kind, prior=new)
             np.testing.assert_array_equal(moved.largest, again.largest)
             sets = moved.sets(fresh)
@@ -115,7 +113,6 @@ def test_stored_thresholds_at_another_prior(labels: int) -> None:
         assert 0.8 - error < np.mean(values) < 0.86, kind
     assert sizes == set(range(labels + 1))
     dropped = stored.under(np.eye(labels)[0])
-    assert dropped is not None
     assert dropped.largest[1:] == (-1.0,) * (labels - 1)
     assert ConformalThresholds("split", 0.9, (0.5,) * labels, 9).under(new) is None
 
@@ -130,7 +127,6 @@ def test_mondrian_sets_cover_every_group() -> None:
         hard = group == "hard"
         p[hard] = 0.4 * p[hard] + 0.6 / 3
         measured = measured_sets(p, y, LABELS, OLD, level=0.9, groups={"site": group}, resamples=100, rng=rng)
-        assert measured is not None
         for value, about in measured["groups"]["site"].items():
             for kind in ("split", "mondrian"):
                 found.setdefault(kind, {}).setdefault(value, []).append(about[kind]["coverage"])
@@ -160,7 +156,6 @@ def test_what_is_measured_is_what_new_cases_get(apart: bool) -> None:
     found = measured_sets(
         p, y, LABELS, NEW, level=0.9, calibration=known if apart else None, resamples=200, rng=rng
     )
-    assert found is not None
     json.dumps(found, allow_nan=False)
     assert found["n_calibration"] == (6000 if apart else 4800)
     assert found["calibrated_on"] == ("calibration cases" if apart else "other folds")
@@ -185,11 +180,9 @@ def test_few_cases_and_the_same_prior() -> None:
     rng = np.random.default_rng(9)
     p, y = np.eye(3)[[0, 1, 2]], np.arange(3)
     found = measured_sets(p, y, LABELS, np.full(3, 1 / 3), resamples=100, rng=rng)
-    assert found is not None
     assert found["at_prior"] is None
     assert found["split"]["mean_size"] == 3  # nothing can be ruled out by two cases
     assert found["split"]["labels_always_inside"] == 3
     assert measured_sets(p[:1], y[:1], LABELS, OLD, resamples=100, rng=rng) is None
     other = measured_sets(p[:2], y[:2], LABELS, OLD, resamples=100, rng=rng)
-    assert other is not None
     assert other["at_prior"]["labels_without_cases"] == 1

@@ -1,7 +1,5 @@
 """Everything together, behind the front door."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,20 +33,6 @@ def test_every_key_of_the_contract_is_filled(oral: Classifier) -> None:
     assert answer["decision"]["reason"] == "; ".join(answer["decision"]["reasons"])
     assert answer["conformal_set"] is None  # no calibration cases were given
     assert answer["provenance"]["policy"] == "thresholds from simulated text"
-
-
-def test_alone_or_together_the_alarm_is_the_same(oral: Classifier) -> None:
-    texts = [
-        CASE,
-        "A hard ulcer of the tongue with rolled edges and a fixed node.",
-        "A smooth red burning tongue.",
-    ]
-    seen = oral.observe(texts)
-    together = oral.alarms(seen, oral.infer_batch_observed(seen))
-    for i, text in enumerate(texts):
-        alone = oral.infer(text, explain=False).alarm
-        assert alone.score == pytest.approx(together.score[i], abs=1e-4)
-        assert alone.flag == together.flag[i]
 
 
 def test_explanations_can_be_left_out(oral: Classifier) -> None:

@@ -1,14 +1,10 @@
 """Conformal sets and risk control keep what they promise, over many random splits."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from mapie.classification import SplitConformalClassifier
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from simdx.decide.guarantees import ConformalThresholds, calibrate, control_risk, coverage_of
 from simdx.errors import BadInput, MissingExtra
@@ -55,34 +51,6 @@ def test_class_conditional_sets_cover_every_class() -> None:
         assert np.mean(by_class[k]) >= 0.9 - 4 * np.std(by_class[k]) / np.sqrt(40)
     # what it is for: the pooled set leaves the rare class uncovered
     assert np.mean(split_rare) < 0.85
-
-
-def test_thresholds_agree_with_mapie() -> None:
-    class Identity(ClassifierMixin, BaseEstimator):
-        """The features are the posteriors already."""
-
-        def __init__(self) -> None:
-            self.classes_ = np.arange(3)
-
-        def fit(self, x: Float, y: Int) -> Identity:
-            return self
-
-        def __sklearn_is_fitted__(self) -> bool:
-            return True
-
-        def predict_proba(self, x: Float) -> Float:
-            return np.asarray(x)
-
-        def predict(self, x: Float) -> Int:
-            return np.asarray(x).argmax(axis=1)
-
-    p, y = population(400, np.random.default_rng(13))
-    fit, test = slice(0, 199), slice(199, None)
-    peer = SplitConformalClassifier(Identity(), confidence_level=0.9, conformity_score="lac", prefit=True)
-    peer.conformalize(p[fit], y[fit])
-    theirs = peer.predict_set(p[test])[1][:, :, 0]
-    ours = calibrate(p[fit], y[fit], level=0.9, kind="split").sets(p[test])
-    assert (theirs == ours).mean() > 0.999
 
 
 def test_a_class_without_enough_cases_is_never_ruled_out() -> None:

@@ -1,7 +1,5 @@
 """Policies are checked at the border; the decision collects every reason and the gravest decides."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

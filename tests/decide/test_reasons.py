@@ -1,7 +1,5 @@
 """Sentences, evidence, flip and missing finding."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Containers that no engine here can run are still held to what can be read off their files."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil
@@ -13,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
+
+from simdx.cli.main import program
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "compose.yaml"
@@ -221,18 +222,6 @@ def test_every_variable_of_compose_is_explained_and_no_secret_has_a_default() ->
     assert "POSTGRES_PASSWORD:?" in text
 
 
-def test_the_service_is_started_as_its_command_line_allows(capsys: pytest.CaptureFixture[str]) -> None:
-    import typer
-
-    from simdx.cli.main import program
-
-    command = typer.main.get_command(program()).commands["serve"]  # type: ignore[attr-defined]
-    options = {o for p in command.params for o in p.opts}
-    given = [a for a in compose()["services"]["simdx"]["command"] if a.startswith("--")]
-    assert given
-    assert set(given) <= options
-
-
 def test_kuberay_manifest() -> None:
     documents = list(yaml.safe_load_all(KUBERAY.read_text()))
     job = next(d for d in documents if d["kind"] == "RayJob")
@@ -257,14 +246,16 @@ def test_kuberay_manifest() -> None:
     assert any(d["kind"] == "NetworkPolicy" for d in documents)
 
 
-def test_the_entrypoint_of_the_job_is_a_command_of_ours() -> None:
-    import typer
-
-    from simdx.cli.main import program
-
+def test_what_is_started_is_a_command_line_of_ours() -> None:
+    program_ = typer.main.get_command(program())
     job = next(d for d in yaml.safe_load_all(KUBERAY.read_text()) if d["kind"] == "RayJob")
     words = job["spec"]["entrypoint"].split()
     assert words[:3] == ["simdx", "scale", "classify"]
-    group = typer.main.get_command(program()).commands["scale"]  # type: ignore[attr-defined]
-    options = {o for p in group.commands["classify"].params for o in p.opts}
-    assert {w for w in words if w.startswith("--")} <= options
+    for command, given in (
+        (program_.commands["serve"], compose()["services"]["simdx"]["command"]),
+        (program_.commands["scale"].commands["classify"], words),
+    ):
+        options = {option for param in command.params for option in param.opts}
+        asked = {word for word in given if word.startswith("--")}
+        assert asked
+        assert asked <= options

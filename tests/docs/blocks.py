@@ -1,7 +1,5 @@
 """Code blocks of a Markdown page, in order, with the remarks and outputs that go with them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@ Pages write commands in code blocks and in passing. Both may hold what is no arg
 placeholder (`…`), brackets around what is optional, bars between alternatives. What is left must exist.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every `simdx` command line in README and documentation has verbs and options that exist."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Notebooks, pictures and data sheets are what the scripts and the packaged files make of them."""
 
-from __future__ import annotations
-
 import json
 import re
 import statistics

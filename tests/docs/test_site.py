@@ -1,7 +1,5 @@
 """The site builds strictly, asks nobody else for anything, and is complete."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

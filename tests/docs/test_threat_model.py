@@ -1,7 +1,5 @@
 """Every line of the threat model's tables names a test that exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 
@@ -21,7 +19,10 @@ def test_every_row_names_a_test() -> None:
 
 
 def test_the_tests_are_there() -> None:
+    named: dict[str, set[str]] = {}
     for path, name in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE):
+        named.setdefault(path, set()).add(name)
+    for path, names in named.items():
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         found = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
-        assert name in found, f"{path} has no {name}"
+        assert names <= found, f"{path} has no {names - found}"

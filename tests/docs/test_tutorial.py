@@ -1,7 +1,5 @@
 """The tutorial and the Python of the how-tos work as printed: blocks are run in order, outputs compared."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

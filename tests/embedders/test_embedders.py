@@ -1,7 +1,5 @@
 """What is particular to an embedder; what holds of all of them is in tests/contracts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

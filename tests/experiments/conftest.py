@@ -1,7 +1,5 @@
 """A whole small world on disk: a panel, a bank beside it, labelled cases, and an experiment file."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The experiment file at the border, and the cells it stands for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -76,7 +74,7 @@ def test_every_shipped_experiment_has_a_title_and_a_grid(scale: str) -> None:
     assert {"embedding-baselines", "asking-smollm2", "asking-qwen"} <= set(found)
     for name, experiment in found.items():
         assert experiment.title
-        cells = expand(find(name, scale)[0])  # type: ignore[arg-type]
+        cells = expand(find(name, scale)[0])
         assert cells
         assert scale == "full" or all((cell.panel.subset or 99) <= 40 for cell in cells)
 

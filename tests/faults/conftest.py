@@ -1,7 +1,5 @@
 """What the fault tests share: a small world of files, and the command line in this process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -7,8 +7,6 @@ each point a fork runs it into the fault, and another fork looks at what is left
 fault, and compares. Nothing is timed. A JSON object on stdout says what was found.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

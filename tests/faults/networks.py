@@ -1,7 +1,5 @@
 """A whole network without training one: what matters to faults is its files."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior

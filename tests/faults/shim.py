@@ -1,7 +1,5 @@
 """The preloaded library of `shim.c`: built once per run of the tests, and armed from inside the process."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil
@@ -10,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 SOURCE = Path(__file__).with_name("shim.c")
 ROOT = SOURCE.parents[2]
@@ -29,7 +28,7 @@ class Shim:
     library: ctypes.CDLL
 
     @classmethod
-    def loaded(cls) -> Shim:
+    def loaded(cls) -> Self:
         return cls(ctypes.CDLL(os.environ["LD_PRELOAD"]))
 
     def watch(self, folder: Path) -> None:

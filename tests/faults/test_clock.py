@@ -1,7 +1,5 @@
 """The wall clock jumps, back to 1970 and forward to 2099: order, chains and limits do not depend on it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

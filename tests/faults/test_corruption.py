@@ -5,8 +5,6 @@ panel and a policy are written by people: a change in them that is still a panel
 can tell; but whatever is in the file, it is read or refused in one line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

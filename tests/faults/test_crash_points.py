@@ -4,8 +4,6 @@ What must hold, whatever the point: nothing that was acknowledged is lost, nothi
 run that survives ends with one clear line, and the same command again ends as if nothing had happened.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

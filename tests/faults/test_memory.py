@@ -6,8 +6,6 @@ algebra is warmed up before: without room for its native buffers OpenBLAS ends t
 own or waits for ever, which is out of our hands.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -4,8 +4,6 @@ The service keeps answering for what it loaded, with every method: never for the
 and for the old ones with another, and never with a failure.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

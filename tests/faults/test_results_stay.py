@@ -1,7 +1,5 @@
 """A failure on the way to a second run takes nothing of the first away."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

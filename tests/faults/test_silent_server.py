@@ -1,9 +1,5 @@
 """A server that accepts, reads and never says a word: every verb that asks it ends, and says why."""
 
-from __future__ import annotations
-
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,47 +9,25 @@ from simdx.errors import BadInput
 from simdx.simulators.base import Request, ask
 from simdx.simulators.openai import OpenAISimulator, time_limit
 from tests.faults.conftest import Cli
-
-
-class Silent:
-    """Takes connections and keeps them open."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
-        self.taken: list[socket.socket] = []
-        threading.Thread(target=self._take, daemon=True).start()
-
-    def _take(self) -> None:
-        while True:
-            try:
-                self.taken.append(self._listener.accept()[0])
-            except OSError:
-                return
-
-    def close(self) -> None:
-        self._listener.close()
-        for connection in self.taken:
-            connection.close()
+from tests.simulators.faults import FaultyServer
 
 
 @pytest.fixture
-def silent() -> Iterator[Silent]:
-    server = Silent()
-    yield server
-    server.close()
+def silent() -> Iterator[FaultyServer]:
+    with FaultyServer(["hang"] * 1_000) as server:
+        yield server
 
 
-def test_a_request_is_given_up(silent: Silent) -> None:
+def test_a_request_is_given_up(silent: FaultyServer) -> None:
     simulator = OpenAISimulator("m", silent.url, timeout=0.05)
     completion = ask(simulator, Request("Say hello."))
     assert completion.error == "the server did not answer in time"
     assert not simulator.capabilities.logprobs  # asked once, and nothing more after that
     simulator.close()
-    assert silent.taken
+    assert silent.seen
 
 
-def test_a_build_ends_and_goes_on_elsewhere(silent: Silent, world: Path, cli: Cli) -> None:
+def test_a_build_ends_and_goes_on_elsewhere(silent: FaultyServer, world: Path, cli: Cli) -> None:
     out = world / "bank"
     asked = ("bank", "build", "--panel", world / "panel.yaml", "--per-label", "1", "--out", out)
     ended = cli(*asked, "--simulator", f"openai:m@{silent.url}", "--timeout", "0.05")
@@ -64,7 +38,7 @@ def test_a_build_ends_and_goes_on_elsewhere(silent: Silent, world: Path, cli: Cl
 
 
 def test_asking_and_embedding_end_too(
-    silent: Silent, world: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    silent: FaultyServer, world: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SIMDX_TIMEOUT", "0.05")
     name = f"openai:m@{silent.url}"

@@ -3,8 +3,6 @@
 Both wait at a gate until the other is there too, so that they meet in every run.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess

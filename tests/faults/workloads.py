@@ -5,8 +5,6 @@ right after the fault, before anything is repeated; `state` is what the job is f
 durations; no scratch file may be left once it has ended well.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """A small world on disk that every fault is tried on: a panel, a bank beside it, labelled cases."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

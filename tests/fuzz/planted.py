@@ -1,7 +1,5 @@
 """Targets with a fault planted in them: what the fuzz driver must find."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

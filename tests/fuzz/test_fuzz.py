@@ -1,7 +1,5 @@
 """The fuzz targets hold on their seeds, and the driver reports a planted fault as the failure it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The torch engines give the numpy engines' answers: here on the CPU, and on a GPU where there is one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Which banks stand against the background: a panel may say so, and only none of these is weighed by it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

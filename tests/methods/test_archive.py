@@ -1,7 +1,5 @@
 """Unlabelled real cases: what they teach, that they stay quiet, and that none speaks for itself."""
 
-from __future__ import annotations
-
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The background as a mixture of kinds: how it is grouped, and that only the grouping is new."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A compiled panel: the fit's own answers, found by content; never stale, damaged or with a real case."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

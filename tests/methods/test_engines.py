@@ -1,7 +1,5 @@
 """Engines and devices behind the front door: the answers of the exact engine, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lexical rows against their definition, by each way they are computed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Novelty: what is no description at all goes to none of these, and nothing else moves."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Real cases as weighted simulations: weights mean copies, everything stays quiet about the texts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

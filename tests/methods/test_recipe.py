@@ -1,7 +1,5 @@
 """The shipped recipe: lexical rows, self-consistency, Bayes' rule in the prior, and none of these."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

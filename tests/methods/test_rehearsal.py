@@ -1,7 +1,5 @@
 """A bank's calibration by itself: what it finds, what it refuses, and where it is kept."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -39,28 +37,15 @@ from simdx.methods.rehearsal import (
 from simdx.types import Bank, Label, Panel
 
 WORDS = {
-    "apples": (
-        "apple orchard sweet red fruit tree",
-        "cider apple basket harvest juice fruit",
-        "green apple core pie",
-    ),
-    "boats": (
-        "boat sail harbour wind mast rope",
-        "the ship left the harbour with a motor",
-        "rowing boat oar river",
-    ),
+    "apples": "apple orchard sweet red fruit tree cider apple basket harvest juice fruit green apple pie",
+    "boats": "boat sail harbour wind mast rope the ship left the harbour with a motor rowing boat oar river",
 }
-OTHERS = (
-    "cloud rain sky storm grey weather",
-    "the window of the house broke glass",
-    "a train station ticket delay",
-)
+OTHERS = "cloud rain sky storm grey weather the window of the house broke glass a train station ticket delay"
 
 
-def texts_of(stems: tuple[str, ...], n: int, seed: int) -> list[str]:
+def texts_of(words: str, n: int, seed: int) -> list[str]:
     rng = np.random.default_rng(seed)
-    pool = " ".join(stems).split()
-    return [" ".join(rng.choice(pool, 7)) + f" number {i}" for i in range(n)]
+    return [" ".join(rng.choice(words.split(), 7)) + f" number {i}" for i in range(n)]
 
 
 def material(n: int = 30, background: int = 20, alike: bool = False) -> Material:
@@ -82,7 +67,6 @@ def test_labels_that_are_told_apart_pass(told_apart: Calibration) -> None:
     assert told_apart.basis == "rehearsed"
     assert told_apart.n == 60
     assert told_apart.writers == 2
-    assert told_apart.accuracy is not None
     assert told_apart.accuracy > 0.9
     assert told_apart.confused == ()
     assert told_apart.failures() == ()
@@ -200,7 +184,6 @@ def test_a_changed_file_is_passed_over(tmp_path: Path, told_apart: Calibration) 
 @pytest.mark.parametrize("panel", ["oral-lesions", "symptom-to-diagnosis", "case-reports"])
 def test_packaged_panels_are_rehearsed_beforehand(panel: str, private_home: Path) -> None:
     answer = Classifier(panel).fitted.calibration
-    assert answer is not None
     assert answer.basis == "rehearsed"
     assert answer.failures() == ()
     assert not (private_home / "calibrations").exists()  # nothing was rehearsed here

@@ -1,7 +1,5 @@
 """Synthetic predictions: imperfect, tied in places, every label present."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Posteriors against reference differentials, by hand and against scipy."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,9 +1,8 @@
 """The subgroup audit: gaps, intervals that cover, corrections, crossed fields."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from statsmodels.stats.multitest import multipletests
 
 from simdx.errors import BadInput
 from simdx.metrics.gaps import adjust, combined, subgroup_gaps
@@ -11,18 +10,11 @@ from simdx.report.evaluation import gaps_html
 from simdx.types import Float, Int
 
 
-def test_corrections_by_hand() -> None:
-    p = [0.01, 0.04, 0.03, 0.5]
-    assert adjust(p, "holm") == pytest.approx([0.04, 0.09, 0.09, 0.5])
-    assert adjust(p, "bh") == pytest.approx([0.04, 0.04 * 4 / 3, 0.04 * 4 / 3, 0.5])
-    assert adjust([]) == []
-
-
 def test_corrections_agree_with_statsmodels() -> None:
-    multitest = pytest.importorskip("statsmodels.stats.multitest")
     p = np.random.default_rng(0).random(20) ** 2
     for ours, theirs in (("holm", "holm"), ("bh", "fdr_bh")):
-        assert adjust(p.tolist(), ours) == pytest.approx(multitest.multipletests(p, method=theirs)[1])
+        assert adjust(p.tolist(), ours) == pytest.approx(multipletests(p, method=theirs)[1])
+    assert adjust([]) == []
 
 
 def cases(n: int, rng: np.random.Generator, gap: float) -> tuple[Float, Int, list[str]]:
@@ -40,10 +32,7 @@ def test_a_real_gap_is_found_and_a_false_one_rarely() -> None:
     found = {(g.value, g.metric): g for g in subgroup_gaps(p, y, {"age": group}, resamples=500, rng=rng)}
     gap = found["old", "accuracy"]
     assert gap.gap is not None
-    assert gap.low is not None
-    assert gap.high is not None
     assert gap.low < -0.3 < gap.high
-    assert gap.p_corrected is not None
     assert gap.p_corrected < 0.05
     assert found["old", "ece"].gap == pytest.approx(-(found["young", "ece"].gap or 0))
     hits = 0

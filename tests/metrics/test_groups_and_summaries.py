@@ -1,7 +1,5 @@
 """Subgroups, out-of-class detection and spreads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score

@@ -1,7 +1,5 @@
 """The Hugging Face libraries reach no hub while files that are here are loaded, nor afterwards."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

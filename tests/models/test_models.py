@@ -1,7 +1,5 @@
 """Weights: every registered file is pinned, and nothing unverified is ever used."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zipfile
@@ -11,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simdx.errors import BadInput, RunFailed
-from simdx.models import REGISTRY, describe, fetch, verify
+from simdx.models import REGISTRY, fetch
 from simdx.models.fetch import locate, pull
 from simdx.models.registry import Weights, Wheels
 
@@ -38,15 +36,6 @@ def test_what_a_library_loads_from_a_folder_is_pinned_whole() -> None:
     for weights in REGISTRY.values():
         assert not [f for f in weights.files if f.endswith((".py", ".bin", ".pt", ".pkl"))]
         assert weights.main_file is None or set(weights.files) == {weights.main_file}
-
-
-def test_the_default_embedder_is_here_and_holds() -> None:
-    assert verify(describe("wordllama")).is_dir()
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="smollm2"):
-        describe("gpt-5000")
 
 
 Fake = Callable[..., Path]

@@ -1,7 +1,5 @@
 """M-SMC's two closed forms in plain Python, atom by atom: slow, obvious, and independent of the engine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ Rank statistics are uniform for exact ABC (tolerance below the spacing of a disc
 are asserted for those two only.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import betabinom, kstest, norm

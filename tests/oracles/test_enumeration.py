@@ -1,7 +1,5 @@
 """The closed forms against brute force in plain Python."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

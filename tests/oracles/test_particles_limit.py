@@ -1,7 +1,5 @@
 """Particles with early stopping off against the exact engine, within Monte Carlo error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

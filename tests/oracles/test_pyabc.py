@@ -5,8 +5,6 @@ distance from the exact answer must look like a draw of that. (pyABC interpolate
 between neighbouring distances, a difference of at most one simulation.)
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyabc
 import pytest

@@ -1,7 +1,5 @@
 """D-SMC against plain rejection, and against truncated Beta distributions where those are exact."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import beta

@@ -1,7 +1,5 @@
 """Panels: the packaged ones are sound, a user's own is read strictly, and mistakes are named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,7 +92,6 @@ def test_a_bad_panel_is_refused_in_one_line(tmp_path: Path, text: str, problem: 
 def test_the_scaffold_says_what_the_policy_and_the_facets_do(tmp_path: Path) -> None:
     text = scaffold("mine", dict.fromkeys("ab", ""))
     share = Thresholds().must_not_miss
-    assert share is not None
     assert f"true asks for more tests when this label keeps {100 * share:.0f} % without leading" in text
     named = text.replace("# facets:", "facets:").replace("#   site:", "  site:")
     panel = load_panel(write(tmp_path, named))

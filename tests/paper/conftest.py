@@ -1,7 +1,5 @@
 """A small run of the paper's artefacts: the packaged oral cases, a model's bank and records of asking."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The table of claims: rules read the records, and a record that contradicts a claim turns its verdict."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures of the measures, fixed: whoever moves one raises `RECIPE_VERSION`, so that no record goes stale."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the artefacts measure: calculations on toys with known answers, and each on the packaged cases."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 
 from paper.answers import D_SMC, M_SMC, RECIPE, Spec, spec_of
-from paper.artefacts import cosine_ablation, pool_size, prior_sensitivity
+from paper.artefacts import pool_size, prior_sensitivity
 from paper.context import Context
 from paper.measures import ablations, itself, outside, priors, sampler, scores, simplex
 from paper.measures import errors as errors_of
@@ -131,8 +129,6 @@ def test_differences_are_the_other_method_minus_ours(context: Context) -> None:
     y = context.labels(PANEL)
     ours = ece(context.probabilities(spec_of(M_SMC, PANEL, "small")), y).value
     theirs = ece(asked.probabilities, y).value
-    assert ours is not None
-    assert theirs is not None
     found = data[PANEL]["differences"]["ML (small) − M-SMC over small"]["ece"]
     assert found["difference"] == pytest.approx(theirs - ours)
     assert found["ci"][0] < found["difference"] < found["ci"][1]
@@ -317,15 +313,6 @@ def test_only_flagged_cases_see_the_weighted_prior() -> None:
     np.testing.assert_allclose(after[0], [4 / 7, 3 / 7])
 
 
-def test_the_remedy_is_measured_on_all_choices(context: Context) -> None:
-    data, _ = _run(context, "prior-remedy")
-    assert {"the paper's", "simulated"} <= {row["choice"] for row in data.values()}
-    paper = data[f"{PANEL}, m-smc, the paper's"]
-    assert paper["odds_multiplier"] < 0.5
-    assert paper["mentioned_in"]["gold"] > paper["mentioned_in"]["over_predicted"]
-    assert paper["accuracy_gain"] == pytest.approx((paper["errors"][0] - paper["errors"][1]) / 60)
-
-
 # --------------------------------------------------------------------------- out of class
 
 
@@ -345,7 +332,6 @@ def test_entropy_out_of_class_for_every_method(context: Context) -> None:
 
 def test_recorded_answers_out_of_class_are_used(tmp_path: Path, context: Context) -> None:
     cases = context.cases(PANEL).outside
-    assert cases is not None
     ids = [case.id for case in cases.cases]
     sure = [[0.98, 0.01, 0.01]] * (len(ids) - 1) + [[1 / 3, 1 / 3, 1 / 3]]
     asking_record(tmp_path, "bold", "logits", ids, sure, [1.0] * (len(ids) - 1) + [0.0])
@@ -418,16 +404,6 @@ def test_fresh_simulations_are_the_sampler_s_proposals(context: Context) -> None
 
 
 # --------------------------------------------------------------------------- ablations
-
-
-def test_normalised_cosines_are_nearly_uniform(context: Context) -> None:
-    data, _ = _run(context, "cosine-ablation")
-    rows = data["scores"][PANEL]
-    plain, soft = rows[cosine_ablation.PLAIN], rows[cosine_ablation.SOFT]
-    assert plain["entropy_bits"] > 0.98 * np.log2(3)
-    assert soft["accuracy"] == pytest.approx(plain["accuracy"])
-    gap = data["d_smc_minus_cosine"][PANEL]
-    assert gap["brier"]["value"] == pytest.approx(rows["D-SMC"]["brier"] - plain["brier"])
 
 
 def test_embedders_that_are_not_here_are_named(context: Context, private_home: Path) -> None:

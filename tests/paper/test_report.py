@@ -1,7 +1,5 @@
 """Records to a page: self-contained, ordered, honest about what is missing."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Specs and the renderer: committed records render whole."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

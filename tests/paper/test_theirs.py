@@ -1,7 +1,5 @@
 """The paper's figures as they are kept: complete, consistent with each other where the paper is, typed."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 
@@ -19,7 +17,6 @@ def test_the_means_are_those_of_the_per_model_grids() -> None:
             if mean.quantity == "latency_s":
                 continue  # rounded to seconds, and once wrong in the paper (a doubt says so)
             each = theirs.over_models(artefact, mean.quantity, data=mean.data, method=mean.method)
-            assert each is not None
             assert each.value == pytest.approx(mean.value, abs=6e-4), mean
             checked += 1
     assert checked == 3 * 4 * 4 + 3 * 3 * 3
@@ -36,9 +33,7 @@ def test_every_data_set_stands_beside_a_packaged_panel() -> None:
 def test_a_mean_is_not_mistaken_for_one_models_figure() -> None:
     mean = theirs.quote("main-results", "accuracy", data="sd", method="M-SMC")
     one = theirs.quote("main-results", "accuracy", data="sd", method="M-SMC", model="Qwen")
-    assert mean is not None
     assert mean.value == 0.817
-    assert one is not None
     assert one.value == 0.798
     assert theirs.quote("main-results", "accuracy", data="sd", method="no such method") is None
     with pytest.raises(BadInput, match="name the data set"):
@@ -47,13 +42,10 @@ def test_a_mean_is_not_mistaken_for_one_models_figure() -> None:
 
 def test_intervals_and_doubts_come_along() -> None:
     auroc = theirs.quote("error-detection", "error_auroc", data="multicare", method="M-SMC")
-    assert auroc is not None
     assert (auroc.value, auroc.low, auroc.high) == (0.923, 0.912, 0.959)
     impossible = theirs.quote("main-results", "ece", data="sd", method="M-SMC")
-    assert impossible is not None
     assert "impossible" in impossible.doubts[0]
     trusted = theirs.quote("main-results", "accuracy", data="sd", method="M-SMC")
-    assert trusted is not None
     assert trusted.doubts == ()
 
 

@@ -4,8 +4,6 @@ A reader may accept or refuse such input. It may not do anything else: the one e
 `BadInput`, in one line that repeats no case text.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 What holds of every method whatever the text is tested in tests/contracts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 

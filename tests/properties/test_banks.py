@@ -1,7 +1,5 @@
 """Banks: any JSONL is read or refused, and what is written comes back the same, background and all."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

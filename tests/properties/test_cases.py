@@ -1,7 +1,5 @@
 """Files of cases: any JSONL, CSV or Parquet is read or refused by line, and no message repeats a case."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

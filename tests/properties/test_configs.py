@@ -1,7 +1,5 @@
 """Policies, experiments, class rules, review forms and network cards: read or refused, nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Metrics: a figure is in its range, or undefined with a reason; what is no distribution is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings

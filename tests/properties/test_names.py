@@ -1,7 +1,5 @@
 """Names that people type: models, panels, data sets, servers. Known, or refused in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

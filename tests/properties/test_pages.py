@@ -1,7 +1,5 @@
 """Pages and filled forms from others: notes of a record system, forms of a reviewer."""
 
-from __future__ import annotations
-
 import base64
 import json
 from html import escape

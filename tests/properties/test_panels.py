@@ -1,7 +1,5 @@
 """Panel files: any bytes and any tree are read or refused; what the scaffold writes is read back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

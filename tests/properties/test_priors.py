@@ -1,7 +1,5 @@
 """Priors: whatever is typed becomes probabilities that sum to one, or one clear line."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 Schemathesis walks the documented schema (tests/service/test_fuzz.py); this sends what no schema describes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What simdx wrote itself and others may have touched: tokens, the audit log, networks, records, arrays."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages: whatever a text, a label, a name or a file says, it is shown and never becomes markup."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from html.parser import HTMLParser
 

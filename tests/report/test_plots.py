@@ -1,7 +1,5 @@
 """Plots of several series: well-formed, told apart without colour, escaped."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from xml.etree import ElementTree
 

@@ -1,13 +1,11 @@
 """The form in a real browser: scoring, local memory, saving its own file, resuming from that file."""
 
-from __future__ import annotations
-
 import shutil
-import time
 
 import pytest
 
 from simdx.review import import_scores, make_review, summarise
+from tests.loopback import until
 
 pytestmark = [
     pytest.mark.slow,
@@ -32,16 +30,6 @@ def browser(tmp_path):
     driver.quit()
 
 
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError("the browser did not get there in time")
-
-
 def test_score_save_resume_and_import(browser, tmp_path):
     sheet = make_review("oral-lesions", tmp_path / "review", sample=3)
     form = sheet.folder / "form-reviewer-1.html"
@@ -56,14 +44,14 @@ def test_score_save_resume_and_import(browser, tmp_path):
     browser.refresh()  # the browser's own memory
     assert browser.find_element("id", "state").text == "1 of 3 texts scored"
     browser.find_element("id", "save").click()
-    (saved,) = wait_for(lambda: list((tmp_path / "saved").glob("*.html")))
+    (saved,) = until(lambda: list((tmp_path / "saved").glob("*.html")))
     assert saved.name == "form-reviewer-1.html"
 
     browser.execute_script("localStorage.clear()")
     browser.get(form.as_uri())
     assert browser.find_element("id", "state").text == "0 of 3 texts scored"
     browser.find_element("id", "load").send_keys(str(saved))
-    wait_for(lambda: browser.find_element("id", "state").text == "1 of 3 texts scored")
+    until(lambda: browser.find_element("id", "state").text == "1 of 3 texts scored")
     browser.get(saved.as_uri())  # the saved page resumes by itself
     assert browser.find_element("id", "state").text == "1 of 3 texts scored"
     assert len(browser.find_elements("tag name", "article")) == 3

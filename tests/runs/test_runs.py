@@ -1,7 +1,5 @@
 """The one runner: what stands, what is made again, how it fails, and the one layout of a record."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -65,7 +63,6 @@ def test_a_failure_is_on_record_and_takes_no_result_away(tmp_path: Path) -> None
     except KeyError as problem:
         failed = fail(counting(calls), problem, store)
     assert store.read("one") == failed
-    assert failed.error is not None
     assert failed.error.startswith("failed with KeyError at test_runs.py:")
     assert "patient" not in failed.dumps()
     assert fail(counting(calls, name="two"), RunFailed("the disk is full"), store).error == "the disk is full"

@@ -1,7 +1,5 @@
 """A toy job and Parquet files of its cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The toy job as a process of its own, to be killed: INPUT OUTPUT ADDRESS, or `processes` as the address."""
 
-from __future__ import annotations
-
 import sys
 
 from simdx.abc.prior import Prior

@@ -1,13 +1,10 @@
 """Parquet in, Parquet out in one process: nothing lost, nothing twice, poisoned rows named, runs resumed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +23,7 @@ from simdx.scale.job import Job
 from simdx.scale.processes import InProcesses
 from simdx.scale.storage import Place
 from simdx.types import Bank
+from tests.loopback import until
 from tests.scale.conftest import case_texts, pa, parquet, write_file
 
 
@@ -175,19 +173,18 @@ def test_another_job_or_input_is_refused(job: Job, cases, tmp_path: Path) -> Non
 
 def test_inputs_that_cannot_be_worked_on(job: Job, cases, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(BadInput, match="no Parquet file"):
-        run(job, tmp_path / "nowhere", out)
-    with pytest.raises(BadInput, match="no column 'note'"):
-        run(job, cases[0], out, columns=RowColumns(text="note"))
-    with pytest.raises(BadInput, match="from 1 to 3"):
-        run(replace(job, top=4), cases[0], out)
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "a.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(BadInput, match="not a Parquet file"):
-        run(job, tmp_path / "bad", out)
-    with pytest.raises(BadInput, match="fsspec"):
-        run(job, "nosuch://bucket/x", out)
-    assert not Path(out).exists()
+    for given, source, more, said in (
+        (job, tmp_path / "nowhere", {}, "no Parquet file"),
+        (job, cases[0], {"columns": RowColumns(text="note")}, "no column 'note'"),
+        (replace(job, top=4), cases[0], {}, "from 1 to 3"),
+        (job, tmp_path / "bad", {}, "not a Parquet file"),
+        (job, "nosuch://bucket/x", {}, "fsspec"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            run(given, source, out, **more)
+    assert not out.exists()
 
 
 def test_a_damaged_row_group_leaves_the_rest_done(job: Job, cases, tmp_path: Path) -> None:
@@ -278,8 +275,5 @@ def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_
 
 
 def wait_for_parts(out: Path, count: int, driver: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 120
-    while len(list(out.glob("part-*.parquet"))) < count:
-        assert driver.poll() is None, "the run ended before it could be killed"
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until(lambda: len(list(out.glob("part-*.parquet"))) >= count or driver.poll() is not None, 120)
+    assert driver.poll() is None, "the run ended before it could be killed"

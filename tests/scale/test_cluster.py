@@ -3,14 +3,11 @@
 Workers and nodes are killed by signal while blocks are under way, never before the first block is done.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet, in_thi
 from simdx.scale.cluster import OnRay, Pools, connected
 from simdx.scale.job import Job
 from simdx.types import Bank, Panel
+from tests.loopback import until
 from tests.scale.conftest import case_texts, parquet, write_file
 
 pytestmark = [
@@ -98,16 +96,6 @@ def actors_of(node: Any) -> list[Any]:
     return found
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 240.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("waited in vain")
-
-
 @pytest.mark.parametrize("pools", [SMALL, WIDE], ids=["one-of-each", "two-and-three"])
 def test_as_one_process_whatever_the_number_of_workers(
     cluster: Any, job: Job, many: Path, tmp_path: Path, pools: Pools
@@ -150,7 +138,7 @@ def test_a_killed_driver_and_the_run_that_goes_on(
     ]  # fmt: skip
     driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_until(lambda: len(list(out.glob("part-*.parquet"))) >= 5 or driver.poll() is not None)
+        until(lambda: len(list(out.glob("part-*.parquet"))) >= 5 or driver.poll() is not None, 240)
         assert driver.poll() is None, "the run ended before it could be killed"
     finally:
         driver.kill()

@@ -1,7 +1,5 @@
 """Several servers as one simulator: the work is shared, a dead server costs nothing but time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -96,12 +94,15 @@ def test_a_build_goes_on_with_other_servers(toy_panel: Panel, tmp_path: Path) ->
     assert second.answers == sum(second.wanted.values()) + sum(second.rejected.values())
 
 
-def test_endpoints_of_different_models_are_refused() -> None:
-    with pytest.raises(BadInput, match="different models"):
-        open_endpoints(["openai:a@http://127.0.0.1:1/v1", "openai:b@http://127.0.0.1:2/v1"])
-    with pytest.raises(BadInput, match="twice"):
-        open_endpoints(["openai:a@http://127.0.0.1:1/v1"] * 2)
-    with pytest.raises(BadInput, match="not an endpoint"):
-        open_endpoints(["smollm2"])
-    with pytest.raises(BadInput, match="at least one"):
-        open_endpoints([])
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["openai:a@http://127.0.0.1:1/v1", "openai:b@http://127.0.0.1:2/v1"], "different models"),
+        (["openai:a@http://127.0.0.1:1/v1"] * 2, "twice"),
+        (["smollm2"], "not an endpoint"),
+        ([], "at least one"),
+    ],
+)
+def test_endpoints_that_are_no_one_model_are_refused(names: list[str], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        open_endpoints(names)

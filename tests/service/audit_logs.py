@@ -1,7 +1,5 @@
 """Audit logs for tests: the same checks over SQLite always, over a real PostgreSQL server when slow."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil
@@ -69,7 +67,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
     server, name = request.getfixturevalue("server"), f"t{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type]
+        connection.execute(f"CREATE DATABASE {name}")
     return server.replace("/postgres?", f"/{name}?")
 
 

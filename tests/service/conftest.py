@@ -1,18 +1,17 @@
 """A service with one real panel, in a folder of its own, for all tests of the room."""
 
-from __future__ import annotations
-
+import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
+import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
@@ -20,6 +19,7 @@ from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
 from simdx.service.registry import Registry
+from tests.loopback import until
 
 PANEL = "oral-lesions"
 TEXT = "A soft, bluish, painless swelling of the lower lip that came two weeks after a bite."
@@ -40,47 +40,46 @@ def kind(reply: Any) -> str:
     return str(body["type"]).rsplit(":", 1)[-1]
 
 
-def until(holds: Callable[[], Any], seconds: float = 60.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < end, "it did not come about in time"
-        time.sleep(0.02)
-    return found
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Of a server on loopback that stands for someone else's; it logs nothing."""
-
-    def answer(self, status: int, kind: str, body: bytes, extra: tuple[str, str] | None = None) -> None:
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        if extra:
-            self.send_header(*extra)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
-@contextmanager
-def running(server: ThreadingHTTPServer) -> Iterator[None]:
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 @contextmanager
 def serving(folder: Path, **changes: object) -> Iterator[TestClient]:
     with TestClient(create_app(make_config(folder, **changes)), base_url=URL) as client:
         yield client
+
+
+class Live:
+    """An application on a socket of its own until the end of its block."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+        until(lambda: self.server.started)
+        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(timeout=20)
+
+
+def tickets(folder: Path) -> tuple[Path, Path]:
+    """A panel of support tickets, and a bank too small to find thresholds on."""
+    panel, bank = folder / "tickets.yaml", folder / "bank.jsonl"
+    panel.write_text("register: general\nlabels: [delivery, billing]\n", encoding="utf-8")
+    words = {
+        "delivery": "parcel courier late address van tracking lost doorstep depot signature",
+        "billing": "invoice charge refund card payment twice discount account receipt amount",
+    }
+    rows = [
+        {"label": label, "text": f"About the {a} and the {b}: ask again."}
+        for label, said in words.items()
+        for a, b in pairwise(said.split())
+    ]
+    bank.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return panel, bank
 
 
 def make_config(folder: Path, **changes: object) -> ServiceConfig:
@@ -90,7 +89,7 @@ def make_config(folder: Path, **changes: object) -> ServiceConfig:
         audit_key=folder / "audit.key",
         token_file=folder / "tokens.json",
     )
-    return replace(config, **changes)  # type: ignore[arg-type]
+    return replace(config, **changes)
 
 
 @cache

@@ -1,7 +1,5 @@
 """The audit log: its chain, its texts, its migrations, its key, and what the service writes into it."""
 
-from __future__ import annotations
-
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit import AuditKey, KeyRing, open_store, verify
@@ -19,7 +16,7 @@ from simdx.service.audit.database import SqliteDatabase, database_at
 from simdx.service.audit.migrate import migrate, migrations, version_of
 from simdx.service.audit.record import COLUMNS, GENESIS, content_bytes
 from tests.service.audit_logs import KEY, RING, Open, Raw, entry, open_log, raw, server, url
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config, serving
+from tests.service.conftest import PANEL, TEXT, create_app, make_config, serving
 
 __all__ = ["open_log", "raw", "server", "url"]  # fixtures
 
@@ -41,13 +38,14 @@ def test_chain(open_log: Open) -> None:
     verdict = store.verify()
     assert (verdict.ok, verdict.records) == (True, 3)
     found = store.find(entry(2).id)
-    assert found is not None
     assert found.to_json()["answer"]["label"] == "a"
     assert found.text_hash == KEY.text_hash("case 2 é\x00")
     assert "case" not in str(found)
     assert store.find("nothing") is None
     assert [r.seq for r in store.page(limit=2)] == [3, 2]
     assert [r.seq for r in store.page(before=3, kind="answer", panel="p")] == [2, 1]
+    with pytest.raises(BadInput, match="another key"):
+        open_log(KeyRing(AuditKey(bytes(32))))
     # A log that is opened again goes on where it stopped.
     store.close()
     again = open_log()
@@ -73,19 +71,7 @@ def test_tampering(open_log: Open, raw: Raw) -> None:
     good = list(store.records())
     head = store.head()
     assert verify(good, RING, head).ok
-    for changed in [
-        "at",
-        "caller",
-        "panel",
-        "answer",
-        "prior",
-        "versions",
-        "text_hash",
-        "kind",
-        "about",
-        "id",
-        "context",
-    ]:
+    for changed in set(COLUMNS) - {"seq", "previous", "hash"}:
         bad = [replace(r, **{changed: '{"x":1}'}) if r.seq == 3 else r for r in good]
         verdict = verify(bad, RING, head)
         assert not verdict.ok
@@ -163,12 +149,12 @@ def test_an_old_log_holds_and_goes_on(open_log: Open, url: str) -> None:
     assert [store.text_of(entry(i).id) for i in (1, 2)] == ["case 1", "case 2"]
     with pytest.raises(BadInput, match="another key"):
         open_log(KeyRing(AuditKey(bytes(32))))
-
-
-def test_other_key(open_log: Open) -> None:
-    open_log().append([entry(1)])
-    with pytest.raises(BadInput, match="another key"):
-        open_log(KeyRing(AuditKey(bytes(32))))
+    with database.opened() as connection:
+        assert version_of(database, connection) == migrate(database, connection) == max(migrations())
+        with database.writing(connection):
+            database.execute(connection, "INSERT INTO schema_version (version) VALUES (99)")
+        with pytest.raises(BadInput, match="upgrade simdx"):
+            migrate(database, connection)
 
 
 def test_many_writers(open_log: Open) -> None:
@@ -199,25 +185,6 @@ def test_a_lost_connection_is_opened_again(open_log: Open, raw: Raw) -> None:
     assert store.verify().records == 2
 
 
-def test_an_old_log_is_brought_up_to_date_with_its_records(path: Path) -> None:
-    database = SqliteDatabase(str(path))
-    connection = database.connect()
-    assert migrate(database, connection, upto=1) == 1
-    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'texts'").fetchone() == (0,)
-    connection.execute("INSERT INTO settings (name, value) VALUES ('key_id', ?)", [KEY.id])
-    connection.close()
-    store = open_store(f"sqlite:///{path}", RING, keep_text=True)
-    store.append([entry(1)])
-    assert store.text_of(entry(1).id) is not None
-    connection = database.connect()
-    assert version_of(database, connection) == max(migrations())
-    assert migrate(database, connection) == max(migrations())  # nothing to do twice
-    connection.execute("INSERT INTO schema_version (version) VALUES (99)")
-    with pytest.raises(BadInput, match="upgrade simdx"):
-        migrate(database, connection)
-    connection.close()
-
-
 def test_a_log_that_an_earlier_release_wrote_holds_and_goes_on(path: Path, tmp_path: Path) -> None:
     def schema(file: Path) -> list[tuple[str, ...]]:
         with closing(sqlite3.connect(file)) as connection:
@@ -242,9 +209,7 @@ def test_the_log_and_its_key_are_for_the_owner_only(tmp_path: Path, path: Path) 
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert KeyRing.from_file(key_file, create=True).newest.id == key.newest.id
-    key_file.write_text("short")
-    with pytest.raises(BadInput, match="hexadecimal digits"):
-        KeyRing.from_file(key_file)
+
     with pytest.raises(BadInput, match="no audit key"):
         KeyRing.from_file(tmp_path / "absent")
 
@@ -263,12 +228,9 @@ def test_a_damaged_database_is_a_clear_failure(path: Path) -> None:
 
 
 def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
-    config = make_config(tmp_path, keep_text=True)
-    with TestClient(create_app(config), base_url=URL) as client:
-        reply = client.post(
-            "/v1/classify",
-            json={"panel": PANEL, "texts": [TEXT, "A red tongue."], "prior": {"oral mucocele": 0.5}},
-        )
+    with serving(tmp_path, keep_text=True) as client:
+        body = {"panel": PANEL, "texts": [TEXT, "A red tongue."], "prior": {"oral mucocele": 0.5}}
+        reply = client.post("/v1/classify", json=body)
         log = client.get("/v1/audit").json()
         assert log["count"] == 2
         last, first = log["records"]
@@ -282,14 +244,14 @@ def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
         assert last["previous"] == first["hash"]
         assert client.get("/v1/audit", params={"id": first["id"]}).json()["records"] == [first]
         assert client.get("/v1/audit/verify").json()["ok"] is True
-        store = client.app.state.house.audit  # type: ignore[attr-defined]
+        store = client.app.state.house.audit
         assert store.text_of(first["id"]) == TEXT
     assert TEXT.encode() not in (tmp_path / "audit.sqlite3").read_bytes()
 
 
 def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path) as client:
-        audit = client.app.state.house.audit  # type: ignore[attr-defined]
+        audit = client.app.state.house.audit
         audit.close()  # the next record opens a connection again
 
         def broken(database: SqliteDatabase) -> None:

@@ -1,7 +1,5 @@
 """The head of a log noted outside it, its keys, and what the clock does."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import stat
@@ -255,7 +253,7 @@ def test_an_older_dump_shows(server: str, url: str, open_log: Open, tmp_path: Pa
     filled(open_log, tmp_path / "noted").close()
     name = url.split("/")[3].split("?")[0]
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}_old TEMPLATE {name}")  # type: ignore[arg-type]
+        connection.execute(f"CREATE DATABASE {name}_old TEMPLATE {name}")
     filled(open_log, tmp_path / "noted").close()
     (old,) = (store(checkpoints=tmp_path / "noted") for store in opener(url.replace(name, f"{name}_old")))
     refused(old, "an older copy was put back")

@@ -1,11 +1,11 @@
 """What the audit log promises of a running service, seen from outside: over HTTP, on disk, by the command."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
 import sqlite3
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +14,25 @@ from starlette.testclient import TestClient
 
 from simdx.service import app as application
 from simdx.service.audit import store as audit_store
-from tests.service.conftest import PANEL, TEXT, URL, Guarded, bearer, create_app, make_config, serving, until
+from tests.loopback import until
+from tests.service.conftest import ASK, PANEL, TEXT, Guarded, bearer, create_app, make_config, serving
 from tests.service.test_cds import VIEW, invocation
 from tests.service.test_cli import simdx
-
-ASK = {"panel": PANEL, "text": TEXT}
 
 
 def answered(home: Path, times: int, **changes: Any) -> Path:
     """A service in this folder that starts, answers, and ends in order; its log."""
     (home / "service").mkdir(exist_ok=True)
-    with TestClient(create_app(make_config(home / "service", **changes)), base_url=URL) as client:
+    with serving(home / "service", **changes) as client:
         for _ in range(times):
             assert client.post("/v1/classify", json=ASK).status_code == 200
     return home / "service" / "audit.sqlite3"
 
 
 def meddle(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path)
-    with connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for sql in statements:
             connection.execute(sql)
-    connection.close()
 
 
 def verified(home: Path, *options: str) -> tuple[int, dict[str, Any]]:
@@ -97,23 +94,26 @@ def test_a_record_has_its_checkpoint_within_seconds_though_nothing_follows(tmp_p
         until(lambda: '"records": 1,' in (tmp_path / "audit.sqlite3.checkpoints").read_text(), 5)
 
 
-def test_who_was_refused_is_recorded_and_a_flood_does_not_fill_the_log(
-    guarded: Guarded,
-) -> None:
-    client, plain, admin, _ = guarded
+def test_who_was_refused_is_recorded_and_a_flood_does_not_fill_the_log(guarded: Guarded) -> None:
+    client, plain, admin, tokens = guarded
+    narrow, _ = tokens.new("narrow", ("classify",), panels=("other",))
     guess = "sdx_00000000_a-guess-at-a-token"
     for _ in range(150):
         assert client.post("/v1/classify", json=ASK, headers=bearer(guess)).status_code == 401
     client.post("/v1/classify", json=ASK)
+    client.post("/v1/classify", json={}, headers=bearer(plain))  # neither this nor a lost way is a refusal
+    client.get("/nothing")
     assert client.get("/v1/audit", headers=bearer(plain)).status_code == 403
-    until(lambda: client.app.state.house.audit.head()[0] > 0, 5)  # type: ignore[attr-defined]
+    assert client.post("/v1/classify", json=ASK, headers=bearer(narrow)).status_code == 403
+    until(lambda: client.app.state.house.audit.head()[0] > 0, 5)
     client.app.state.house.audit.close()  # writes what it counted; the next call opens it again
     reply = client.get("/v1/audit", params={"kind": "refused"}, headers=bearer(admin))
     told = [record["context"] for record in reply.json()["records"]]
-    counts = {reason: sum(t["count"] for t in told if t["reason"] == reason) for reason in
-              ("bad-token", "no-token", "wrong-scope")}  # fmt: skip
-    assert counts == {"bad-token": 150, "no-token": 1, "wrong-scope": 1}
-    assert len(told) <= 6
+    counts = Counter[str]()
+    for one in told:
+        counts[one["reason"]] += one["count"]
+    assert counts == {"bad-token": 150, "no-token": 1, "wrong-scope": 1, "wrong-panel": 1}
+    assert len(told) <= 8
     assert {t["address"] for t in told} == {"testclient"}
     assert "guess" not in reply.text
 
@@ -133,11 +133,10 @@ def test_who_reads_the_log_is_recorded(guarded: Guarded) -> None:
 
 def test_a_hooks_call_is_recorded_with_who_asked_about_whom_and_what_was_sent(tmp_path: Path) -> None:
     (tmp_path / "service").mkdir()
-    config = make_config(tmp_path / "service")
     call = json.loads(json.dumps(invocation()).replace("Patient/42", "Patient/Quatermass-42"))
     call["context"] |= {"patientId": "Quatermass-42", "encounterId": "Enc-Quatermass"}
     empty = invocation(prefetch={"documents": {"resourceType": "Bundle", "type": "searchset", "entry": []}})
-    with TestClient(create_app(config), base_url=URL) as client:
+    with serving(tmp_path / "service") as client:
         reply = client.post(VIEW, json=call)
         other = client.post(VIEW, json=invocation())
         assert client.post(VIEW, json=empty).json() == {"cards": []}
@@ -182,16 +181,12 @@ def test_kept_texts_go_when_their_time_is_over_though_nobody_asks(
 ) -> None:
     monkeypatch.setattr(application, "TEND_SECONDS", 0.05, raising=False)
     monkeypatch.setattr(audit_store, "PURGE_SECONDS", 0.1, raising=False)
-    config = make_config(tmp_path, keep_text=True, keep_text_days=1.5 / 86_400)
 
     def kept() -> int:
-        connection = sqlite3.connect(tmp_path / "audit.sqlite3")
-        try:
+        with closing(sqlite3.connect(tmp_path / "audit.sqlite3")) as connection:
             return int(connection.execute("SELECT count(*) FROM texts").fetchone()[0])
-        finally:
-            connection.close()
 
-    with TestClient(create_app(config), base_url=URL) as client:
+    with serving(tmp_path, keep_text=True, keep_text_days=1.5 / 86_400) as client:
         client.post("/v1/classify", json=ASK)
         assert kept() == 1
         until(lambda: kept() == 0)
@@ -208,7 +203,7 @@ def test_texts_are_purged_by_command_too(tmp_path: Path) -> None:
 
 def test_a_key_is_rotated_under_a_running_service(tmp_path: Path) -> None:
     (tmp_path / "service").mkdir()
-    with TestClient(create_app(make_config(tmp_path / "service", keep_text=True)), base_url=URL) as client:
+    with serving(tmp_path / "service", keep_text=True) as client:
         client.post("/v1/classify", json=ASK)
         done = simdx("audit", "rotate-key", "--json", home=tmp_path)
         told = json.loads(done.stdout)

@@ -1,20 +1,15 @@
 """Tokens: hashed at rest, scoped, expiring, revocable while the service runs."""
 
-from __future__ import annotations
-
 import stat
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from simdx.errors import BadInput
-from simdx.service import auth
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig, is_loopback
-from tests.service.conftest import PANEL, TEXT, Guarded, bearer, create_app, make_config
+from tests.service.conftest import PANEL, TEXT, Guarded, bearer, serving
 
 
 def test_a_token_is_kept_only_as_a_hash_for_its_owner_only(tmp_path: Path) -> None:
@@ -30,33 +25,10 @@ def test_check_knows_its_tokens_and_no_others(tmp_path: Path) -> None:
     tokens = TokenFile(tmp_path / "tokens.json")
     text, token = tokens.new("clinic", ("classify",))
     caller = TokenFile(tmp_path / "tokens.json").check(text)
-    assert caller is not None
     assert (caller.name, caller.scopes) == ("clinic", ("classify",))
-    for wrong in (
-        "",
-        "x",
-        text[:-1],
-        text + "x",
-        f"sdx_{token.id}_",
-        "sdx__",
-        text.upper(),
-        "sdx_00000000_abc",
-    ):
+    own = (text[:-1], text + "x", text.upper(), f"sdx_{token.id}_")
+    for wrong in ("", "x", "sdx__", "sdx_00000000_abc", *own):
         assert tokens.check(wrong) is None
-
-
-def test_expired_and_revoked_tokens_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = TokenFile(tmp_path / "tokens.json")
-    text, _ = tokens.new("brief", ("classify",), days=1)
-    assert tokens.check(text) is not None
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:
-            return datetime(2199, 1, 1, tzinfo=tz)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(auth, "datetime", Later)
-    assert tokens.check(text) is None
 
 
 @pytest.mark.parametrize(
@@ -82,14 +54,6 @@ def test_two_active_tokens_do_not_share_a_name(tmp_path: Path) -> None:
     tokens.new("clinic", ("admin",))
     with pytest.raises(BadInput, match="no active token"):
         tokens.revoke("nobody")
-
-
-def test_a_damaged_token_file_lets_nobody_in(tmp_path: Path) -> None:
-    path = tmp_path / "tokens.json"
-    text, _ = TokenFile(path).new("clinic", ("classify",))
-    path.write_text("{")
-    with pytest.raises(BadInput, match="damaged"):
-        TokenFile(path).check(text)
 
 
 def test_requests_need_a_token_and_the_right_scope(guarded: Guarded) -> None:
@@ -133,24 +97,20 @@ def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_configuration_is_checked() -> None:
-    for wrong in (
-        {"panels": {}},
-        {"port": 70_000},
-        {"cors_origins": ("*",)},
-        {"keep_text": True, "keep_text_days": 0},
-    ):
-        with pytest.raises(BadInput):
-            ServiceConfig(**wrong)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "wrong",
+    [{"panels": {}}, {"port": 70_000}, {"cors_origins": ("*",)}, {"keep_text": True, "keep_text_days": 0}],
+)
+def test_configuration_is_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        ServiceConfig(**wrong)
 
 
 def test_cors_is_closed_unless_an_origin_is_named(tmp_path: Path) -> None:
-    config = make_config(tmp_path, cors_origins=("https://ehr.example",))
-    preflight = {"origin": "https://ehr.example", "access-control-request-method": "POST"}
-    with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
-        assert (
-            client.options("/cds-services", headers=preflight).headers["access-control-allow-origin"]
-            == "https://ehr.example"
-        )
+    named = "https://ehr.example"
+    preflight = {"origin": named, "access-control-request-method": "POST"}
+    with serving(tmp_path, cors_origins=(named,)) as client:
+        allowed = client.options("/cds-services", headers=preflight).headers
+        assert allowed["access-control-allow-origin"] == named
         other = client.get("/cds-services", headers={"origin": "https://other.example"})
         assert "access-control-allow-origin" not in other.headers

@@ -1,12 +1,9 @@
 """The page in a real headless Chromium: type, classify, move a slider, upload, see errors, read the log."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from importlib import resources
@@ -14,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from threadpoolctl import threadpool_limits
 
 from simdx.panels import load_panel
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from tests.cli.conftest import Cli, cli  # noqa: F401
-from tests.service.conftest import PANEL, TEXT, create_app, make_config, until
+from tests.loopback import until
+from tests.service.conftest import PANEL, TEXT, Live, create_app, make_config, tickets
 
 pytestmark = pytest.mark.slow
 
@@ -39,26 +36,6 @@ ULCER = (
     "A 58-year-old smoker has a firm ulcer on the side of his tongue for three months. The margin is raised. "
     "A hard node is felt under the jaw."
 )
-
-
-class Live:
-    """A served application and how to stop it."""
-
-    def __init__(self, app: Any) -> None:
-        self.app = app
-        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.05)
-        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
-
-    def __enter__(self) -> Live:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.should_exit = True
-        self.thread.join(timeout=20)
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +86,20 @@ class Page:
             "s.value = arguments[1]; s.dispatchEvent(new Event('input', {bubbles: true}));",
             label, percent,
         )  # fmt: skip
+
+    def answered(self, file: Path) -> None:
+        """Every row of the file, in the batch view."""
+        self("batch-file").send_keys(str(file))
+        until(lambda: self("batch-run").is_enabled())
+        self("batch-run").click()
+        until(lambda: "done" in self("batch-said").text)
+
+    def looks(self, width: int, scheme: str = "light") -> None:
+        """The size of its window, and what its reader's system prefers."""
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
     def count(self) -> int:
         """How often the bars were drawn."""
@@ -289,9 +280,8 @@ def test_no_final_diagnosis_is_chosen_for_the_reader(browser: Any, live: Live) -
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_keyboard_is_enough(browser: Any, live: Live, width: int) -> None:
     """From the top of the page by Tab alone: the text, the button, a prior; the answer is read out."""
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     page = Page(browser, live.url)
+    page.looks(width)
     spoken = "const s = document.getElementById('spoken'); return [s.getClientRects().length, s.textContent]"
     assert browser.execute_script(spoken) == [1, ""]  # there before it has anything to say
     reached = []
@@ -353,11 +343,8 @@ def test_a_csv_goes_in_and_a_csv_comes_out(browser: Any, live: Live, tmp_path: P
     with source.open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     page = Page(browser, live.url, "#batch")
-    page("batch-file").send_keys(str(source))
-    until(lambda: page("batch-run").is_enabled())
+    page.answered(source)
     assert page("batch-column").find_element(By.CSS_SELECTOR, "option:checked").text == "text"
-    page("batch-run").click()
-    until(lambda: "done" in page("batch-said").text)
     assert page("batch-said").text == "39 of 39 rows: done."
     assert "1 empty" in page("batch-tally").text
     assert "null" not in page("batch-tally").text
@@ -488,14 +475,13 @@ def serious(browser: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(browser: Any, live: Live, width: int, scheme: str) -> None:
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+def test_axe_finds_nothing_serious_and_nothing_overflows(
+    browser: Any, live: Live, width: int, scheme: str
+) -> None:
     page = Page(browser, live.url)
+    page.looks(width, scheme)
     assert serious(browser) == []
     for text in (TEXT, "A throbbing headache on one side since yesterday."):
         page.classify(text)
@@ -505,28 +491,14 @@ def test_axe_finds_nothing_serious(browser: Any, live: Live, width: int, scheme:
     page("text").send_keys(" More.")
     assert serious(browser) == []
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert (sum(int(c) for c in ground.strip("rgb()").split(",")[:3]) < 3 * 128) is (scheme == "dark")
+    page("theme").click()
+    assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") != ground
     for view in ("batch", "audit"):
         page.browser.find_element(By.CSS_SELECTOR, f'a[data-view="{view}"]').click()
         until(lambda view=view: page(f"view-{view}").is_displayed())
         assert serious(browser) == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_overflows_in_either_theme(browser: Any, live: Live, scheme: str, width: int) -> None:
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    feature = {"name": "prefers-color-scheme", "value": scheme}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    page = Page(browser, live.url)
-    page.classify(ULCER)
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-    dark = sum(int(c) for c in ground.strip("rgb()").split(",")[:3]) < 3 * 128
-    assert dark is (scheme == "dark")
-    page("theme").click()
-    flipped = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
-    assert flipped != ground
 
 
 def test_an_example_is_one_click_away(browser: Any, live: Live) -> None:
@@ -549,51 +521,29 @@ def test_an_example_is_one_click_away(browser: Any, live: Live) -> None:
     assert "clinician" in page("disclaimer").text
 
 
-def _tickets(tmp_path: Path) -> dict[str, str | None]:
-    """A panel of support tickets with a bank too small to find thresholds on."""
-    panel, bank = tmp_path / "tickets.yaml", tmp_path / "bank.jsonl"
-    panel.write_text("register: general\nlabels: [delivery, billing]\n", encoding="utf-8")
-    texts = {"delivery": "The parcel is late by", "billing": "The invoice is wrong by"}
-    rows = [
-        {"label": label, "text": f"{t} {n} again, please look."}
-        for label, t in texts.items()
-        for n in range(8)
-    ]
-    bank.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return {str(panel): str(bank)}
+def of_tickets(folder: Path) -> dict[str, str | None]:
+    return {str(panel): str(bank) for panel, bank in [tickets(folder)]}
 
 
-def tickets_served(tmp_path: Path) -> Live:
-    return Live(application.create_app(make_config(tmp_path, panels=_tickets(tmp_path))))
-
-
-def test_a_general_panel_speaks_of_no_clinic(browser: Any, tmp_path: Path) -> None:
-    with tickets_served(tmp_path) as service:
+def test_a_general_panel_speaks_of_no_clinic_and_notes_stand_beside_the_decision(
+    browser: Any, tmp_path: Path
+) -> None:
+    with Live(application.create_app(make_config(tmp_path, panels=of_tickets(tmp_path)))) as service:
         page = Page(browser, service.url)
         assert not page("examples").is_displayed()
         page.classify("My parcel is a week late.")
         seen = page.browser.find_element(By.TAG_NAME, "body").text.casefold()
         assert "no substitute" in seen
         assert not any(word in seen for word in ("clinic", "medical", "diagnos", "patient"))
-
-
-def test_notes_of_an_answer_stand_beside_its_decision(browser: Any, tmp_path: Path) -> None:
-    with tickets_served(tmp_path) as service:
-        page = Page(browser, service.url)
-        page.classify("My parcel is a week late.")
         assert "thresholds are round figures" in page("decision-notes").text
         page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="batch"]').click()
-        rows = b"text\n" + b"My parcel is a week late.\n" * 20
-        page("batch-file").send_keys(str(_written(tmp_path / "cases.csv", rows)))
-        until(lambda: page("batch-run").is_enabled())
-        page("batch-run").click()
-        until(lambda: "done" in page("batch-said").text)
+        page.answered(_written(tmp_path / "cases.csv", b"text\n" + b"My parcel is a week late.\n" * 20))
         assert page("batch-notes").text.count("thresholds are round figures") == 1
         assert page.errors() == []
 
 
 def test_the_page_follows_the_panel(browser: Any, tmp_path: Path) -> None:
-    panels = {"oral-lesions": None, **_tickets(tmp_path)}
+    panels = {"oral-lesions": None, **of_tickets(tmp_path)}
 
     def choose(select: str, panel: str) -> None:
         page(select).find_element(By.CSS_SELECTOR, f'option[value="{panel}"]').click()
@@ -603,10 +553,7 @@ def test_the_page_follows_the_panel(browser: Any, tmp_path: Path) -> None:
         page = Page(browser, service.url, "?panel=tickets#batch")
         assert page("batch-panel").get_attribute("value") == "tickets"
         assert "clinician" not in page("disclaimer").text
-        page("batch-file").send_keys(str(_written(tmp_path / "cases.csv", b"text\nMy parcel is late.\n")))
-        until(lambda: page("batch-run").is_enabled())
-        page("batch-run").click()
-        until(lambda: "done" in page("batch-said").text)
+        page.answered(_written(tmp_path / "cases.csv", b"text\nMy parcel is late.\n"))
         choose("batch-panel", "oral-lesions")
         assert not page("batch-results").is_displayed()
         page.browser.find_element(By.CSS_SELECTOR, 'a[data-view="case"]').click()

@@ -1,7 +1,5 @@
 """CDS Hooks 2.0 by its rules: discovery, invocation, cards, feedback."""
 
-from __future__ import annotations
-
 import base64
 import re
 import uuid

@@ -1,7 +1,5 @@
 """Record systems that sign their calls, against a key set generated here and served on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
@@ -24,7 +22,8 @@ from simdx.service.auth import TokenFile
 from simdx.service.cds_clients import ClientKeys, parse_keys
 from simdx.service.config import CdsClient, ServiceConfig
 from simdx.service.problems import Problem
-from tests.service.conftest import PANEL, TEXT, URL, Handler, bearer, create_app, make_config, running
+from tests.loopback import Handler, running
+from tests.service.conftest import PANEL, TEXT, URL, bearer, serving
 from tests.service.test_cds import SELECT, VIEW, invocation
 
 ISSUER = "https://ehr.example/"
@@ -67,23 +66,14 @@ def keys() -> Iterator[KeyServer]:
 
 @pytest.fixture
 def client(keys: KeyServer, tmp_path: Path) -> Iterator[TestClient]:
-    trusted = CdsClient(ISSUER, keys.url)
-    with TestClient(create_app(make_config(tmp_path, cds_clients=(trusted,), public_url=PUBLIC)),
-                    base_url=URL) as client:  # fmt: skip
+    with serving(tmp_path, cds_clients=(CdsClient(ISSUER, keys.url),), public_url=PUBLIC) as client:
         yield client
 
 
 def claims(**changes: object) -> dict:
     now = int(time.time())
-    made = {
-        "iss": ISSUER,
-        "aud": PUBLIC + VIEW,
-        "iat": now,
-        "exp": now + 300,
-        "jti": str(uuid.uuid4()),
-        **changes,
-    }
-    return {name: value for name, value in made.items() if value is not None}
+    made = {"iss": ISSUER, "aud": PUBLIC + VIEW, "iat": now, "exp": now + 300, "jti": str(uuid.uuid4())}
+    return {name: value for name, value in {**made, **changes}.items() if value is not None}
 
 
 def signed(key: ECKey | RSAKey = EC, header: dict | None = None, **changes: object) -> str:
@@ -100,15 +90,10 @@ def part(value: dict) -> str:
 def test_a_signed_call_is_answered_in_the_name_of_its_issuer(
     client: TestClient, keys: KeyServer, key: ECKey | RSAKey, tmp_path: Path
 ) -> None:
-    reply = client.post(VIEW, json=invocation(), headers=bearer(signed(key)))
-    assert reply.status_code == 200
-    assert reply.json()["cards"]
-    assert (
-        client.post(VIEW, json=invocation(), headers=bearer(signed(key, {"jku": keys.url}))).status_code
-        == 200
-    )
-    listed = client.post(VIEW, json=invocation(), headers=bearer(signed(key, aud=["x", PUBLIC + VIEW])))
-    assert listed.status_code == 200
+    for token in (signed(key), signed(key, {"jku": keys.url}), signed(key, aud=["x", PUBLIC + VIEW])):
+        reply = client.post(VIEW, json=invocation(), headers=bearer(token))
+        assert reply.status_code == 200
+        assert reply.json()["cards"]
     assert keys.asked == 1  # fetched once, then kept
     operator, _ = TokenFile(tmp_path / "tokens.json").new("operator", ("admin",))
     (record,) = client.get("/v1/audit?limit=1", headers=bearer(operator)).json()["records"]
@@ -199,8 +184,7 @@ def test_a_signed_call_opens_the_hooks_and_nothing_else(client: TestClient) -> N
 
 def test_a_client_may_be_held_to_its_panels(keys: KeyServer, tmp_path: Path) -> None:
     trusted = CdsClient(ISSUER, keys.url, ("another-panel",))
-    config = make_config(tmp_path, cds_clients=(trusted,), public_url=PUBLIC)
-    with TestClient(create_app(config), base_url=URL) as client:
+    with serving(tmp_path, cds_clients=(trusted,), public_url=PUBLIC) as client:
         reply = client.post(VIEW, json=invocation(), headers=bearer(signed()))
         said = client.post(f"{VIEW}/feedback", headers=bearer(signed(aud=f"{PUBLIC}{VIEW}/feedback")),
                            json={"feedback": [{"card": str(uuid.uuid4()), "outcome": "overridden",
@@ -336,4 +320,4 @@ def test_only_keys_for_these_signatures_are_taken() -> None:
 )
 def test_clients_are_checked_at_the_start(make: object) -> None:
     with pytest.raises(BadInput):
-        make()  # type: ignore[operator]
+        make()

@@ -1,7 +1,5 @@
 """The right patient, a record that holds, no diagnosis fed back: what of a prefetch is read."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest
@@ -156,17 +154,9 @@ def test_a_coded_diagnosis_is_never_the_case(client: TestClient) -> None:
     assert client.post(VIEW, json=invocation(prefetch={"c": bare})).json()["cards"] == []
     told = read_chart({"c": condition(code=coded)}, "42").sources[0].parts
     assert told == (CONDITION["note"][0]["text"],)
-    answers = [
-        {
-            "valueCoding": {
-                "system": "http://hl7.org/fhir/sid/icd-10-cm",
-                "code": "K11.6",
-                "display": "Mucocele",
-            }
-        },
-        {"valueCoding": {"system": "http://snomed.info/sct", "code": "109778000", "display": "Mucocele"}},
-        {"valueCoding": {"system": "http://snomed.info/sct", "code": "373066001", "display": "Yes"}},
-    ]
+    icd, sct = "http://hl7.org/fhir/sid/icd-10-cm", "http://snomed.info/sct"
+    codings = ((icd, "K11.6", "Mucocele"), (sct, "109778000", "Mucocele"), (sct, "373066001", "Yes"))
+    answers = [{"valueCoding": dict(zip(("system", "code", "display"), c, strict=True))} for c in codings]
     asked = {**QUESTIONS, "item": [{"linkId": "1", "text": "Bluish?", "answer": answers}]}
     assert read_chart({"q": asked}, "42", codes={"109778000"}).sources[0].parts == ("Bluish?: Yes",)
 

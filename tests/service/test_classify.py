@@ -1,7 +1,5 @@
 """POST /v1/classify answers exactly as the Python front door and the command line do."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,7 +23,7 @@ def classifier() -> Classifier:
 
 
 def as_json(answers: object) -> object:
-    return json.loads(dump([a.to_json() for a in answers]))  # type: ignore[attr-defined]
+    return json.loads(dump([a.to_json() for a in answers]))
 
 
 def close(a: object, b: object) -> bool:

@@ -1,7 +1,5 @@
 """Tokens, key and log lie in a data folder; what an earlier simdx left in the cache folder is not lost."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -83,23 +81,16 @@ def test_files_that_cannot_be_moved_are_named(
     assert (cache / "tokens.json").exists()
 
 
-def test_with_files_in_both_places_neither_is_touched(folders: tuple[Path, Path]) -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_a_folder_in_use_or_named_takes_nothing_over(
+    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
     cache, data = folders
     made(cache, "old")
     made(data, "new")
+    if named:
+        monkeypatch.setenv("SIMDX_DATA", str(tmp_path / "named"))
     names, said = listed()
-    assert names == ["new"]
-    assert str(cache) in said
-    assert (cache / "tokens.json").exists()
-
-
-def test_a_folder_that_was_named_takes_nothing_over(
-    folders: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache, _ = folders
-    made(cache, "old")
-    monkeypatch.setenv("SIMDX_DATA", str(tmp_path / "named"))
-    names, said = listed()
-    assert names == []
+    assert names == ([] if named else ["new"])
     assert str(cache) in said
     assert (cache / "tokens.json").exists()

@@ -1,7 +1,5 @@
 """RiskAssessment to the letter: the R4B models accept it, and what they do not check is checked here."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,11 +1,8 @@
 """A panel that is not about illness: no word for clinicians on the page, in cards, resources or reports."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,37 +13,18 @@ from simdx.panels import disclaimer, load_panel
 from simdx.report.page import Section, render
 from simdx.service import fhir
 from simdx.service.app import create_app
-from tests.service.conftest import PANEL, URL, make_config
+from tests.service.conftest import PANEL, URL, make_config, tickets
 from tests.service.test_cds import invocation, note
 
 CLINICAL = ("clinician", "medical", "diagnos", "patient")
 TICKET = "The parcel never came and the courier does not answer."
-WORDS = {
-    "delivery": "parcel courier late address van tracking lost doorstep depot signature",
-    "billing": "invoice charge refund card payment twice discount account receipt amount",
-}
 
 
 @pytest.fixture(scope="module")
-def tickets(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A panel of support tickets and its bank."""
-    folder = tmp_path_factory.mktemp("tickets")
-    panel, bank = folder / "tickets.yaml", folder / "bank.jsonl"
-    panel.write_text("register: general\nlabels: [delivery, billing]\n", encoding="utf-8")
-    rows = []
-    for label, words in WORDS.items():
-        drawn = words.split()
-        rows += [
-            {"label": label, "text": f"About the {a} and the {b}: ask again."} for a, b in pairwise(drawn)
-        ]
-    bank.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return panel, bank
-
-
-@pytest.fixture(scope="module")
-def client(tickets: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    panel, bank = tickets
-    config = make_config(tmp_path_factory.mktemp("general"), panels={str(panel): str(bank)})
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    folder = tmp_path_factory.mktemp("general")
+    panel, bank = tickets(folder)
+    config = make_config(folder, panels={str(panel): str(bank)})
     with TestClient(create_app(config), base_url=URL) as client:
         yield client
 
@@ -80,20 +58,18 @@ def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action:
     panel = load_panel(PANEL)
     answer = client.post("/v1/classify", json={"panel": "tickets", "text": TICKET}).json()
     answer["decision"]["action"] = action
-    tickets = replace(
-        panel, labels=(replace(panel.labels[0], name="delivery"), replace(panel.labels[1], name="billing"))
+    labels = tuple(
+        replace(label, name=n) for label, n in zip(panel.labels, ("delivery", "billing"), strict=False)
     )
-    said = fhir.risk_assessment(answer, tickets, text=TICKET, answer_id="0")["mitigation"]
+    same = replace(panel, labels=labels)
+    said = fhir.risk_assessment(answer, same, text=TICKET, answer_id="0")["mitigation"]
     assert ("clinician" in said) is (action == "review")
-    general = fhir.risk_assessment(answer, replace(tickets, register="general"), text=TICKET, answer_id="0")
+    general = fhir.risk_assessment(answer, replace(same, register="general"), text=TICKET, answer_id="0")
     assert clinical_words(general["mitigation"]) == set()
 
 
-def test_a_report_of_tickets_is_no_clinics(tickets: tuple[Path, Path]) -> None:
-    classifier = Classifier(*tickets)
-    answer = classifier.infer(TICKET)
-    page = render("tickets", [Section("one", TICKET, answer)], panel=classifier.panel)
-    assert clinical_words(page) == set()
-    assert "Not a medical device" in render(
-        "cases", [Section("one", TICKET, answer)], panel=load_panel(PANEL)
-    )
+def test_a_report_of_tickets_is_no_clinics(tmp_path: Path) -> None:
+    classifier = Classifier(*tickets(tmp_path))
+    parts = [Section("one", TICKET, classifier.infer(TICKET))]
+    assert clinical_words(render("tickets", parts, panel=classifier.panel)) == set()
+    assert "Not a medical device" in render("cases", parts, panel=load_panel(PANEL))

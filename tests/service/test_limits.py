@@ -1,7 +1,5 @@
 """Size, time and load: too much is refused with the right status, and nothing falls over."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every bad request is refused with a typed problem that never repeats what was sent."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -12,8 +12,6 @@ Each request takes the next fault of the list; when the list is used up, request
     "ok"                 passes
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct
@@ -22,7 +20,7 @@ import time
 import urllib.request
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 HANG_SECONDS = 1.5
 
@@ -77,7 +75,7 @@ class FaultyServer:
             self._server.server_close()
             self._server = None
 
-    def __enter__(self) -> FaultyServer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """SmolLM2 for real: in this process, over its HTTP endpoint, behind a faulty proxy, and in transformers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shared worker loop and the simulator without a model."""
 
-from __future__ import annotations
-
 import pytest
 
 from simdx.errors import BadInput

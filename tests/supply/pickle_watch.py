@@ -4,8 +4,6 @@ Does the main jobs through the command line, and prints what touched pickle: cla
 unpickling (each names the code that asked), dumps, and files opened under a pickle's name.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import pickle
@@ -17,6 +15,7 @@ from pathlib import Path
 import jinja2.bccache  # noqa: F401  pickles two numbers as it is imported, for files of a cache we do not use
 
 found: list[str] = []
+QUICK = ("--count", "512", "--epochs", "1")
 SUFFIXES = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".npy", ".shelve")
 
 
@@ -44,20 +43,7 @@ def main(folder: Path) -> None:
         ["classify", "a soft swelling of the lip", "--panel", "oral-lesions", "--html", folder / "a.html"],
         ["classify", "red", "--panel", panel, "--bank", bank, "--method", "d-smc", "--engine", "particles"],
         ["evaluate", "--panel", panel, "--bank", bank, "--data", data, "--out", folder / "results"],
-        [
-            "abi",
-            "train",
-            "--panel",
-            panel,
-            "--bank",
-            bank,
-            "--count",
-            "512",
-            "--epochs",
-            "1",
-            "--out",
-            network,
-        ],
+        ["abi", "train", "--panel", panel, "--bank", bank, "--out", network, *QUICK],
         ["classify", "red", "--panel", panel, "--bank", bank, "--method", "abi", "--network", network],
         ["policy", "tune", "--panel", panel, "--bank", bank, "--out", folder / "policy.yaml"],
     ]
@@ -81,7 +67,7 @@ if __name__ == "__main__":
             *arguments: object, _name: str = name, _original: object = original, **options: object
         ) -> object:
             found.append(f"pickle.{_name} in {_where()}")
-            return _original(*arguments, **options)  # type: ignore[operator]
+            return _original(*arguments, **options)
 
         setattr(pickle, name, noted)
     if "--plant" in sys.argv:

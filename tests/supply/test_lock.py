@@ -1,7 +1,5 @@
 """The lock names every package the project installs, at its pin and with hashes; skipped is not passed."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import tomllib
@@ -18,8 +16,6 @@ FOLDER = ROOT / "requirements"
 
 def script(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

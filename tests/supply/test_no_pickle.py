@@ -1,7 +1,5 @@
 """No pickle is read or written: not in the source, and not while the main jobs run."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -4,8 +4,6 @@ The key may be in the one header it is meant for. The case may be in what the us
 answer and the page on it); never in a log at any level, in an error, a bank, a record or a cache.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Two builds of the wheel at one SOURCE_DATE_EPOCH are the same bytes; nothing is fetched to build it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

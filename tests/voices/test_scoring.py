@@ -1,11 +1,8 @@
 """How probable a text is: through transformers, llama.cpp and servers; and the exact posterior is exact."""
 
-from __future__ import annotations
-
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +15,7 @@ from simdx.methods.fitted import Settings
 from simdx.simulators import get_simulator
 from simdx.simulators.scoring import ServerScorer, scored, scorer_of
 from simdx.voices.likelihood import mixture, open_scorer, posterior_under
+from tests.loopback import Handler, running
 
 WORDS = [f"w{i}" for i in range(24)]
 
@@ -94,52 +92,26 @@ def test_the_exact_posterior_is_calibrated_on_the_models_own_texts(tiny: Any) ->
 # --------------------------------------------------------------------------- servers
 
 
-class Server:
+class Server(ThreadingHTTPServer):
     """Answers as vLLM (`chat`), as a plain completion server with echo (`echo`), or as one without either."""
 
     def __init__(self, kind: str) -> None:
-        self.bodies: list[dict[str, Any]] = []
-        outer = self
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.kind, self.bodies = kind, list[dict[str, Any]]()
+        self.name = f"openai:any@http://127.0.0.1:{self.server_port}/v1"
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_: object) -> None:
-                return
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                outer.bodies.append(body)
-                reply = (
-                    outer.chat(body, kind)
-                    if self.path.endswith("/chat/completions")
-                    else outer.echo(body, kind)
-                )
-                sent = json.dumps(reply).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(sent)))
-                self.end_headers()
-                self.wfile.write(sent)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.name = f"openai:any@http://127.0.0.1:{self._server.server_port}/v1"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def chat(self, body: dict[str, Any], kind: str) -> dict[str, Any]:
+    def chat(self, body: dict[str, Any]) -> dict[str, Any]:
         words = " ".join(m["content"] for m in body["messages"]).split()
         reply: dict[str, Any] = {"choices": [{"message": {"content": "x"}, "index": 0}], "usage": {}}
-        if kind == "chat" and body.get("prompt_logprobs") == 0:
+        if self.kind == "chat" and body.get("prompt_logprobs") == 0:
             own = [{str(len(w)): {"logprob": -0.5 * len(w), "rank": 1, "decoded_token": w}} for w in words]
             reply["prompt_logprobs"] = [None, *own]  # the template's own first token has none
         return reply
 
-    def echo(self, body: dict[str, Any], kind: str) -> dict[str, Any]:
+    def echo(self, body: dict[str, Any]) -> dict[str, Any]:
         # Without echo a server reports the token it generated, which must not pass for the prompt.
         offsets, values = [len(body["prompt"])], [-0.1]
-        if kind == "echo" and body["echo"]:
+        if self.kind == "echo" and body["echo"]:
             words = body["prompt"].split(" ")
             starts = np.cumsum([0, *(len(w) + 1 for w in words[:-1])]).tolist()
             offsets, values = [*starts, *offsets], [None, *(-0.5 * len(w) for w in words[1:]), *values]
@@ -147,11 +119,21 @@ class Server:
         return {"choices": [{"text": "x", "index": 0, "logprobs": logprobs}]}
 
 
+class _Handler(Handler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.bodies.append(body)
+        reply = self.server.chat if self.path.endswith("/chat/completions") else self.server.echo
+        self.answer(200, "application/json", json.dumps(reply(body)).encode())
+
+
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     made = Server(request.param)
-    yield made
-    made.close()
+    with running(made):
+        yield made
 
 
 @pytest.mark.parametrize("server", ["chat"], indirect=True)
