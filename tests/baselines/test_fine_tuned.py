@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.baselines import fine_tuned
+from simdx.baselines import tuning
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
@@ -34,7 +34,7 @@ def test_the_bank_is_what_is_learned(
     material: Material, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Words that mean nothing to the encoder get the label they have in the bank, whichever that is."""
-    monkeypatch.setattr(fine_tuned, "RATE", 2e-4)  # so that a few steps are enough
+    monkeypatch.setattr(tuning, "RATE", 2e-4)  # so that a few steps are enough
     texts = tuple(f"{word} {i}" for word in NONSENSE for i in range(8))
     order = [2, 0, 1]
     bank = replace(material.bank, texts=texts, label_index=np.repeat(order, 8))
