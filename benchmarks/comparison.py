@@ -28,6 +28,7 @@ from simdx import __version__
 from simdx.classifier import Classifier
 from simdx.compare import Run, compare
 from simdx.runs.record import current_commit
+from simdx.types import plain
 
 PANELS = {"oral-lesions": "oral/vignettes.jsonl", "symptom-to-diagnosis": "sd/cases.jsonl"}
 OURS = "auto"
@@ -75,11 +76,16 @@ def main() -> None:
 
 def split(file: Path, folder: Path) -> tuple[Path, Path]:
     seen: Counter[str] = Counter()
+    known: set[str] = set()
     parts: dict[str, list[str]] = {"real": [], "rest": []}
     for line in file.read_text("utf-8").splitlines():
-        label = json.loads(line)["label"]
-        seen[label] += 1
-        parts["real" if seen[label] <= SHOTS else "rest"].append(line)
+        case = json.loads(line)
+        seen[case["label"]] += 1
+        if seen[case["label"]] <= SHOTS:
+            known.add(plain(case["text"]))
+            parts["real"].append(line)
+        elif plain(case["text"]) not in known:  # a text that was learned from says nothing
+            parts["rest"].append(line)
     folder.mkdir(parents=True, exist_ok=True)
     paths = {name: folder / f"{name}.jsonl" for name in parts}
     for name, lines in parts.items():

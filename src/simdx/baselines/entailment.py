@@ -17,7 +17,7 @@ from simdx.baselines.by_bank import posterior_of
 from simdx.errors import BadInput, MissingExtra
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.material import Material, Observations
-from simdx.models.hub import hub, hub_answers
+from simdx.models.hub import NO_HUB, hub, hub_answers
 from simdx.types import Float
 
 HYPOTHESIS = "This text is about {}."
@@ -66,7 +66,7 @@ class Entailment(Fitted):
 def _loaded(name: str) -> tuple[Any, Any]:
     here = os.path.isdir(name)
     if not here and not hub_answers():
-        raise BadInput(f"model '{name[:80]}' is no folder, and the Hugging Face hub cannot be reached")
+        raise BadInput(f"model '{name[:80]}' is no folder, and {NO_HUB}")
     try:
         with hub(allowed=not here):
             from transformers import AutoModelForSequenceClassification, AutoTokenizer

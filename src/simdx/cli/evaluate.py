@@ -46,7 +46,7 @@ def evaluate(
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
     compare: Annotated[
         list[str] | None,
-        Option("--compare", metavar="METHOD", help="Another method on the same cases; repeatable."),
+        Option("--compare", metavar="METHOD", help="Other methods on the same cases: A,B or repeated."),
     ] = None,
     resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
@@ -80,7 +80,8 @@ def evaluate(
             cases.cases.field(part.strip())
     if options_column is not None:
         check_options(cases.cases, options_column, labels)
-    if unknown := set(compare or []) - set(METHODS):
+    others = [name.strip() for entry in compare or [] for name in entry.split(",")]
+    if unknown := set(others) - set(METHODS):
         raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(METHODS)}")
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
@@ -93,7 +94,7 @@ def evaluate(
             coverage=coverage, progress=progress,
         )  # fmt: skip
     record = result.to_json()
-    found = _compared(result, classifier, compare or [], record, options_column, chosen_prior, resamples)
+    found = _compared(result, classifier, others, record, options_column, chosen_prior, resamples)
     if out is not None:
         note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
     if json:
