@@ -131,8 +131,10 @@ def seeds(ours: Run, jobs: list[dict[str, Any]]) -> dict[str, Any]:
     truth = dict(zip(ours.ids, ours.truth, strict=True))
     rows = []
     for job in sorted(jobs, key=lambda job: job["seed"]):
-        answers = tuple(truth[i] for i in job["ids"]), ours.labels, np.array(job["posterior"])
-        rows.append(row(ours, Run(job["method"], tuple(job["ids"]), *answers)))
+        kept = [(i, p) for i, p in zip(job["ids"], job["posterior"], strict=True) if i in truth]
+        ids, posterior = zip(*kept, strict=True)
+        answers = tuple(truth[i] for i in ids), ours.labels, np.array(posterior)
+        rows.append(row(ours, Run(job["method"], ids, *answers)))
     return {
         **rows[0],
         "accuracies": [found["accuracy"] for found in rows],
