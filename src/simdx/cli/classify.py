@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
-from simdx.cli.progress import asking, say_model
+from simdx.cli.progress import asking, prepare, say_model
 from simdx.errors import BadInput
 
 MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifier takes for one case
@@ -54,6 +54,8 @@ def classify(
     options.check_target(html, "--html")
     classifiers = [chosen.classifier(name, policy=policy, device=device) for name in names]
     say_model(chosen.method, chosen.engine, chosen.simulator, classifiers[0].fitted.cost())
+    for one in classifiers:
+        prepare(one.fitted)
     with asking(chosen.engine) as watch:
         for one in classifiers:
             one.watch_simulations(watch)

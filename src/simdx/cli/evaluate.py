@@ -9,7 +9,7 @@ from typer import Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
-from simdx.cli.progress import CasesBar, say_model
+from simdx.cli.progress import CasesBar, prepare, say_model
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def evaluate(
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
     say_model(chosen.method, chosen.engine, chosen.simulator, classifier.fitted.cost())
+    prepare(classifier.fitted)
     with CasesBar(len(cases.cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(
