@@ -46,7 +46,7 @@ def evaluate(
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
     compare: Annotated[
         list[str] | None,
-        Option("--compare", metavar="METHOD", help="Other methods on the same cases: A,B or repeated."),
+        Option("--compare", metavar="METHOD", help="Other methods on the same cases: A,B or METHOD:MODEL."),
     ] = None,
     resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
@@ -81,7 +81,7 @@ def evaluate(
     if options_column is not None:
         check_options(cases.cases, options_column, labels)
     others = [name.strip() for entry in compare or [] for name in entry.split(",")]
-    if unknown := set(others) - set(METHODS):
+    if unknown := {name.partition(":")[0] for name in others} - set(METHODS):
         raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(METHODS)}")
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
@@ -126,8 +126,9 @@ def _compared(
     first = Run.of(record["method"], result)
     out = []
     for method in methods:
-        other = run(classifier.with_method(method), result.dataset, prior=prior, options=options_column,
-                    resamples=100)  # fmt: skip
+        name, _, model = method.partition(":")
+        other = run(classifier.with_method(name, model or None), result.dataset, prior=prior,
+                    options=options_column, resamples=100)  # fmt: skip
         out.append(compare(first, Run.of(method, other), resamples=max(resamples, 1000)))
     return out
 
