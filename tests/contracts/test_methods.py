@@ -28,6 +28,7 @@ from tests.properties.strategies import SAMPLES, bounded, filled_texts
 CASES = ("sweet red apple from the orchard", "the boat on the river under the bridge", "piston of the engine")
 UNIFORM = Prior.uniform(3)
 SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  # answers carry sampling error
+MODELS = {"nli": tiny_nli, "gliclass": tiny_gliclass}
 # Methods whose answer is no share or weight of simulations by distance.
 WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
 
@@ -54,8 +55,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
         patch.setattr(tuning, "ROUNDS", 1)  # few steps, and large ones
         patch.setattr(tuning, "RATE", 2e-4)
-        made = {"nli": tiny_nli, "gliclass": tiny_gliclass}
-        weights = {name: make(tmp_path_factory.mktemp(name)) for name, make in made.items()}
+        weights = {name: make(tmp_path_factory.mktemp(name)) for name, make in MODELS.items()}
         yield House(material, str(folder), weights)
 
 
@@ -102,7 +102,7 @@ def test_rows_are_distributions_of_finite_weight(
     if table.second_order is not None:
         np.testing.assert_allclose(table.second_order.mean.sum(axis=1), 1, atol=1e-6)
         assert (table.second_order.epistemic_bits >= -1e-9).all()
-    if name not in SAMPLED | set(house.weights) and min(prior) > 0:  # whose weights are random ones
+    if name not in SAMPLED | set(MODELS) and min(prior) > 0:  # whose weights are random ones
         assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
 
 
