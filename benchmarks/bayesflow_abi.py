@@ -27,7 +27,7 @@ PANELS = {
     "oral-lesions": "oral/vignettes.jsonl",
     "symptom-to-diagnosis": "sd/cases.jsonl",
 }
-SEEDS, EPOCHS, BATCH, REPEATS = (0,), 60, 32, 20
+SEEDS, EPOCHS, BATCH, REPEATS = (0, 1, 2), 60, 32, 20
 SHOWN = ("accuracy", "ece", "nll", "brier", "error_auroc")
 
 

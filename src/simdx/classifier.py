@@ -129,7 +129,7 @@ class Classifier:
         self.remote = self.fitted.remote
         self._known_beside = beside
 
-    def with_method(self, method: str) -> Classifier:
+    def with_method(self, method: str, simulator: str | None = None) -> Classifier:
         """This panel, bank and embedder under another method; nothing is read from disk again.
 
         Real cases go along with a method that takes them.
@@ -137,7 +137,8 @@ class Classifier:
         from simdx.methods.real import TAKE_REAL
 
         other = object.__new__(Classifier)
-        other.settings, material = replace(self.settings, method=method), self.material
+        model = simulator or self.settings.simulator
+        other.settings, material = replace(self.settings, method=method, simulator=model), self.material
         if method not in TAKE_REAL and material.real is not None:
             other.settings, material = replace(other.settings, real=None, archive=None), material.beside(None)
         other.panel, other.embedder, other._source = self.panel, self.embedder, self._source

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn 
     import simdx.baselines.by_bank
     import simdx.baselines.entailment
     import simdx.baselines.fine_tuned
+    import simdx.baselines.gliclass
     import simdx.voices.voices  # noqa: F401
 
 ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
@@ -32,6 +33,7 @@ _PLACES = {
     "setfit": ("simdx.baselines.fine_tuned", "FineTuned"),
     "setfit-real": ("simdx.baselines.fine_tuned", "FineTuned"),
     "zerogen": ("simdx.baselines.fine_tuned", "FineTuned"),
+    "gliclass": ("simdx.baselines.gliclass", "GliClass"),
     "nli": ("simdx.baselines.entailment", "Entailment"),
     "logits": ("simdx.baselines.asking", "fit_asking"),
     "elicited": ("simdx.baselines.asking", "fit_asking"),

@@ -107,3 +107,29 @@ def tiny_nli(folder: Path, labels: tuple[str, ...] = ("contradiction", "neutral"
         BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
     return str(folder)
+
+
+def tiny_gliclass(folder: Path) -> str:
+    """A GLiClass model of a few thousand random weights, as a folder that its library loads."""
+    import torch
+    from gliclass import GLiClassModel, GLiClassModelConfig
+    from transformers import BertConfig, BertTokenizerFast
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<<LABEL>>", "<<SEP>>", "<<EXAMPLE>>"]
+    words += ["apple", "river", "engine", "red", "water", "motor"]
+    tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}, model_max_length=32)
+    tokenizer.add_special_tokens({"additional_special_tokens": words[5:8]})
+    encoder = BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, max_position_embeddings=32, initializer_range=0.5,
+    )  # fmt: skip
+    config = GLiClassModelConfig(
+        encoder_config=encoder, encoder_model="tiny", class_token_index=words.index("<<LABEL>>"),
+        text_token_index=words.index("<<SEP>>"), example_token_index=words.index("<<EXAMPLE>>"),
+        initializer_range=0.2,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        GLiClassModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)

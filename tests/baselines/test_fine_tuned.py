@@ -1,5 +1,6 @@
 """Baselines that fine-tune an encoder or ask an NLI model: what they learn, and what they refuse."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,14 +8,15 @@ import numpy as np
 import pytest
 
 from simdx.abc.prior import Prior
-from simdx.baselines import fine_tuned
+from simdx.baselines import tuning
+from simdx.baselines.entailment import hub_model
 from simdx.embedders import get_embedder
-from simdx.errors import BadInput
+from simdx.errors import BadInput, MissingExtra
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.methods.real import with_real
 from simdx.types import Bank, Case, Panel
-from tests.baselines.conftest import tiny_nli
+from tests.baselines.conftest import tiny_gliclass, tiny_nli
 
 UNIFORM = Prior.uniform(3)
 CASES = ["an orchard full of fruit", "the flood took the bridge", "the valve and the piston"]
@@ -32,7 +34,7 @@ def test_the_bank_is_what_is_learned(
     material: Material, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Words that mean nothing to the encoder get the label they have in the bank, whichever that is."""
-    monkeypatch.setattr(fine_tuned, "RATE", 2e-4)  # so that a few steps are enough
+    monkeypatch.setattr(tuning, "RATE", 2e-4)  # so that a few steps are enough
     texts = tuple(f"{word} {i}" for word in NONSENSE for i in range(8))
     order = [2, 0, 1]
     bank = replace(material.bank, texts=texts, label_index=np.repeat(order, 8))
@@ -71,16 +73,46 @@ def test_entailment_scores_every_label(material: Material, tmp_path: Path) -> No
         assert own == pytest.approx(dict(zip(said["labels"], said["scores"], strict=True)), abs=1e-5)
 
 
-def test_refusals(material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gliclass_gives_every_label_what_its_library_gives_the_first(
+    material: Material, tmp_path: Path
+) -> None:
+    fitted = fit_method(material, Settings(method="gliclass", simulator=tiny_gliclass(tmp_path)))
+    long = "red apple " * 200
+    observed = material.observe(["red apple", "water", "motor river", long, "red apple " * 11 + "red"])
+    p = fitted.answer(observed, UNIFORM).posterior
+    assert len({tuple(row) for row in p.round(6).tolist()}) == 4  # a long case is cut before its labels
+    np.testing.assert_allclose(p[3], p[4], atol=1e-6)
+    from gliclass import GLiClassModel, ZeroShotClassificationPipeline
+    from transformers import AutoTokenizer
+
+    model, tokenizer = (kind.from_pretrained(tmp_path) for kind in (GLiClassModel, AutoTokenizer))
+    how = {"classification_type": "single-label", "device": "cpu", "progress_bar": False}
+    theirs = ZeroShotClassificationPipeline(model, tokenizer, **how)
+    for row, told in zip(p, theirs(observed.texts[:3], list(material.panel.names)), strict=False):
+        assert material.panel.names[row.argmax()] == told[0]["label"]
+        assert row.max() == pytest.approx(told[0]["score"], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["nli", "gliclass"])
+def test_refusals(method: str, material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: False)
     (tmp_path / "none").mkdir()
     (tmp_path / "other").mkdir()
     tiny_nli(tmp_path / "other", labels=("spam", "ham", "eggs"))
     for simulator, said in {
-        None: "needs a model",
-        "owner/name": "cannot be reached",
+        None: "needs a model: --simulator OWNER/NAME@REVISION",
+        "owner/name@v1": "cannot be reached",
         str(tmp_path / "none"): "could not be loaded",
-        str(tmp_path / "other"): "no entailment label",
+        str(tmp_path / "other"): "no entailment label" if method == "nli" else "could not be loaded",
     }.items():
         with pytest.raises(BadInput, match=said):
-            fit_method(material, Settings(method="nli", simulator=simulator))
+            fit_method(material, Settings(method=method, simulator=simulator))
+    monkeypatch.setitem(sys.modules, "gliclass" if method == "gliclass" else "transformers", None)
+    with pytest.raises(MissingExtra, match=r"gliclass|transformers"):
+        fit_method(material, Settings(method=method, simulator=str(tmp_path / "none")))
+
+
+def test_a_hub_name_may_pin_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: True)
+    assert hub_model("nli", "owner/name@v1") == ("owner/name", {"revision": "v1"}, True)
+    assert hub_model("nli", "owner/name") == ("owner/name", {}, True)

@@ -104,9 +104,13 @@ def test_priors(cli: Cli) -> None:
         (["--html", "no/such/folder/x.html"], "does not exist"),
         (["--html", str(Path(__file__).parent)], "--html names a folder"),
         (["--seed", "-1"], "--seed"),
+        (["--embedder", "own/er"], "hub cannot be reached"),
+        (["--method", "likelihood", "--simulator", "hf:nothere"], "hub cannot be reached"),
     ],
 )
-def test_bad_options(cli: Cli, args: list[str], problem: str) -> None:
+def test_bad_options(cli: Cli, args: list[str], problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for user in ("embedders.sentence", "simulators.transformers"):
+        monkeypatch.setattr(f"simdx.{user}.hub_answers", lambda: False)
     assert problem in cli("classify", CASE, *ORAL, *args).complaint
 
 
@@ -128,7 +132,31 @@ def test_files(cli: Cli, tmp_path: Path) -> None:
     assert "over 2 MB" in cli("classify", "--file", big, *ORAL).complaint
     assert "cannot be read" in cli("classify", "--file", tmp_path / "gone.txt").complaint
     assert "not both" in cli("classify", CASE, *ORAL, "--file", good).complaint
-    assert f"--file {good}" in cli("classify", good, *ORAL).complaint  # its name is no case
+    (tmp_path / "note.docx").write_text(CASE)
+    assert "no plain text" in cli("classify", "--file", tmp_path / "note.docx", *ORAL).complaint
+
+
+def test_one_word_that_names_a_case_is_not_answered_as_one(cli: Cli, tmp_path: Path) -> None:
+    here = tmp_path / "case.txt"
+    here.write_text(CASE)
+    for word, said in {
+        here: f"--file {here}",
+        tmp_path: "is a folder",
+        "https://example.org/case": "nothing is fetched",
+        **dict.fromkeys(("note.tx", "a/note.txt", "N(1).PDF", "x.jsonl", "x.parquet"), "name of a file"),
+    }.items():
+        assert said in cli("classify", word, *ORAL).complaint
+    for text in ("Zungengeschwür.", "ulcer/lump", "舌头溃疡三个月", "3.5cm", "e.g"):
+        assert cli("classify", text, *ORAL, "--json").code == 0
+
+
+def test_a_panel_file_without_a_name_is_called_after_its_folder(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mouths").mkdir()
+    (tmp_path / "mouths" / "panel.yaml").write_text("labels: [a, b]\n")
+    monkeypatch.chdir(tmp_path / "mouths")
+    assert "panel 'mouths' ships no bank" in cli("classify", CASE, "--panel", "panel.yaml").complaint
 
 
 def test_no_panel_is_taken_for_granted(cli: Cli) -> None:

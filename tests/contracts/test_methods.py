@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simdx.abc.prior import Prior
 from simdx.amortised.network import save
 from simdx.amortised.train import TrainSettings, train
-from simdx.baselines import fine_tuned
+from simdx.baselines import tuning
 from simdx.decide.tune import cross_fitted
 from simdx.fitting import ENGINES, METHODS
 from simdx.methods import Fitted, Material
@@ -19,20 +19,21 @@ from simdx.methods.fitted import joined
 from simdx.simulators.base import Request
 from simdx.types import Float, case_key
 from tests.amortised.conftest import toy_material
-from tests.baselines.conftest import tiny_nli
+from tests.baselines.conftest import tiny_gliclass, tiny_nli
 from tests.contracts.variants import VARIANTS, House
 from tests.properties.strategies import SAMPLES, bounded, filled_texts
 
 CASES = ("sweet red apple from the orchard", "the boat on the river under the bridge", "piston of the engine")
 UNIFORM = Prior.uniform(3)
 SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  # answers carry sampling error
+MODELS = {"nli": tiny_nli, "gliclass": tiny_gliclass}
 # Methods whose answer is no share or weight of simulations by distance.
 WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
 
 # What they declare, said once more: a method that stops declaring it must say so here.
 PROPORTIONAL = (
     "auto", "m-smc soft", "m-smc two-stage", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
-    "likelihood", "voices",
+    "gliclass", "likelihood", "voices",
 )  # fmt: skip
 REFITS = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
@@ -50,9 +51,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         material = toy_material(embedder="wordllama")
         folder = tmp_path_factory.mktemp("network")
         save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
-        patch.setattr(fine_tuned, "ROUNDS", 1)  # few steps, and large ones
-        patch.setattr(fine_tuned, "RATE", 2e-4)
-        yield House(material, str(folder), tiny_nli(tmp_path_factory.mktemp("nli")))
+        patch.setattr(tuning, "ROUNDS", 1)  # few steps, and large ones
+        patch.setattr(tuning, "RATE", 2e-4)
+        weights = {name: make(tmp_path_factory.mktemp(name)) for name, make in MODELS.items()}
+        yield House(material, str(folder), weights)
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_rows_are_distributions_of_finite_weight(
     if table.second_order is not None:
         np.testing.assert_allclose(table.second_order.mean.sum(axis=1), 1, atol=1e-6)
         assert (table.second_order.epistemic_bits >= -1e-9).all()
-    if name not in SAMPLED | {"nli"} and min(prior) > 0:  # the NLI model's weights are random ones
+    if name not in SAMPLED | set(MODELS) and min(prior) > 0:  # whose weights are random ones
         assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
 
 

@@ -57,7 +57,7 @@ class House:
 
     material: Material
     network: str
-    nli: str
+    weights: dict[str, str]  # folders of the methods that read a model
     fitted: dict[str, Fitted] = field(default_factory=dict)
 
     def settings(self, name: str) -> Settings:
@@ -66,8 +66,8 @@ class House:
             options["network"] = self.network
         if options["method"] in (*ASKING, "likelihood", "voices"):
             options["simulator"] = "oracle"
-        if options["method"] == "nli":
-            options["simulator"] = self.nli
+        if options["method"] in self.weights:
+            options["simulator"] = self.weights[options["method"]]
         return Settings(**options)
 
     def fit(

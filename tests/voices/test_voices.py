@@ -1,6 +1,8 @@
 """The likelihood method and the three voices, with a density over words and an oracle that is asked."""
 
 import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.baselines import interview
 from simdx.classifier import Classifier
+from simdx.cli.progress import prepare
 from simdx.methods import Material
 from simdx.methods.fitted import Settings
 from simdx.panels import load_panel
-from simdx.types import Bank, Label, Panel
+from simdx.types import Bank, Float, Label, Panel
 from simdx.voices import likelihood
 from simdx.voices.likelihood import (
     WINDOW_WORDS,
@@ -85,6 +88,36 @@ def test_scores_are_kept_by_content_and_no_word_of_a_case_is_written(
         written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
         assert written
         assert b"orchard" not in written
+
+
+def test_a_stopped_set_up_goes_on_and_its_cost_is_told_in_seconds(
+    material: Material, density: WordDensity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(WordDensity):
+        def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
+            for number, row in enumerate(super().score(prompts, texts)):
+                if number == 3:
+                    raise KeyboardInterrupt
+                yield row
+
+    settings, seen = Settings(method="likelihood"), list[tuple[int, int]]()
+    first = Likelihood(material, settings, Stopped())
+    total = first.unprepared()
+    assert (total, "12 simulated texts first, once for this bank and model" in first.cost()) == (12, True)
+    with pytest.raises(KeyboardInterrupt):
+        first.prepare(lambda done, of: seen.append((done, of)))
+    assert seen == [(1, 12), (2, 12), (3, 12)]
+    again = Likelihood(material, settings, density)
+    assert again.unprepared() == 9
+    assert re.search(
+        r"about \d+ s for one of 100 words; 9 simulated texts first.*, about \d+ s$", again.cost()
+    )
+    prepare(again)
+    assert len(density.scored) == 9
+    assert not again.unprepared()
+    assert "simulated texts" not in again.cost()
+    density.faster = "hf:words"  # type: ignore[attr-defined]
+    assert again.cost().endswith("(faster: --simulator hf:words)")
 
 
 def test_what_no_label_explains_is_none_of_these(material: Material, density: WordDensity) -> None:

@@ -7,7 +7,9 @@ only its weights may come from the hub (Yin et al. 2019, arXiv 1909.00161).
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -17,7 +19,7 @@ from simdx.baselines.by_bank import posterior_of
 from simdx.errors import BadInput, MissingExtra
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.material import Material, Observations
-from simdx.models.hub import hub, hub_answers
+from simdx.models.hub import NO_HUB, hub, hub_answers
 from simdx.types import Float
 
 HYPOTHESIS = "This text is about {}."
@@ -31,15 +33,20 @@ class Entailment(Fitted):
 
     def __init__(self, material: Material, settings: Settings) -> None:
         super().__init__(material)
-        if settings.simulator is None:
-            raise BadInput("--method nli needs a model: --simulator OWNER/NAME on the hub, or its folder")
-        self._tokenizer, self._model = _loaded(settings.simulator)
+        named = hub_model("nli", settings.simulator)
+        with reading("nli", named.name), hub(allowed=named.from_hub):
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+            from transformers.utils import logging
+
+            logging.disable_progress_bar()
+            self._tokenizer = AutoTokenizer.from_pretrained(named.name, **named.options)
+            self._model = AutoModelForSequenceClassification.from_pretrained(
+                named.name, use_safetensors=True, **named.options
+            ).eval()
         names = {str(name).lower(): int(i) for name, i in self._model.config.label2id.items()}
         entails = [i for name, i in names.items() if name.startswith("entail")]
         if not entails:
-            raise BadInput(
-                f"model '{settings.simulator[:80]}' is no NLI classifier: it has no entailment label"
-            )
+            raise BadInput(f"model '{named.name[:80]}' is no NLI classifier: it has no entailment label")
         self._entails = entails[0]
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
@@ -63,18 +70,37 @@ class Entailment(Fitted):
         return np.concatenate(out)
 
 
-def _loaded(name: str) -> tuple[Any, Any]:
-    here = os.path.isdir(name)
-    if not here and not hub_answers():
-        raise BadInput(f"model '{name[:80]}' is no folder, and the Hugging Face hub cannot be reached")
-    try:
-        with hub(allowed=not here):
-            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+# --------------------------------------------------------------------------- models by name
 
-            tokenizer = AutoTokenizer.from_pretrained(name)
-            model = AutoModelForSequenceClassification.from_pretrained(name, use_safetensors=True)
+
+class Named(NamedTuple):
+    name: str
+    options: dict[str, str]
+    from_hub: bool
+
+
+def hub_model(method: str, given: str | None) -> Named:
+    """A folder, or OWNER/NAME with @REVISION where it is to be pinned; refused where it cannot be reached."""
+    if given is None:
+        raise BadInput(
+            f"--method {method} needs a model: --simulator OWNER/NAME@REVISION on the hub, or its folder"
+        )
+    if os.path.isdir(given):
+        return Named(given, {}, from_hub=False)
+    if not hub_answers():
+        raise BadInput(f"model '{given[:80]}' is no folder, and {NO_HUB}")
+    name, _, revision = given.partition("@")
+    return Named(name, {"revision": revision} if revision else {}, from_hub=True)
+
+
+@contextmanager
+def reading(method: str, name: str) -> Iterator[None]:
+    """What a library says of a model that it lacks or cannot read, in one line."""
+    try:
+        yield
     except ImportError:
-        raise MissingExtra("--method nli", "transformers") from None
-    except (OSError, ValueError) as error:
+        raise MissingExtra(
+            f"--method {method}", "gliclass" if method == "gliclass" else "transformers"
+        ) from None
+    except (OSError, ValueError, TypeError) as error:  # the last where it is a model of another kind
         raise BadInput(f"model '{name[:80]}' could not be loaded ({type(error).__name__})") from None
-    return tokenizer, model.eval()

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
-from simdx.cli.progress import asking, say_model
+from simdx.cli.progress import asking, prepare, say_model
 from simdx.errors import BadInput
 
 MAX_BYTES = 2_000_000  # of a file or of standard input: as much as the classifier takes for one case
@@ -54,6 +54,8 @@ def classify(
     options.check_target(html, "--html")
     classifiers = [chosen.classifier(name, policy=policy, device=device) for name in names]
     say_model(chosen.method, chosen.engine, chosen.simulator, classifiers[0].fitted.cost())
+    for one in classifiers:
+        prepare(one.fitted)
     with asking(chosen.engine) as watch:
         for one in classifiers:
             one.watch_simulations(watch)
@@ -116,13 +118,33 @@ def _read_case(text: str | None, file: Path | None) -> str:
         return _decode(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
     if text is None:
         raise BadInput("give a text, - for standard input, or --file F")
-    if not re.search(r"\s", text) and os.path.isfile(text):  # a name is no case, and would be answered as one
-        raise BadInput(f"'{text[:200]}' is a file: 'simdx classify --file {text}' reads the case in it")
+    if problem := _no_case(text):
+        raise BadInput(f"'{text[:200]}' {problem}")
     return text
+
+
+_FILE_NAME = re.compile(r"\S*[\w)-]\.([a-z][a-z0-9]{1,4}|parquet)", re.ASCII | re.IGNORECASE)
+_ADDRESS = re.compile(r"(https?|ftp|file)://\S+", re.IGNORECASE)
+
+
+def _no_case(text: str) -> str | None:
+    """What one word is that names a case instead of telling it: it would be answered as if it were one."""
+    if re.search(r"\s", text):
+        return None
+    if os.path.isfile(text):
+        return f"is a file: 'simdx classify --file {text}' reads the case in it"
+    if os.path.isdir(text):
+        return "is a folder: --file takes a file with the text of one case"
+    if _ADDRESS.fullmatch(text):
+        return "is an address, and nothing is fetched: give the text of the case"
+    if _FILE_NAME.fullmatch(text):
+        return "looks like the name of a file, and there is none: give the text of the case, or --file F"
+    return None
 
 
 # Files of many cases, by name; and the first line of a table that is called otherwise.
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx", ".xls")
+_DOCUMENTS = (".docx", ".doc", ".pdf", ".odt", ".rtf")
 _HEADER = re.compile(r"[\w .\-\"]{1,40}([,;\t][\w .\-\"]{1,40})+")
 
 
@@ -136,6 +158,8 @@ def _one_case(file: Path) -> str:
         size = file.stat().st_size
         if file.suffix.lower() in _TABLES:
             raise table
+        if file.suffix.lower() in _DOCUMENTS:
+            raise BadInput(f"{file.name} is no plain text: save it as .txt and give that")
         if size > MAX_BYTES:
             raise BadInput(
                 f"{file.name} is over {MAX_BYTES // 1_000_000} MB: give one case, not a collection"

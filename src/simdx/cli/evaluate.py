@@ -9,7 +9,7 @@ from typer import Option
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json
-from simdx.cli.progress import CasesBar, say_model
+from simdx.cli.progress import CasesBar, prepare, say_model
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def evaluate(
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
     compare: Annotated[
         list[str] | None,
-        Option("--compare", metavar="METHOD", help="Another method on the same cases; repeatable."),
+        Option("--compare", metavar="METHOD", help="Other methods on the same cases: A,B or METHOD:MODEL."),
     ] = None,
     resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
@@ -80,11 +80,13 @@ def evaluate(
             cases.cases.field(part.strip())
     if options_column is not None:
         check_options(cases.cases, options_column, labels)
-    if unknown := set(compare or []) - set(METHODS):
+    others = [name.strip() for entry in compare or [] for name in entry.split(",")]
+    if unknown := {name.partition(":")[0] for name in others} - set(METHODS):
         raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(METHODS)}")
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
     say_model(chosen.method, chosen.engine, chosen.simulator, classifier.fitted.cost())
+    prepare(classifier.fitted)
     with CasesBar(len(cases.cases.cases)) as progress:
         classifier.watch_simulations(progress.asked)
         result = run(
@@ -93,7 +95,7 @@ def evaluate(
             coverage=coverage, progress=progress,
         )  # fmt: skip
     record = result.to_json()
-    found = _compared(result, classifier, compare or [], record, options_column, chosen_prior, resamples)
+    found = _compared(result, classifier, others, record, options_column, chosen_prior, resamples)
     if out is not None:
         note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
     if json:
@@ -124,8 +126,9 @@ def _compared(
     first = Run.of(record["method"], result)
     out = []
     for method in methods:
-        other = run(classifier.with_method(method), result.dataset, prior=prior, options=options_column,
-                    resamples=100)  # fmt: skip
+        name, _, model = method.partition(":")
+        other = run(classifier.with_method(name, model or None), result.dataset, prior=prior,
+                    options=options_column, resamples=100)  # fmt: skip
         out.append(compare(first, Run.of(method, other), resamples=max(resamples, 1000)))
     return out
 

@@ -31,6 +31,7 @@ def program(args: Sequence[str] = ()) -> typer.Typer:
         name="simdx",
         help="Posteriors over a closed panel of diagnoses, from simulations by a language model.",
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

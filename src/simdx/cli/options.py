@@ -113,8 +113,8 @@ class MethodOptions(MaterialOptions):
         Option(
             "--method",
             help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
-            "setfit | setfit-real | zerogen | nli; asking a model: logits | elicited | ensemble | fidelity; "
-            "likelihood | voices.",
+            "setfit | setfit-real | zerogen | nli | gliclass; asking a model: logits | elicited | "
+            "ensemble | fidelity; likelihood | voices.",
         ),
     ] = "auto"
     engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"

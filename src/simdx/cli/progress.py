@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simdx.amortised.train import TrainingProgress
     from simdx.bank.live import Usage
     from simdx.bank.report import BuildProgress
+    from simdx.methods.fitted import Fitted
 
 # --------------------------------------------------------------------------- a bank being built
 
@@ -87,6 +88,25 @@ def facts_of(p: BuildProgress) -> str:
 
 
 # --------------------------------------------------------------------------- a model asked while answering
+
+
+def prepare(fitted: Fitted) -> None:
+    """What the first answer waits for: a bar on a terminal, a line now and then elsewhere. Once a text has
+    been timed, the cost is told in seconds."""
+    if not fitted.unprepared():
+        return
+    due, told = NowAndThen(30.0), list[int]()
+    with CasesBar(None, "simulated texts") as bar:
+
+        def watch(done: int, total: int) -> None:
+            bar(done, total)
+            if not told and (cost := fitted.cost()) is not None:
+                note(cost)
+            elif not sys.stderr.isatty() and due():
+                note(f"{done} of {total} simulated texts")
+            told.append(done)
+
+        fitted.prepare(watch)
 
 
 ASKING = ("logits", "elicited", "ensemble", "fidelity")

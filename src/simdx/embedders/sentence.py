@@ -13,7 +13,7 @@ from simdx.embedders.base import embed_halved
 from simdx.errors import BadInput, MissingExtra
 from simdx.models import REGISTRY
 from simdx.models.fetch import locate
-from simdx.models.hub import hub
+from simdx.models.hub import NO_HUB, hub, hub_answers
 from simdx.models.verify import sha256
 from simdx.types import Float
 
@@ -40,7 +40,8 @@ class SentenceEmbedder:
             weights = Path(name) / "model.safetensors"
             self.id = f"sentence/{name}" + (f"@{sha256(weights)[:12]}" if weights.is_file() else "")
         here = folder is not None or os.path.isdir(name)
-        with hub(allowed=not here):
+        reached = here or hub_answers()
+        with hub(allowed=not here and reached):
             from sentence_transformers import SentenceTransformer
             from transformers.utils import logging as transformers_logging
 
@@ -52,9 +53,11 @@ class SentenceEmbedder:
             except Exception as error:  # the library raises many kinds for "no such model"
                 if folder is not None:
                     raise
+                why = f"could not be loaded ({type(error).__name__})"
+                if not reached:
+                    why = f"is not here, and {NO_HUB}"
                 raise BadInput(
-                    f"embedder '{name}' could not be loaded ({type(error).__name__}): "
-                    "give a sentence-transformers folder or hub name"
+                    f"embedder '{name[:80]}' {why}: give a sentence-transformers folder or hub name"
                 ) from None
         dim = self.model.get_embedding_dimension()
         assert dim is not None

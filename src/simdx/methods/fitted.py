@@ -196,6 +196,13 @@ class Fitted(ABC):
         """What a model does for one answer, where that takes long enough to be said before it starts."""
         return None
 
+    def unprepared(self) -> int:
+        """Texts that a model has yet to read before the first answer, where that takes minutes."""
+        return 0
+
+    def prepare(self, progress: Progress) -> None:  # noqa: B027  # most methods are ready once fitted
+        """Let it read them; an answer does so too, in silence."""
+
     def arrays(self) -> dict[str, Float]:
         """What was fitted, where it `compiles`."""
         return {}

@@ -16,6 +16,7 @@ _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SILENT = ("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_DISABLE_UPDATE_CHECK")
 # What the user asked for, noted before the switches are set: it closes the hub even where we would open it.
 ASKED_OFFLINE = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _OFFLINE)
+NO_HUB = "the Hugging Face hub cannot be reached"
 _one_at_a_time = threading.RLock()  # the switches are the process's, not the thread's
 
 

@@ -61,7 +61,7 @@ def load_source(name_or_path: str | Path) -> PanelSource:
 def read_panel_file(path: Path) -> PanelSource:
     """A panel file, checked, with the bank files it lists; each must lie beside it."""
     checked = parse_panel(_read_yaml(path), where=path.name)
-    stem = path.parent.name if path.stem == "panel" else path.stem
+    stem = path.absolute().parent.name if path.stem == "panel" else path.stem
     banks = tuple(path.parent / b for b in checked.banks)
     background = path.parent / checked.background if checked.background else None
     witnesses = tuple(path.parent / w for w in checked.witnesses)

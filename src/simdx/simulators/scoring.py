@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from simdx.errors import BadInput, RunFailed
+from simdx.models import REGISTRY
 from simdx.simulators.base import Simulator
 from simdx.simulators.llamacpp import LlamaCppSimulator
 from simdx.simulators.openai import CONCURRENCY, UNREACHABLE, OpenAIServer, call, nobody_at
@@ -186,6 +188,10 @@ class LlamaCppScorer:
     def __init__(self, simulator: LlamaCppSimulator) -> None:
         self.id = simulator.id
         self._simulator = simulator
+        name = self.id.split("@")[0]
+        # It writes token by token what transformers reads in one pass.
+        there = name in REGISTRY and all(find_spec(package) for package in ("torch", "transformers"))
+        self.faster = f"hf:{name}" if there else None
 
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
         rendered = [self._post("/apply-template", {"messages": [_user(p)]})["prompt"] for p in prompts]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.models.hub import hub
+from simdx.models.hub import NO_HUB, hub, hub_answers
 from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
 from simdx.simulators.probe import probe
 
@@ -227,7 +227,8 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
         source, options = str(path.parent), {"gguf_file": path.name}
     here = bool(options) or path.is_dir()
     # A model is weights: code beside them is not run.
-    with hub(allowed=not here):
+    reached = here or hub_answers()  # without it, what the hub's own cache holds
+    with hub(allowed=not here and reached):
         try:
             import torch
             import transformers
@@ -245,6 +246,8 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
                 source, dtype=dtype, local_files_only=here, trust_remote_code=False, **options
             )
         except Exception as error:  # the library raises a dozen types for a model it cannot get or read
+            if not reached:
+                raise BadInput(f"model '{name[:80]}' is no folder, and {NO_HUB}") from None
             raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token

@@ -16,7 +16,7 @@ and raised by `HARDER`, since real text is harder than simulated text.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,21 +28,20 @@ from scipy.special import expit, log_softmax, logsumexp, softmax
 from simdx.abc.prior import Prior
 from simdx.baselines.interview import replies_path, simulator_for
 from simdx.baselines.replies import Reply, ReplyStore
-from simdx.disk import CannotWrite, load_arrays, make_folder, save_arrays
 from simdx.egress import is_remote
 from simdx.errors import BadInput
-from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
 from simdx.methods.material import Material, Observations
-from simdx.models.verify import home
-from simdx.simulators.scoring import Scorer, scored, scorer_of
-from simdx.types import Bank, Float, Int, Posterior, content_hash
+from simdx.simulators.scoring import Scorer, scorer_of
+from simdx.types import Float, Int, Posterior, content_hash
 from simdx.voices.pooling import HARDER
 from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
+from simdx.voices.rehearsal import Rehearsal
 
 VERSION = "1"  # raise it when the meaning of a stored score changes
 WINDOW_WORDS = 300
 MOST_WINDOWS = 4
-REHEARSED_PER_LABEL = 4  # texts of the bank behind the temperature
+SPOKEN_WORDS = 100  # of the case whose cost is told
 NONE_PRIOR = 0.02  # of none of these, where the user states none
 
 
@@ -128,13 +127,17 @@ class Likelihood(Fitted):
         return found.neutral / self.temperature - inside + odds
 
     def cost(self) -> str:
-        """What answering takes, said before it starts."""
-        prompts, texts = len(self.prompts.all), len(rehearsed(self.material.bank))
-        return (
-            f"{self.scorer.id.split('@')[0]} scores a case under {prompts} prompts ({PROMPTS_PER_LABEL} per "
-            f"label, {len(self.prompts.neutral)} neutral); {texts} simulated texts first, once for this bank "
-            "and model"
-        )
+        """What answering takes, said before it starts; in seconds once a text was scored here."""
+        kept, name = self.rehearsal, self.scorer.id.split("@")[0]
+        said = f"{name} scores a case under {len(self.prompts.all)} prompts"
+        if (each := kept.seconds_a_word) is not None:
+            said += f", about {each * SPOKEN_WORDS:.0f} s for one of {SPOKEN_WORDS} words"
+        if kept.missing:
+            left = kept.seconds_left()
+            takes = "" if left is None else f", about {left:.0f} s"
+            said += f"; {len(kept.missing)} simulated texts first, once for this bank and model{takes}"
+        faster = getattr(self.scorer, "faster", None)
+        return said if faster is None else f"{said} (faster: --simulator {faster})"
 
     # ----------------------------------------------------------------- scores
 
@@ -162,55 +165,29 @@ class Likelihood(Fitted):
         return mixture(np.array([r.scores for r in rows if r is not None]), len(self.material.panel.names))
 
     @cached_property
-    def rehearsal(self) -> tuple[CaseScores, Int]:
-        """Scores and labels of some of the bank's texts: simulated, so they are kept on disk by content."""
-        bank = self.material.bank
-        rows = rehearsed(bank)
-        texts = rehearsed_texts(bank)
-        kept = remembered(
-            content_hash("rehearsed scores", VERSION, self.scorer.id, self.prompts.hash, *texts),
-            (len(texts), len(self.prompts.all)),
-            lambda: scored(self.scorer, self.prompts.all, texts).logprob,
-        )
-        return mixture(kept, len(bank.labels)), bank.label_index[rows]
+    def rehearsal(self) -> Rehearsal:
+        """Of some of the bank's texts, under every prompt."""
+        prompts = self.prompts.all
+        about = ("likelihood", VERSION, self.scorer.id, self.prompts.hash)
+        return Rehearsal(
+            self.material.bank, about, len(prompts),
+            lambda texts: ((i, row) for i, row, _ in self.scorer.score(prompts, texts)),
+        )  # fmt: skip
+
+    def unprepared(self) -> int:
+        return len(self.rehearsal.missing)
+
+    def prepare(self, progress: Progress) -> None:
+        self.rehearsal.numbers(progress)
 
     @cached_property
     def temperature(self) -> float:
-        found, truth = self.rehearsal
-        return settled_temperature(found.labels, truth)
+        found = mixture(self.rehearsal.numbers(), len(self.material.panel.names))
+        return settled_temperature(found.labels, self.rehearsal.truth)
 
 
 def settled_temperature(log_likelihood: Float, truth: Int) -> float:
     return HARDER * max(1.0, fit_temperature(log_likelihood, truth))
-
-
-def rehearsed(bank: Bank) -> Int:
-    """Rows of a few texts of each label, the same ones whatever the bank's order."""
-    order = sorted(range(len(bank.texts)), key=lambda i: content_hash("rehearsed", bank.texts[i]))
-    labels = bank.label_index
-    chosen = [
-        i for k in range(len(bank.labels)) for i in [j for j in order if labels[j] == k][:REHEARSED_PER_LABEL]
-    ]
-    return np.array(chosen, dtype=int)
-
-
-def rehearsed_texts(bank: Bank) -> list[str]:
-    """The beginnings of those texts: one window each."""
-    return [" ".join(bank.texts[i].split()[:WINDOW_WORDS]) for i in rehearsed(bank)]
-
-
-def remembered(address: str, shape: tuple[int, int], make: Callable[[], Float]) -> Float:
-    """What a model said of simulated texts, kept in the cache folder. Nothing of a case is kept there."""
-    path = home() / "scores" / f"{address}.safetensors"
-    kept = (load_arrays(path) or {}).get("scores")
-    if kept is None or kept.shape != shape or not np.isfinite(kept).all():
-        kept = make()
-        try:
-            make_folder(path.parent)
-            save_arrays(path, {"scores": kept})
-        except CannotWrite:
-            pass  # a cache folder that cannot be written costs time, not the answer
-    return np.asarray(kept, dtype=float)
 
 
 def posterior_under(log_likelihood: Float, prior: Prior) -> Float:

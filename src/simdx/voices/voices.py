@@ -11,7 +11,7 @@ that the recipe and the likelihood give it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -23,22 +23,14 @@ from simdx.abc.prior import Prior
 from simdx.baselines.asking import MOST_ROTATIONS, fit_asking
 from simdx.baselines.interview import Asking
 from simdx.baselines.wording import LETTERS
-from simdx.methods.fitted import Carried, Fitted, Inferred, Settings
+from simdx.methods.fitted import Carried, Fitted, Inferred, Progress, Settings
 from simdx.methods.material import Material, Observations
 from simdx.methods.questions import as_statements
 from simdx.methods.recipe import fit_recipe
-from simdx.types import Float, Posterior, SecondOrder, content_hash
-from simdx.voices.likelihood import (
-    VERSION,
-    Likelihood,
-    fit_likelihood,
-    fit_temperature,
-    posterior_under,
-    rehearsed,
-    rehearsed_texts,
-    remembered,
-)
+from simdx.types import Float, Posterior, SecondOrder
+from simdx.voices.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
 from simdx.voices.pooling import FLOOR, HARDER, pooled
+from simdx.voices.rehearsal import Rehearsal
 
 
 class Voices(Fitted):
@@ -86,18 +78,33 @@ class Voices(Fitted):
         return heard
 
     @cached_property
-    def ask_temperature(self) -> float:
-        """Found on the bank's texts as the likelihood's is; letters are less sure than they should be."""
+    def ask_rehearsal(self) -> Rehearsal:
+        """Letters of the bank's texts."""
         assert self.ask is not None
         bank, ask = self.material.bank, self.ask
-        texts = rehearsed_texts(bank)
         uniform = Prior.uniform(len(bank.labels))
-        kept = remembered(
-            content_hash("rehearsed letters", VERSION, ask.simulator.id, *self.material.panel.names, *texts),
-            (len(texts), len(bank.labels)),
-            lambda: ask.infer(self.material.observe(texts), uniform).posterior.probabilities,
-        )
-        return HARDER * fit_temperature(_log(kept), bank.label_index[rehearsed(bank)])
+
+        def asked(texts: list[str]) -> Iterator[tuple[int, Float]]:
+            for i, text in enumerate(texts):
+                yield i, ask.infer(self.material.observe([text]), uniform).posterior.probabilities[0]
+
+        about = ("letters", VERSION, ask.simulator.id, *self.material.panel.names)
+        return Rehearsal(bank, about, len(bank.labels), asked)
+
+    def unprepared(self) -> int:
+        letters = 0 if self.ask is None else len(self.ask_rehearsal.missing)
+        return self.likelihood.unprepared() + letters
+
+    def prepare(self, progress: Progress) -> None:
+        self.likelihood.prepare(progress)
+        if self.ask is not None:
+            self.ask_rehearsal.numbers(progress)
+
+    @cached_property
+    def ask_temperature(self) -> float:
+        """Found on the bank's texts as the likelihood's is; letters are less sure than they should be."""
+        kept = self.ask_rehearsal
+        return HARDER * fit_temperature(_log(kept.numbers()), kept.truth)
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float:
         found = self.likelihood.log_odds_none(self.likelihood.scores(observations.texts), prior)
