@@ -176,7 +176,7 @@ def test_it_is_what_it_declares(name: str, fitted: Fitted, material: Material) -
 def test_a_remote_embedder_makes_any_method_remote(
     name: str, house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fine_tuned, "_descend", lambda *args: None)  # nothing need be learned
+    monkeypatch.setattr(tuning, "_descend", lambda *args: None)  # nothing need be learned
 
     class Remote:
         """The material's own embedder, said to be elsewhere."""
