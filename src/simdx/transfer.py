@@ -23,8 +23,8 @@ from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
-from simdx.methods.among import AmongLabels
 from simdx.methods.calibration import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
+from simdx.methods.comparison import AmongLabels
 from simdx.methods.handful import fit_on, posterior_under
 from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated, least_loss
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece

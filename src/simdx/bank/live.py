@@ -37,15 +37,10 @@ class Usage:
     rejected: Counter[str] = field(default_factory=Counter)
     taken_unscrubbed: int = 0
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "llm_calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "seconds": round(self.seconds, 3),
-            "rejected": dict(self.rejected.most_common()),
-            "taken_unscrubbed": self.taken_unscrubbed,
-        }
+    def costs(self) -> dict[str, float]:
+        """Under the names that an answer tells them by."""
+        tokens = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return {"llm_calls": self.calls, **tokens, "seconds": self.seconds}
 
 
 class LiveSimulations:

@@ -27,7 +27,7 @@ from simdx.decide.explain import (
 )
 from simdx.decide.findings import Findings
 from simdx.decide.policy import too_few
-from simdx.embedders.cache import embed_cached
+from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.methods.calibration import thin
 from simdx.methods.fitted import AnswerTable

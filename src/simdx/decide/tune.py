@@ -16,7 +16,7 @@ Simulated texts are answered by cross-fitting: each by a fit that does not hold 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -37,9 +37,9 @@ from simdx.decide.policy import (
 )
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
-from simdx.methods.material import Material, Observations
+from simdx.methods.material import Material, as_cases
 from simdx.metrics.scores import auroc
-from simdx.types import Float, Int, Panel, case_key
+from simdx.types import Float, Int, Panel
 
 USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
 TAIL = 0.01  # of correct answers that a limit on bits may send on
@@ -189,17 +189,12 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
             material.real,
             material.calibration,  # that of the whole bank: it is what will answer
         )
-        seen = observed([bank.texts[i] for i in held], embedded.vectors[held])
+        seen = as_cases([bank.texts[i] for i in held], embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)
     if not parts:
         return np.arange(len(bank.texts)), None
     return np.concatenate(order), joined(parts)
-
-
-def observed(texts: Sequence[str], vectors: Float) -> Observations:
-    """Simulated texts as cases."""
-    return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
 
 
 def folds_in_turn(label_index: Int, folds: int) -> Int:

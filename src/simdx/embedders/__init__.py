@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from simdx.egress import admit
-from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_texts
-from simdx.embedders.cache import embed_cached
+from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_cached, embed_texts
 from simdx.errors import BadInput
 
 __all__ = [

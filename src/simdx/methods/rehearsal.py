@@ -15,14 +15,15 @@ other panels is the part that a bank cannot know of itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simdx.abc.logs import expit, log_softmax, softmax
 from simdx.abc.prior import Prior
-from simdx.embedders.cache import embed_cached
-from simdx.methods.among import AmongLabels
+from simdx.disk import CannotWrite
+from simdx.embedders.base import embed_cached
 from simdx.methods.background import Opposition, kinds_of
 from simdx.methods.calibration import (
     INSIDE_SHARE,
@@ -35,13 +36,14 @@ from simdx.methods.calibration import (
     OutsideScale,
     address_of,
     drawn_to_prior,
+    keep,
     look_up,
-    remember,
     threshold_at,
 )
+from simdx.methods.comparison import AmongLabels
 from simdx.methods.fitted import RECIPE_VERSION
-from simdx.methods.material import Material, Observations
-from simdx.methods.novelty import Novelty
+from simdx.methods.material import Material, Observations, as_cases
+from simdx.methods.outside import Novelty
 from simdx.types import Float, Int, Mask, case_key, content_hash
 
 FOLDS = 5
@@ -112,7 +114,8 @@ def calibrated(material: Material, bandwidth: float | None = None) -> Material:
     if found is None:
         found = rehearse(material, bandwidth)
         if found.basis != "transferred":
-            remember(address, found)
+            with suppress(CannotWrite):  # a rehearsal can be made again
+                keep(address, found)
     return replace(material, calibration=found)
 
 
@@ -328,11 +331,6 @@ def dealt(texts: Sequence[str], group: Int) -> Int:
         if len(place) > 1:
             fold[rows] = [place[texts[i]] % FOLDS for i in rows]
     return fold
-
-
-def as_cases(texts: Sequence[str], vectors: Float) -> Observations:
-    """Simulated texts as cases."""
-    return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
 
 
 # --------------------------------------------------------------------------- inside
