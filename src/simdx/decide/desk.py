@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.answer import AlarmAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
+from simdx.answer import AlarmAnswer, DecisionAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
 from simdx.decide.alarm import Alarms, SeenTexts, outvoted
 from simdx.decide.decision import Facts, decide
 from simdx.decide.explain import (
@@ -32,21 +32,20 @@ from simdx.errors import BadInput
 from simdx.methods.calibration import thin
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.material import Observations
-from simdx.types import Decision, Float
+from simdx.types import Float
 
 
 @dataclass(frozen=True, slots=True)
 class Considered:
     """What the desk adds to one answer. None where it was not asked for or cannot be said."""
 
-    decision: Decision
+    decision: DecisionAnswer
     alarm: AlarmAnswer
     conformal_set: tuple[str, ...] | None
     sentences: tuple[SentenceEffect, ...] | None
     flip: FlipAnswer | None
     missing: MissingFinding | None
     notes: tuple[str, ...]
-    promise: str | None  # the rate of errors that accepted answers keep to
 
 
 class Desk(Findings):
@@ -94,7 +93,7 @@ class Desk(Findings):
         few = too_few(self.policy)
         notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
-        second = table.second_order
+        second, promise = table.second_order, self._promise(prior)
         heard = (
             *(view.name for view in self.alarm.views),
             *(f"voice: {name}" for name in table.voices or ()),
@@ -128,7 +127,7 @@ class Desk(Findings):
             )
             out.append(
                 Considered(
-                    decision=decide(self._material.panel, facts, self.policy),
+                    decision=decide(self._material.panel, facts, self.policy, promise),
                     alarm=AlarmAnswer(
                         score=float(alarms.score[i]),
                         flag=bool(alarms.flag[i]),
@@ -140,7 +139,6 @@ class Desk(Findings):
                     flip=self._flip(observations, i, facts, prior) if explain else None,
                     missing=self._missing(text, facts, prior) if ask else None,
                     notes=notes,
-                    promise=self._promise(prior),
                 )
             )
         return out

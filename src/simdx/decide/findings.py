@@ -15,8 +15,8 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import read_bank
-from simdx.decide.alarm import Alarm, Null, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
-from simdx.decide.policy import TUNING, NullFile, Policy, check_policy, policy_data, policy_text, read_policy
+from simdx.decide.alarm import Alarm, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
+from simdx.decide.policy import TUNING, Policy, check_policy, policy_data, policy_text, read_policy
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
@@ -163,7 +163,7 @@ class Findings:
         found_now = "fresh_alarm" in self.__dict__  # the policy was just tuned here
         if stored is not None and not found_now and self.policy.fits(self.fingerprint):
             views = self.views(stored.bandwidths)
-            return Alarm(views, tuple(_null(n) for n in stored.nulls), stored.own)
+            return Alarm(views, stored.nulls, stored.own)
         return self.fresh_alarm
 
     @cached_property
@@ -257,7 +257,3 @@ def _blocks(material: Material) -> dict[str, slice]:
 
 def _words_name(bank: Bank) -> str:
     return f"words.{content_hash(*bank.texts)[:16]}"
-
-
-def _null(stored: NullFile) -> Null:
-    return Null(stored.confidence, stored.quantiles, stored.n, stored.threshold)

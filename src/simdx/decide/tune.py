@@ -28,10 +28,8 @@ from simdx.decide.policy import (
     LEAST_HELD_OUT,
     AlarmFile,
     ConformalFile,
-    NullFile,
     Origin,
     Policy,
-    RiskFile,
     Thresholds,
     finite_or_none,
 )
@@ -81,7 +79,6 @@ def tune_on_labelled(
     kind: Kind = "class-conditional",
 ) -> Policy:
     """Thresholds, guaranteed entropy and conformal sets from labelled cases."""
-    control = control_risk(answers.posterior, truth, target=risk, confidence=confidence)
     sets = calibrate(answers.posterior, truth, level=coverage, kind=kind)
     thresholds, separation = _thresholds(answers, truth, risk)
     # the guaranteed entropy below replaces the round figure and the limit without a guarantee
@@ -94,21 +91,12 @@ def tune_on_labelled(
         thresholds=thresholds,
         alarm=alarm_file(alarm),
         conformal=ConformalFile(sets.kind, sets.level, largest, sets.n, scores),
-        risk=RiskFile(
-            control.target,
-            control.confidence,
-            control.entropy_bits,
-            control.n,
-            control.accepted,
-            control.errors,
-        ),
+        risk=control_risk(answers.posterior, truth, target=risk, confidence=confidence),
     )
 
 
 def alarm_file(alarm: Alarm) -> AlarmFile:
-    widths = {view.name: view.bandwidth for view in alarm.views}
-    nulls = tuple(NullFile(n.confidence, n.quantiles, n.n, n.threshold) for n in alarm.nulls)
-    return AlarmFile(RATE, widths, nulls, alarm.own)
+    return AlarmFile(RATE, {view.name: view.bandwidth for view in alarm.views}, alarm.nulls, alarm.own)
 
 
 def largest_entropy(entropy: Float, wrong: Float, risk: float) -> float | None:

@@ -87,8 +87,8 @@ class Live(OnRawCosines):
                 stop_acceptance=s.stop_acceptance, stay=STAY if s.stay is None else s.stay,
             )  # fmt: skip
         if s.method == "m-smc":
-            kernel: dict[str, Any] = {"kernel": self.hard_or_soft, "bandwidth": self.width}
-            return multinomial_hybrid(*self.rows, self._live, z, prior, keys, **common, **kernel)
+            common |= {"kernel": self.hard_or_soft, "bandwidth": self.width}
+            return multinomial_hybrid(*self.rows, self._live, z, prior, keys, **common)
         if s.engine == "live":
             return dirichlet_live(self._live, z, prior, **(common | {"batch": min(8, self._budget)}))
         return dirichlet_hybrid(*self.rows, self._live, z, prior, keys, **common)
