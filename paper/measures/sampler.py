@@ -19,7 +19,7 @@ from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap
 from simdx.errors import BadInput
-from simdx.metrics.second_order import spread
+from simdx.metrics.means import spread
 from simdx.runs import NotRun
 from simdx.types import Int, Trace, entropy_bits
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.bank.voice import NEXT
+from simdx.bank.plan import NEXT
 from simdx.embedders import get_embedder
 from simdx.methods import Material
 from simdx.methods.calibration import Calibration, look_up, thin

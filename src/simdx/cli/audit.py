@@ -155,7 +155,7 @@ def _not_at_hand(files: Sequence[str]) -> str | None:
 
 
 def _key_file() -> Path:
-    from simdx.service.data import settled_home
+    from simdx.service.config import settled_home
 
     return settled_home(note) / "audit.key"
 

@@ -72,8 +72,7 @@ def serve(
     from simdx.service.threads import limit_threads
 
     limit_threads()
-    from simdx.service.config import CdsClient, Limits, ServiceConfig
-    from simdx.service.data import settled_home
+    from simdx.service.config import CdsClient, Limits, ServiceConfig, settled_home
     from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):

@@ -77,9 +77,7 @@ class ConformalFile:
     level: Share
     largest: dict[str, FiniteFloat | None]
     n: PositiveInt
-    scores: dict[str, tuple[FiniteFloat, ...]] | None = (
-        None  # of each label: sets at another prior
-    )
+    scores: dict[str, tuple[FiniteFloat, ...]] | None = None  # of each label: sets at another prior
 
 
 @dataclass(frozen=True, config=_STRICT)

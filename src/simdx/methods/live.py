@@ -16,8 +16,7 @@ from typing import Any
 from simdx.abc.live import dirichlet_hybrid, dirichlet_live, multinomial_hybrid, multinomial_live
 from simdx.abc.prior import Prior
 from simdx.bank.live import LiveSimulations, Usage
-from simdx.bank.plan import BuildSettings
-from simdx.bank.voice import voice_for
+from simdx.bank.plan import BuildSettings, voice_for
 from simdx.egress import is_remote
 from simdx.errors import BadInput
 from simdx.methods.fitted import Carried, Inferred, Settings, nearby

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
-from simdx.metrics import calibration, scores, selective
+from simdx.metrics.headline import headline_values
 from simdx.metrics.significance import Interval, bootstrap_intervals
 from simdx.metrics.value import Value, checked
 
@@ -60,14 +60,7 @@ def by_group(
         inside = names == name if len(names) else np.zeros(0, bool)
         q, t = p[inside], y[inside]
         n = int(inside.sum())
-        doubt, wrong = selective.uncertainty(q), selective.errors(q, t)
-        values = {
-            "accuracy": scores.accuracy(q, t),
-            "brier": scores.brier(q, t),
-            "ece": calibration.ece(q, t),
-            "error_auroc": selective.error_auroc(doubt, wrong),
-            "e_aurc": selective.e_aurc(doubt, wrong),
-        }
+        values = {name: v for name, v in headline_values(q, t).items() if name in GROUP_METRICS}
         intervals = bootstrap_intervals(q, t, metrics=GROUP_METRICS, resamples=resamples, rng=rng)
         found[name] = Group(n, values, intervals, n < small)
     return found

@@ -22,7 +22,7 @@ from simdx.datasets.oral import load_oral
 from simdx.disk import filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
 from simdx.review.page import form_page
-from simdx.review.sheet import KEY_FILE, SCALES, ReviewSheet
+from simdx.review.sheet import KEY_FILE, SCALES, ReviewSheet, SentCase
 from simdx.review.tools import SHARED_FILES, TOOLS, tool_files
 from simdx.types import Case, content_hash
 
@@ -67,8 +67,7 @@ def make_review(
         dataset=dataset.name,
         scores_file=str(scores_file),
         labels=dataset.labels,
-        hashes={c.id: text_hash(c.text) for c in cases},
-        gold={c.id: c.label for c in cases},
+        cases={c.id: SentCase(hash=text_hash(c.text), label=c.label) for c in cases},
         order={name: tuple(c.id for c in shuffled) for name, shuffled in order.items()},
         seed=seed,
         label_shown=show_label,

@@ -23,18 +23,6 @@ from simdx.simulators.base import (
     ask_all,
 )
 
-__all__ = [
-    "Capabilities",
-    "Completion",
-    "Request",
-    "Simulator",
-    "TokenLogprobs",
-    "ask",
-    "ask_all",
-    "get_simulator",
-    "identity_of",
-]
-
 DEFAULT = "smollm2"
 
 

@@ -18,12 +18,11 @@ from typing import Any
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit.checkpoints import Anchor, CheckpointFile, CheckpointProblem
 from simdx.service.audit.database import AuditUnavailable, Database, database_at
-from simdx.service.audit.key import AuditKey
 from simdx.service.audit.migrate import migrate
 from simdx.service.audit.reader import AuditReader
 from simdx.service.audit.record import COLUMNS, AuditRecord, Entry, canonical, now
 from simdx.service.audit.refusals import Refusals
-from simdx.service.audit.ring import KeyRing
+from simdx.service.audit.ring import AuditKey, KeyRing
 
 PURGE_SECONDS = 60.0
 _INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from heapq import merge
 
 from simdx.service.audit.checkpoints import Checkpoint, CheckpointProblem
-from simdx.service.audit.key import AuditKey
 from simdx.service.audit.record import GENESIS, AuditRecord
-from simdx.service.audit.ring import KeyRing
+from simdx.service.audit.ring import AuditKey, KeyRing
 
 
 @dataclass(frozen=True, slots=True)
