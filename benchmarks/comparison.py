@@ -7,8 +7,6 @@ are asked about the others. Each run is one `simdx evaluate`, kept in `--work`: 
 and alone enters the record. Reporting only: nothing here chooses anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

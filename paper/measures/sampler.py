@@ -1,7 +1,5 @@
 """The samplers at work: population by population, what a case costs, and what each variant can do."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -13,8 +13,6 @@ labelled figure was looked at; what it is worth is measured in results/bank_scor
 and not inside it: a test with enough cases tells any simulation from reality, useful or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

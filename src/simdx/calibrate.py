@@ -1,7 +1,5 @@
 """`simdx panel calibrate`: find a panel's calibration, keep it with the panel, say what it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -10,8 +10,6 @@ A *seal* is a digest a file carries of its own content. It does not protect agai
 disk or a copy changed a byte, where the changed file would still be read without complaint.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import glob

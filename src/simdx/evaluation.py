@@ -1,7 +1,5 @@
 """What an evaluation found: the record, the curves of its plots, a row for each case, and their groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any

@@ -3,8 +3,6 @@
 Each link says in words how it stands and, where it is not good, the one command that mends it.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass

@@ -6,8 +6,6 @@ far) are chosen for each panel by the least mean log loss on the *other* panels'
 is then answered with them: leave one panel out. The rest is found on the panel's own simulated text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product

@@ -10,8 +10,6 @@ another simulator, other settings or smaller numbers would put another bank in i
 refused, since whoever wants it can have it in a folder of its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

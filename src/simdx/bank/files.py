@@ -9,8 +9,6 @@ Whatever is read is checked against the panel it is meant for; the first problem
 the line number.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ plan at random places, scrubs the texts as a build would, asks again where one i
 what it gets. Only labels and facets are ever sent: no case text comes near the simulator.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable

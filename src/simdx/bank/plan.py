@@ -6,8 +6,6 @@ same command finds its own answers again after any interruption, and a changed s
 old ones by accident.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -4,8 +4,6 @@ Both are timed in the same run, turn by turn, on the same arrays; the median of 
 size is the paper's: d = 3072 (a large embedding model), K = 7, hidden layers of 256.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -18,8 +18,6 @@ comparison with this package's own particles stands beside it under `conditions`
 Monte Carlo error.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

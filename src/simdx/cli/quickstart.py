@@ -3,8 +3,6 @@
 Each step is a command of its own, which is shown and then run: whoever has seen it once can do without.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

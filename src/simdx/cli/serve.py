@@ -1,7 +1,5 @@
 """`simdx serve`: the HTTP service and its page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

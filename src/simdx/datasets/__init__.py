@@ -1,7 +1,5 @@
 """Data sets: one file each, readers of JSONL, CSV and Parquet, splits; `open_data` by name or path."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ MultiCaRe carries no diagnosis, so a class rule (YAML: patterns on title, keywor
 section headers and the rule's disease names are then stripped, so that no text spells out its label.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

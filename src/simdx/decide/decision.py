@@ -7,8 +7,6 @@ second kind by the decision of largest expected utility. All reasons that hold a
 decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ It considers a batch of answers at a time, under the policy and with the alarm t
 text (`findings`): alarm, conformal set, sentences, flip, missing finding, decision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

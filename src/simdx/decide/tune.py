@@ -14,8 +14,6 @@ than the risk allows by chance (a binomial test at 5 %), nothing is simply accep
 Simulated texts are answered by cross-fitting: each by a fit that does not hold it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

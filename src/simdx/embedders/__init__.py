@@ -1,7 +1,5 @@
 """Embedders by name: `wordllama`, `minilm`, `mpnet`, `hashing`, a folder or hub name, or `a+b`."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib import import_module
 

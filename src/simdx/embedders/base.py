@@ -6,8 +6,6 @@ ever silently truncated, and every block of a result has unit length. Embeddings
 their content; case texts and their embeddings are never written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property

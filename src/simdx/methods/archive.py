@@ -12,8 +12,6 @@ without it (`crossfit`), though what was inferred of the other texts was inferre
 Nothing of the archive is written to disk or quoted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -9,8 +9,6 @@ for each bank: by a rehearsal on simulated text (`rehearsal`), or on labelled ca
 is kept by the content it was found for, so that a changed bank never meets an old one.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

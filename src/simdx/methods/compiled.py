@@ -6,8 +6,6 @@ inside the bank. Another text, embedder or recipe has another address; a damaged
 line, and written again. Packaged panels ship theirs. Real cases are never part of it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import replace

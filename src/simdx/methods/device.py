@@ -5,8 +5,6 @@ that what was asked for has a kernel. `torch:cpu` runs the same engines through 
 which is how they are tried without a GPU.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -8,8 +8,6 @@ a simulator on another machine needs the permission that case text needs. Calls 
 budget per case, and what they cost is told with the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ Bandwidth, penalty and shares are the same for every panel, chosen on simulated 
 How sure an answer is, and where none of these begins, is found for each bank (`calibration`, `rehearsal`).
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property

@@ -5,8 +5,6 @@ Both default to what the paper does: raw cosine distance, a hard threshold, T po
 closed form; `--engine particles` runs the sampler itself (Algorithm 1).
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from typing import Any

@@ -7,8 +7,6 @@ with a reflected Gaussian whose width is the fixed point of the measure itself, 
 Temperature scaling mends a posterior after the fact where some labelled cases are at hand.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

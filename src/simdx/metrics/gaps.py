@@ -6,8 +6,6 @@ a false finding, so p-values are corrected over all of them (Holm by default, Be
 request). A group under `SMALL` cases keeps its figures and is marked: nothing should be concluded from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

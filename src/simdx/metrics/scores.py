@@ -4,8 +4,6 @@ Every function takes probabilities (N, K) and label positions (N,). The predicti
 label (the first of them on a tie, so that the panel's order decides and not the row order).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata

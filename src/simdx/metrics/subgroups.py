@@ -4,8 +4,6 @@ A calibration error computed on a handful of cases is mostly noise and always to
 `SMALL` cases keeps its figures but is flagged: nothing should be concluded from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

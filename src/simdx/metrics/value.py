@@ -6,8 +6,6 @@ a NaN never leaves this room. A `Value` may also carry both, when the number sta
 (an AUROC averaged over the classes that occur, say).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps

@@ -3,8 +3,6 @@
 Plots are drawn from the record's stored values. Case texts appear only when the caller asks for them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

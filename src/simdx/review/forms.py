@@ -5,8 +5,6 @@ gold label unless asked for. Each reviewer's order is shuffled on its own, so th
 on the same cases.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -4,8 +4,6 @@ Answers live in the page. Every change goes to the browser's local storage; "Sav
 with the answers inside, so that opening the saved file, here or on another machine, goes on where it stopped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from simdx.report.page import fill

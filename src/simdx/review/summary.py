@@ -6,8 +6,6 @@ ICC(2,1). When nearly every score is a 5, kappa and ICC are low or undefined alt
 them together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations

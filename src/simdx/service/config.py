@@ -5,8 +5,6 @@ the audit log and its checkpoints lie in the platform's data folder. $SIMDX_DATA
 $SIMDX_HOME is set, everything stays inside it.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import math
 import os

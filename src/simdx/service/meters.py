@@ -1,7 +1,5 @@
 """What Prometheus sees. Labels are routes, statuses, panels and decisions: never a text, never a caller."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector

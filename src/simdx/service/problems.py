@@ -5,8 +5,6 @@ On the FHIR face the same is said as an OperationOutcome.
 A problem never quotes the request's values: a bad body may be a patient's text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ hf:NAME                            the same named weights, a folder or a hub nam
 scripted                           no model: deterministic texts
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

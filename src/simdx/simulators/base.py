@@ -6,8 +6,6 @@ moment it exists, so whoever builds a bank can persist it at once. A request tha
 a `Completion` with `error` set. No single request can end a batch.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

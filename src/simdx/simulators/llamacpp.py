@@ -8,8 +8,6 @@ starts. Its log-probabilities under a grammar are those before the grammar masks
 probabilities of the allowed answers renormalises over them.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Iterator

@@ -7,8 +7,6 @@ message, since servers echo keys. The key comes from the environment (SIMDX_API_
 is kept nowhere else.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator

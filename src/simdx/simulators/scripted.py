@@ -6,8 +6,6 @@ from the content too: a share of the requests fails its first attempts, or answe
 empty text, a loop or the label's name, so every path of a build can be walked.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import threading

@@ -6,8 +6,6 @@ together with its batch. Grammars need the package xgrammar, which brings a comp
 in no extra; without it the probe says that they are lacking.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 The statements themselves are the same for both, with `?` for a value.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence

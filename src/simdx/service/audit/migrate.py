@@ -3,8 +3,6 @@
 The files speak PostgreSQL. SQLite has other names for two types, which its `Database` knows.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib import resources

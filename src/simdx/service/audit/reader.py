@@ -3,8 +3,6 @@
 Every read opens a connection of its own and never waits for a writer's lock in this process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ kept texts are sealed again; the old key is marked as retired. It stays in the f
 it wrote. Running the command again finishes what was begun.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Appending is serialised by the database, not by this process, so several services may write one log.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -5,8 +5,6 @@ of its ring; from there only a record of kind `key`, written with the next one, 
 not end under one that was retired: who has an old key can add nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
