@@ -2,8 +2,8 @@
 
 `scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
 reliability, temperature), `selective` (error detection, risk–coverage), `differential` (against a reference
-distribution), `ood`, `subgroups`, `means` (and medians) of one number a case
-and `significance` (bootstrap). An undefined metric is a `Value` without a number and with a reason;
+distribution), `ood`, `gaps` (subgroups), `means` (and medians) of one number a case and `significance`
+(bootstrap). An undefined metric is a `Value` without a number and with a reason;
 `evaluate_probabilities` gives all headline figures at once.
 """
 
@@ -17,6 +17,7 @@ from simdx.metrics.calibration import (
     smooth_ece,
 )
 from simdx.metrics.differential import compare_differentials
+from simdx.metrics.gaps import by_group
 from simdx.metrics.headline import evaluate_probabilities, headline_values
 from simdx.metrics.means import mean_values, spread
 from simdx.metrics.ood import ood_auroc, out_of_class
@@ -44,5 +45,4 @@ from simdx.metrics.selective import (
     uncertainty,
 )
 from simdx.metrics.significance import bootstrap_intervals, paired_bootstrap
-from simdx.metrics.subgroups import by_group
 from simdx.metrics.value import Value

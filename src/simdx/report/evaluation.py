@@ -9,8 +9,7 @@ from typing import Any
 
 from simdx.answer import Answer
 from simdx.evaluation import Evaluation
-from simdx.metrics.gaps import Gap
-from simdx.metrics.subgroups import SMALL
+from simdx.metrics.gaps import SMALL, Gap
 from simdx.panels import disclaimer
 from simdx.report import figures, plots
 from simdx.report.page import fill
