@@ -10,8 +10,6 @@ data in memory, a tenth held out); it sees the vectors, or the K coordinates tha
 of the processor, without the embedding, which is the same for all.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -11,8 +11,6 @@ again. Fine-tuned encoders are trained by the second command, on a GPU where the
 nothing here chooses anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -9,8 +9,6 @@ fitted to nested pools and compared with the exact answer by total variation, on
 were scored, on held-out texts of the model's own.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

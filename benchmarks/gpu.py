@@ -7,8 +7,6 @@ whole batch, after warm-up, divided by the batch size. `ratio` is that figure ov
 product of the same inputs in the same precision, measured in the same run.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

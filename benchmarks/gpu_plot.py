@@ -3,8 +3,6 @@
 python benchmarks/gpu_plot.py
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -44,7 +44,15 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
-from simdx.bench.service import classify_request, clinic_texts, post_head, quantile, rss_mb, running_service
+from simdx.bench.service import (
+    classify_request,
+    clinic_texts,
+    cpu_seconds,
+    post_head,
+    quantile,
+    rss_mb,
+    running_service,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "results" / "service" / "hostile_load.json"
@@ -257,12 +265,12 @@ async def _window(
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(done.wait(), 0.25)
 
-    watcher, cpu = asyncio.create_task(watch()), _cpu(pid)
+    watcher, cpu = asyncio.create_task(watch()), cpu_seconds(pid)
     seen = await honest.run(seconds)
     said = "{}"
     if process is not None:
         said, _ = await asyncio.to_thread(process.communicate, timeout=60)
-    seen.cpu = _cpu(pid) - cpu
+    seen.cpu = cpu_seconds(pid) - cpu
     done.set()
     await watcher
     return seen, peak, json.loads(said)
@@ -304,12 +312,6 @@ def _summary(seen: Seen) -> Record:
         "max_ms": round(max(seen.milliseconds, default=float("nan")), 1),
         "service_cpu_s": round(seen.cpu, 1),
     }
-
-
-def _cpu(pid: int) -> float:
-    """Seconds of processor time: what the machine's other work does not change."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)

@@ -7,8 +7,6 @@ Run it after `RECIPE_VERSION` was raised, or a packaged bank was changed. No cas
 answers depend on; how well calibrated they were on labelled cases is copied from the record of the suite.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

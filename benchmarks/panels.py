@@ -7,8 +7,6 @@ a run (ids and probabilities, no text), and `README.md` with the tables, beside 
 reports for the same benchmark. Reporting only: nothing here chooses anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform

@@ -5,8 +5,6 @@ Processor time, one thread: on a shared machine the wall clock measures its othe
     python benchmarks/scale.py --out benchmarks/results/scale.json
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -9,8 +9,6 @@ judge    the texts that came back, through the filter of `simdx bank build`, int
 score    accuracy and calibration error of the recipe, M-SMC and D-SMC over a bank, or over the panel's own
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

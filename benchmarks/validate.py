@@ -8,8 +8,6 @@ one line for every figure outside its interval, measured without one, or missing
 cases are not at hand are reported as absent: absent is not passed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -5,8 +5,6 @@ there: a bank of counts, whose posterior at a tolerance below their spacing is e
 perturbed by the kernel. Seeds are fixed, so a figure moves only when the code does.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from pathlib import Path

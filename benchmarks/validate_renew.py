@@ -6,8 +6,6 @@ To be run when a change of the recipe is meant and `results/panels` has been rec
 intervals come from theory and stay as they are.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -8,8 +8,6 @@ recipe's posteriors over the bank that the same model wrote (`simulate_own`) or 
 (`simulate_strong`). Temperatures and pool are the product's. No label of a case is used but to score answers.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -9,8 +9,6 @@ Three voices on every case, and two of them on sixty texts of the model's own ba
 alone; its windows were 400 tokens where the product's are 300 words.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json

@@ -1,7 +1,5 @@
 """`python -m paper list|run|report`: the paper's artefacts named, measured, and rendered."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@ Records hold probabilities under the cases' ids, replies (`paper/replies.py`) wo
 cases of this run, so that a method is always compared with asking on the very same cases, however few were asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

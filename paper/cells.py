@@ -1,7 +1,5 @@
 """Cells and clauses: our figure with its interval, the paper's with its doubts, words made from numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ where there is one, and the same simulators on both sides. Where no record holds
 "not testable here". Nothing here is a conclusion written beforehand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -8,8 +8,6 @@ context.fitted(Spec(...))           the fitted method itself, for anything that 
 context.asked(panel)                what language models answered when asked, from records
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace

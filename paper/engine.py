@@ -3,8 +3,6 @@
 Everything the paper needs of `simdx.methods`, `simdx.classifier` and `simdx.baselines`
 is called in this file and in no other, so a change of their interface is a change here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

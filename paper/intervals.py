@@ -4,8 +4,6 @@ The headline metrics have their own fast bootstrap in `simdx.metrics`; this is f
 besides. Groups (inside and outside, say) are resampled each on its own; columns of one group together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

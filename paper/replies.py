@@ -7,8 +7,6 @@
 `-4bit` before the panel says that the weights were rounded. A reply that cannot be read is no answer.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -4,8 +4,6 @@ A record holds figures; the specs make tables, drawings and claims of them. The 
 nothing of any host; it prints.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape

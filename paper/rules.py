@@ -1,7 +1,5 @@
 """How each of the paper's claims is decided on our records; `paper/claims.py` says them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import log2
 from statistics import fmean

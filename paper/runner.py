@@ -1,7 +1,5 @@
 """The artefacts in turn, each through the one runner: a record of figures, failures included."""
 
-from __future__ import annotations
-
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace

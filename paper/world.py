@@ -7,8 +7,6 @@ The oral benchmark ships. Symptom-to-Diagnosis and the case reports come from th
 the ablation of that alone and stand for no simulator of their own. What is not there is left out with a note.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace

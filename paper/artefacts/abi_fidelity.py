@@ -4,8 +4,6 @@ seen. The paper compares on all of its cases, the training ones among them. Thre
 which keeps D-SMC's mean and its epistemic bits; with the paper's, the Dirichlet density at the posterior mean,
 whose optimum is α₀ → ∞; and with the paper's objective, data, epochs, batch and rate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import log10
 

@@ -8,8 +8,6 @@ for.
 * D-SMC that keeps a share 2^-T of a flat Dirichlet prior cannot give a label more than a known mean.
 * A network's layers have a known number of parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from paper.cells import NONE

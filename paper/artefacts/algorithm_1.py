@@ -2,8 +2,6 @@
 `results/live/algorithm1/cases.jsonl` has a line for each case, with its trace and its cost; beside it stands the closed
 form over the bank that the same model wrote before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

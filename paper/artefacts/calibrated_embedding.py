@@ -3,8 +3,6 @@ scored once. Beside its centroid classifier stand the one that uses those labels
 with temperature scaling) and the supervised ceiling, which trains on four fifths of the cases in turn.
 "Native" rows use no label."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from paper.answers import ABI, M_SMC, RECIPE

@@ -4,8 +4,6 @@ one), one over the simplex, the split of its uncertainty, another prior in the n
 object, whether an answer needs a run of the sampler (it then leaves a trace), and whether a batch is
 answered in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from paper.answers import ABI, D_SMC, M_SMC

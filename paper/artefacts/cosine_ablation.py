@@ -5,8 +5,6 @@ if that alone mends the calibration, the fault was in the normalisation and not 
 appears with its hard threshold, as in the paper, and with the soft kernel: the same softmax over
 simulations instead of classes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

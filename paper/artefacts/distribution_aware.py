@@ -3,8 +3,6 @@ this machine's CPU, embedding included and apart; the paper's D-SMC calls its mo
 reads a bank that was written once, so the two columns answer different questions and are shown side by
 side to say so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -2,8 +2,6 @@
 embedder that is installed on this machine, none of which sends a text anywhere. One whose weights are not
 here is named and left out; nothing is downloaded by an experiment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The paper's Table S6 (its SD, one model), here on every panel: below .5 bits, from .5 to 1.5, and above."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from math import isfinite

@@ -2,8 +2,6 @@
 hardest data set; here on every panel. E-AURC takes the accuracy out of the area under the risk–coverage
 curve."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@ confident, so entropy cannot catch them. Here on every panel: which confusions, 
 effectively one-hot, how many are left after the least certain fifth is set aside, and whether a view from
 elsewhere (another bank, another comparison) would have objected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -2,8 +2,6 @@
 here by the banks that different simulators wrote, and by the models that were asked. The packaged bank
 (both of its files together) is what ships, and stands apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from paper.answers import ASKED, M_PARTICLES, M_SMC, RECIPE, theirs_name

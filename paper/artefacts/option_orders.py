@@ -1,8 +1,6 @@
 """No table of the paper: what the order of the options does to its ML, which asks in one. A model is asked the same
 question with the list in each of its rotations; every label stands once at every place."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -2,8 +2,6 @@
 method on the out-of-class cases of each panel stands beside that on the panel's own cases: high entropy
 says little if the panel's cases have it too, so the AUROC of entropy between the two is given as well."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import log2
 from typing import Any

@@ -4,8 +4,6 @@ that was written for this question alone). A bank cannot give more texts than it
 more, the pool is the whole bank, the row says how many distinct texts there were, and nothing is repeated
 to fill it up."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import log10
 from typing import Any

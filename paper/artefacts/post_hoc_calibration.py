@@ -2,8 +2,6 @@
 answers. A fifth of the cases fits the temperature, the rest is scored; rows of one block share their
 cases."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from paper.answers import M_SMC

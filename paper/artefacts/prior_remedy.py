@@ -11,8 +11,6 @@ in view       the pair most often confused on the labelled cases themselves; cho
 The weight is never tuned: it is how much less often simulations of the over-predicted label mention the
 feature than those of the other do. A mention counts unless one of the three words before it denies it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from paper.cells import METHODS, NONE, number

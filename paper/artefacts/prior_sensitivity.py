@@ -5,8 +5,6 @@ picked. D-SMC takes the prior as the paper does, as pseudo-counts (a stronger pr
 concentrated one), and once more with the concentration held at the number of labels, which separates the
 two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import log10
 from typing import Any

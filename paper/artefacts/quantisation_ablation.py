@@ -3,8 +3,6 @@ the same model wrote with other weights (`{panel}-{model}` and `{panel}-{model}-
 $SIMDX_BANKS); M-SMC with each is compared on the same cases, and beside it what the two answered when
 asked directly, where records hold that. Where no pair is at hand the artefact is not run and says so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The paper's Figure 2b (its SD, one model), here on every panel: the error rate among the most certain
 cases, by predictive entropy. A score that ranks well gives a curve that only rises."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -3,8 +3,6 @@ written once and every later case costs no call. Shown: what a case costs in tim
 simulations the paper's own sampler would draw for it, what the banks cost to write, and after how many
 cases a bank is cheaper than asking."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import ceil
 from typing import Any

@@ -2,8 +2,6 @@
 regression with the model as random intercept. Beside the ways of asking stand the embedding baselines,
 which need no model. With too few models the regression is refused rather than fitted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ true label: t halvings of a flat Dirichlet prior cannot give any label more, how
 the particles answer in the end is compared with the closed form, and the worked example is one packaged
 vignette: the correctly answered one of median entropy, named by its id."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

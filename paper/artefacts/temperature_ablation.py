@@ -2,8 +2,6 @@
 the same cases; and ML, the option letters' logits at each temperature, one prompt in one order. Where there
 are no such banks, the artefact is not run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

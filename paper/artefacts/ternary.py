@@ -3,8 +3,6 @@ by eye: of the correct, the wrong and the out-of-class cases, the one whose entr
 group. What the picture suggests is then measured on all cases: how far the posterior's mean lies from the
 middle of the triangle, and how widely the accepted draws spread around that mean."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import sqrt
 

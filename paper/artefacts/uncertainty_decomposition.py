@@ -4,8 +4,6 @@ stand beside those of the correct, the wrong and the out-of-class cases, because
 for: it should tell them apart. An absolute tolerance taken from the bank itself (no case involved) is
 shown as the remedy for what a fixed share of prior mass cannot do, with the accuracy it costs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The calculations behind the artefacts, by theme: a context in, figures out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

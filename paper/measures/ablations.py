@@ -1,7 +1,5 @@
 """Headline metrics as one thing varies: normalisation, embedding, weights, temperature, size of the pool."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which answers are wrong and whether the uncertainty says so: curves, bands, confusions, differences."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The paper's printed cells held against what must hold between them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ Models asked come from records of asking; where there are none, a small embedded
 random subset, where its weights are installed, and otherwise a note says that it was not run. An answer
 that cannot be read says nothing about a model's entropy: it is left out and counted."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a prior does: every strength on every label in turn, and one that weighs against a known confusion."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The samplers at work: population by population, what a case costs, and what each variant can do."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter
@@ -19,7 +17,7 @@ from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap
 from simdx.errors import BadInput
-from simdx.metrics.second_order import spread
+from simdx.metrics.means import spread
 from simdx.runs import NotRun
 from simdx.types import Int, Trace, entropy_bits
 

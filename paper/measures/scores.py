@@ -1,7 +1,5 @@
 """Headline metrics of methods, of models asked, and of either after calibration with labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any

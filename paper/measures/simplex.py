@@ -1,7 +1,5 @@
 """Posteriors on the simplex: where they lie, how their uncertainty splits, and a network like them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

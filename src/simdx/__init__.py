@@ -5,8 +5,6 @@
 >>> answer.label, answer.decision.action
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"

@@ -13,8 +13,6 @@ labelled figure was looked at; what it is worth is measured in results/bank_scor
 and not inside it: a test with enough cases tells any simulation from reality, useful or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -27,10 +25,9 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
-from simdx.methods.among import sharpened
 from simdx.methods.calibration import Calibration
-from simdx.methods.comparison import BANDWIDTH, Comparison, Seen
-from simdx.methods.material import Material, Observations
+from simdx.methods.comparison import BANDWIDTH, Comparison, Seen, sharpened
+from simdx.methods.material import Gathered, Material, Observations
 from simdx.report.drawing import ALONE, Axes
 from simdx.types import EmbeddedBank, Float, entropy_bits
 
@@ -81,9 +78,8 @@ def score_bank(
         raise BadInput("the permutation test needs at least 20 permutations")
     k = len(material.panel.names)
     uniform = Prior.uniform(k)
-    c = Comparison.fit(
-        material.lexicon, material.bank.texts, material.embedded, bandwidth=BANDWIDTH, self_consistent=True
-    )
+    rows = Gathered(material.bank.texts, material.embedded)
+    c = Comparison.fit(material.lexicon, rows, bandwidth=BANDWIDTH, self_consistent=True)
     seen = c.observe(observations)
     summary, kernel = c.summary(seen), c.kernel(c.near(seen))
     pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)

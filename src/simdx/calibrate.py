@@ -1,9 +1,7 @@
 """`simdx panel calibrate`: find a panel's calibration, keep it with the panel, say what it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
-from simdx.methods.calibration import FILE, Calibration, keep, to_json
+from simdx.methods.calibration import FILE, Calibration, keep
 from simdx.methods.handful import measured_on, refuse_few
 from simdx.methods.rehearsal import FOLDS, Progress, SecondWriter, address_for, rehearse
 from simdx.panels import PACKAGED, load_source
@@ -38,7 +36,7 @@ class Found:
             "embedder": self.embedder,
             "texts": self.texts,
             "background": self.background,
-            "calibration": to_json(self.calibration),
+            "calibration": asdict(self.calibration),
             "sentence": self.calibration.sentence(),
             "never_accepts_because": list(self.unchecked),
             "kept": None if self.kept is None else str(self.kept),

@@ -20,7 +20,6 @@ from simdx.abc.prior import Prior
 from simdx.answer import (
     Answer,
     CalibrationAnswer,
-    DecisionAnswer,
     Evidence,
     Provenance,
     SamplerAnswer,
@@ -341,7 +340,6 @@ class Classifier:
         tolerance, second, voices = float(table.tolerance[i]), table.second_order, table.voices
         sampler = None if table.trace is None else SamplerAnswer.of(table.trace, i)
         cut_short = [sampler.cut_short] if sampler is not None and sampler.cut_short else []
-        decision = considered.decision
         return Answer(
             panel=self.panel.name,
             method=self.settings.method,
@@ -356,12 +354,7 @@ class Classifier:
             alarm=considered.alarm,
             conformal_set=considered.conformal_set,
             effective_simulations=float(table.effective_simulations[i]),
-            decision=DecisionAnswer(
-                action=decision.action,  # type: ignore[arg-type]
-                reason=decision.reason,
-                reasons=decision.reasons,
-                promise=considered.promise,
-            ),
+            decision=considered.decision,
             voices=None if voices is None else {name: by_name(names, p[i]) for name, p in voices.items()},
             calibration=self._calibration,
             evidence=evidence,

@@ -5,8 +5,6 @@ fresh descriptions of each label and we see whether they land where they should.
 self-contained HTML page.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

@@ -9,8 +9,6 @@
 Every message is one sentence that names the problem and, where there is one, the mend.
 """
 
-from __future__ import annotations
-
 LONGEST = 1_000  # characters of a message
 
 

@@ -30,6 +30,7 @@ from simdx.evaluation import (
     Evaluation,
     group_names,
     groups_of,
+    plotted,
     second_order_spread,
 )
 from simdx.metrics import (
@@ -45,7 +46,6 @@ from simdx.metrics import (
     out_of_class,
     uncertainty,
 )
-from simdx.metrics.curves import plotted
 from simdx.metrics.gaps import subgroup_gaps
 from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
 from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain

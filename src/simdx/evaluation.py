@@ -1,15 +1,13 @@
 """What an evaluation found: the record, the curves of its plots, a row for each case, and their groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from simdx.datasets.dataset import Dataset
-from simdx.metrics import confusion, spread
+from simdx.metrics import confusion, entropy_strata, errors, reliability, risk_coverage, spread, uncertainty
 from simdx.metrics.gaps import combined
 from simdx.runs import Arrays
 from simdx.types import Float, Int, entropy_bits
@@ -17,6 +15,7 @@ from simdx.types import Float, Int, entropy_bits
 ACTION_NAMES = ("accept", "test", "review")
 BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
 _MANY_VALUES = 12
+POINTS = 200  # of a curve: more would not be seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,4 +102,20 @@ def second_order_spread(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
     return {
         side: {name: spread(arrays[name][chosen]).as_dict() for name in BITS}
         for side, chosen in sides.items()
+    }
+
+
+def plotted(p: Float, y: Int, labels: Sequence[str]) -> dict[str, Any]:
+    """Reliability, risk and coverage, confusion and strata of entropy as plain lists, under their keys."""
+    table = reliability(p, y)
+    curve = risk_coverage(uncertainty(p), errors(p, y))
+    step: Int = np.unique(np.linspace(0, max(len(y) - 1, 0), min(len(y), POINTS)).astype(int))
+    return {
+        "reliability": {f.name: getattr(table, f.name).tolist() for f in fields(table)},
+        "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
+        "confusion": {"labels": list(labels), "counts": confusion(p, y).tolist()},
+        "strata": [
+            {"low_bits": s.low_bits, "high_bits": s.high_bits, "n": s.n, "accuracy": s.accuracy.value}
+            for s in entropy_strata(p, y)
+        ],
     }

@@ -1,7 +1,5 @@
 """Methods by name: the one place that knows all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING

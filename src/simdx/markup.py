@@ -6,8 +6,6 @@ thousands of digits. Nothing here needs a tree, so tags are passed over from one
 broken its words are kept rather than lost: they may be what a case is about.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Nothing here shows a row's contents in a message: a row is named by file and line, for it may hold a patient.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -3,8 +3,6 @@
 Each link says in words how it stands and, where it is not good, the one command that mends it.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simdx.bank.files import packaged_bank, read_bank
-from simdx.bank.voice import NEXT
+from simdx.bank.plan import NEXT
 from simdx.embedders import get_embedder
 from simdx.methods import Material
 from simdx.methods.calibration import Calibration, look_up, thin

@@ -6,8 +6,6 @@ far) are chosen for each panel by the least mean log loss on the *other* panels'
 is then answered with them: leave one panel out. The rest is found on the panel's own simulated text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -23,10 +21,10 @@ from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import Material
-from simdx.methods.among import AmongLabels
 from simdx.methods.calibration import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
+from simdx.methods.comparison import AmongLabels
 from simdx.methods.handful import fit_on, posterior_under
-from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated, least_loss
+from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated, least_loss, log_loss
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
 from simdx.metrics.ood import ood_auroc
 from simdx.metrics.significance import bootstrap_intervals
@@ -144,7 +142,7 @@ def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     def loss(constants: tuple[float, float]) -> float:
         return float(
             np.mean(
-                [_log_loss(posterior_under(a.at(*constants), a.cases), a.cases.label_index) for a in others]
+                [log_loss(posterior_under(a.at(*constants), a.cases), a.cases.label_index) for a in others]
             )
         )
 
@@ -154,14 +152,9 @@ def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     return shipped if losses.get(shipped, np.inf) <= losses[best] + TIE else best
 
 
-def _log_loss(posterior: Float, truth: Int) -> float:
-    own = posterior[np.arange(len(posterior)), truth]
-    return float(-np.log(np.maximum(own, 1e-12)).mean())
-
-
 def _least_log_loss(likelihood: Float, truth: Int) -> float:
     def loss(sharpness: float) -> float:
-        return _log_loss(softmax(sharpness * likelihood, axis=1), truth)
+        return log_loss(softmax(sharpness * likelihood, axis=1), truth)
 
     return loss(least_loss(loss))
 
@@ -178,7 +171,7 @@ def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any
         "supervised": asked.supervised,
         "ece": _with(ece(posterior, truth).value or 0.0, around["ece"]),
         "confidence": float(posterior.max(axis=1).mean()),
-        "log_loss": _log_loss(posterior, truth),
+        "log_loss": log_loss(posterior, truth),
         "log_loss_by_bandwidth": asked.by_bandwidth,
         "constants": {"sharpness": sharpness, "own_share": own},
         "sharpness": found.sharpness,

@@ -253,15 +253,6 @@ class Posterior:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What to do with an answer, and why, in plain words; `reason` is all `reasons` in one line."""
-
-    action: str  # accept | test | review
-    reason: str
-    reasons: tuple[str, ...] = ()
-
-
 # --------------------------------------------------------------------------- small shared helpers
 
 

@@ -8,8 +8,6 @@ the answer first, only weakly, and stay silent while none does. So the sentence 
 and says how many correct answers have no more support; it never says that readings agree or contradict.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isclose

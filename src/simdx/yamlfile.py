@@ -5,8 +5,6 @@ aliases (which nothing here needs, and which can expand without end) or holds ha
 be written again.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

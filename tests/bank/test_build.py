@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.builder import REJECTED_FILE, build_bank
-from simdx.bank.estimate import estimate
 from simdx.bank.files import problems_of, read_bank, read_manifest
 from simdx.bank.plan import BuildSettings
-from simdx.bank.report import BuildLimits, BuildReport
+from simdx.bank.report import BuildLimits, BuildReport, estimate
 from simdx.bank.store import STORE_FILE, AnswerStore, read_answers
 from simdx.bank.verdicts import GIVE_UP_AFTER
 from simdx.errors import BadInput

@@ -119,7 +119,7 @@ def test_live_simulations_are_counted_seeded_and_scrubbed(toy_panel: Panel) -> N
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert first.usage.calls == 60 + first.usage.rejected["refusal"] > 60
     assert first.usage.completion_tokens > 0
-    assert first.usage.as_dict()["llm_calls"] == first.usage.calls
+    assert first.usage.costs()["llm_calls"] == first.usage.calls
     again = live(toy_panel, ScriptedSimulator(refusal=0.3, concurrency=1))
     assert np.array_equal(vectors, again(labels, np.random.default_rng(5)))
     assert not np.array_equal(vectors, again(labels, np.random.default_rng(6)))

@@ -1,5 +1,6 @@
 """A finished bank is extended or left alone: no build puts another or a smaller one in its place."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import pytest
 
 from simdx.bank.builder import BuildLimits, build_bank
-from simdx.bank.files import problems_of, read_bank, read_manifest, write_manifest
+from simdx.bank.files import problems_of, read_bank, read_manifest
 from simdx.bank.plan import BuildSettings
+from simdx.disk import sealed
 from simdx.errors import BadInput
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Panel
@@ -102,8 +104,8 @@ def test_a_bank_that_finished_while_the_lock_was_awaited_is_kept(
 
 
 def test_a_manifest_that_does_not_say_how_is_not_replaced(finished: Path, toy_panel: Panel) -> None:
-    manifest = read_manifest(finished)
-    write_manifest(finished, {k: v for k, v in manifest.items() if k not in ("settings", "seal")})
+    kept = {k: v for k, v in read_manifest(finished).items() if k not in ("settings", "seal")}
+    (finished / "manifest.json").write_text(json.dumps(sealed(kept)), encoding="utf-8")
     with pytest.raises(BadInput, match="does not say how it was built"):
         build_bank(toy_panel, ScriptedSimulator(), SETTINGS, finished)
 

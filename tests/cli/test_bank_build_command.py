@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.conditions import CONDITIONS, outside, read_conditions
-from simdx.bank.voice import larger_than
+from simdx.bank.plan import larger_than
 from simdx.panels import load_panel
 from tests.cli.conftest import Cli
 

@@ -117,7 +117,7 @@ def test_a_line_the_model_cannot_propose_is_asked_for(
 ) -> None:
     """A small model proposes nothing for most names: quickstart asks again, or says how to go on."""
     monkeypatch.setattr("simdx.bank.describe.propose", lambda panel, _: dict.fromkeys(panel.names))
-    monkeypatch.setattr("simdx.bank.voice.voice_for", lambda _: "short")
+    monkeypatch.setattr("simdx.bank.plan.voice_for", lambda _: "short")
     stuck = cli("quickstart", "migraine", "cluster", "--out", tmp_path / "a", *QUICK, "--yes")
     assert stuck.code == 2
     assert f"simdx quickstart --out {tmp_path / 'a'} --simulator scripted --yes" in stuck.err.splitlines()[-1]

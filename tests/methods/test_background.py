@@ -10,6 +10,7 @@ from simdx.embedders import get_embedder
 from simdx.methods import Material, background
 from simdx.methods.background import BANDWIDTH, KINDS, LEAST_TEXTS, Opposition, kinds_of
 from simdx.methods.comparison import Comparison
+from simdx.methods.material import Gathered
 from simdx.methods.real import with_real
 from simdx.types import Bank, Case, EmbeddedBank, Float, Panel
 
@@ -94,8 +95,9 @@ def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
     weight = np.ones(len(texts))
     weight[len(bank.texts)] = 3
     told = Comparison.fit(
-        mixed.lexicon, texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks),
-        bandwidth=BANDWIDTH, self_consistent=False, weight=weight,
+        mixed.lexicon,
+        Gathered(texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks), weight),
+        bandwidth=BANDWIDTH, self_consistent=False,
     )  # fmt: skip
     seen = mixed.observe((*CASES, case.text, WEATHER[0], MUSIC[0]))
     observed = told.observe(seen)

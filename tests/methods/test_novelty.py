@@ -12,8 +12,7 @@ from simdx.classifier import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import outside as outside_module
 from simdx.methods.material import Material
-from simdx.methods.novelty import Novelty, everyday_texts
-from simdx.methods.outside import Outside
+from simdx.methods.outside import Novelty, Outside, everyday_texts
 from simdx.methods.real import with_real
 from simdx.methods.rehearsal import calibrated
 from simdx.panels import PACKAGED, load_source

@@ -9,7 +9,7 @@ from simdx.metrics.gaps import Gap
 from simdx.report.evaluation import gaps_html
 from simdx.report.grid import render_grid
 from simdx.report.page import render, table
-from simdx.review.page import form_page
+from simdx.review.forms import form_page
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
 FAILED = {

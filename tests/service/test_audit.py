@@ -12,8 +12,7 @@ import pytest
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit import AuditKey, KeyRing, open_store, verify
-from simdx.service.audit.database import SqliteDatabase, database_at
-from simdx.service.audit.migrate import migrate, migrations, version_of
+from simdx.service.audit.database import SqliteDatabase, database_at, migrate, migrations, version_of
 from simdx.service.audit.record import COLUMNS, GENESIS, content_bytes
 from tests.service.audit_logs import KEY, RING, Open, Raw, entry, open_log, raw, server, url
 from tests.service.conftest import PANEL, TEXT, create_app, make_config, serving

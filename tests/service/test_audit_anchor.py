@@ -14,7 +14,7 @@ from simdx.service.audit import AuditKey, AuditStore, KeyRing, checkpoints, open
 from simdx.service.audit.checkpoints import CheckpointFile
 from simdx.service.audit.record import GENESIS
 from simdx.service.audit.ring import add_key
-from simdx.service.audit.rotate import prepare, rotate
+from simdx.service.audit.store import prepare, rotate
 from tests.service.audit_logs import RING, Open, Raw, entry, open_log, opener, raw, server, url
 
 __all__ = ["open_log", "raw", "server", "url"]  # fixtures

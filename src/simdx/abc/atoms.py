@@ -8,8 +8,6 @@ Two similarities closer than `TIE` are one and the same: single-precision dot pr
 may differ in the last bits, and no answer may hang on that.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -11,8 +11,6 @@ cases share the draws their Monte Carlo errors are correlated. Class means must 
 embeddings: centring makes G singular.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

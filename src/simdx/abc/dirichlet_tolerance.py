@@ -6,8 +6,6 @@ of an atypical case, whose answer then stays near the prior. What is a usual dis
 simulation out of its class mean in turn, ask D-SMC about it, and note the tolerance it reaches.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from simdx.abc.atoms import chunk_size

@@ -4,8 +4,6 @@
 cases. See their modules for the mathematics.
 """
 
-from __future__ import annotations
-
 from simdx.abc.dirichlet import SharedDraws, dirichlet, prepare
 from simdx.abc.multinomial import multinomial, multinomial_trace, simulation_weights
 

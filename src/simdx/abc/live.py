@@ -15,8 +15,6 @@ Budgets are per case where simulations are per case (live M, hybrid), so that an
 on the batch nor on the order of cases; live D shares its simulations and its budget between all cases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter

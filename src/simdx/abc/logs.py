@@ -4,8 +4,6 @@ scipy has them all and takes longer to import than a first answer takes to compu
 it is here, and `tests/abc/test_pieces.py` holds it against scipy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from simdx.types import Float

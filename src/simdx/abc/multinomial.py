@@ -16,8 +16,6 @@ soft                         every simulation counts exp(-distance / bandwidth):
 Simulations at equal distance (within `atoms.TIE`) are one block and enter or leave together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 

@@ -14,8 +14,6 @@ With early stopping off and many particles both agree with the exact engine (M w
 form) within Monte Carlo error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

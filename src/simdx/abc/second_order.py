@@ -13,8 +13,6 @@ probability it can express (`concentration_cap`), however clear the case. The re
 populations, a sparser prior (alpha0 below K), or an absolute tolerance, for which there is no such cap.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ keys independent. Engines draw from it in blocks of a fixed size, so neither the
 in nor the number of workers changes what it draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

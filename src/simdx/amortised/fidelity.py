@@ -6,8 +6,6 @@ by the moments of all components; for a network that already answers with a Diri
 Bits are each method's own: from the accepted draws for D-SMC, in closed form for the network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

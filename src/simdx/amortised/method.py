@@ -4,8 +4,6 @@ The network is the one `--network` names, else the one last trained for this pan
 is refused for any other panel, bank or embedder, and for a prior it was not trained for.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

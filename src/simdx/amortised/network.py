@@ -18,8 +18,6 @@ The weights are written first under a name of their own and the card last, each 
 so at every moment the folder holds one complete network: the old one, or the new one, or none.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress

@@ -8,8 +8,6 @@ because text with much that is irrelevant has a smaller cosine with every label 
 linear in z up to length, so it is done on c directly.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from simdx.abc.space import Space

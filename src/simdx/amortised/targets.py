@@ -19,8 +19,6 @@ Draws are redrawn for every block of observations, and for every prior, so that 
 over their Monte Carlo error instead of learning one realisation of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -1,5 +1,3 @@
 """Banks of simulated descriptions: durable, verified, shareable."""
 
 from simdx.bank.files import packaged_bank, problems_of, read_bank, read_manifest, write_bank
-
-__all__ = ["packaged_bank", "problems_of", "read_bank", "read_manifest", "write_bank"]

@@ -4,8 +4,6 @@ Every branch of medicine a clinician might write about, common before rare; ever
 that is not about illness. Whatever belongs to the panel itself is left out by name.
 """
 
-from __future__ import annotations
-
 import re
 from importlib.resources import files
 from pathlib import Path

@@ -5,8 +5,6 @@ needed, and whoever makes the panel should write it. Where they did not, a model
 an illness may be wrong, and nothing it says enters a panel file unseen.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Banks as single files, in and out, and several banks made one."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

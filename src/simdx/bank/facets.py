@@ -11,8 +11,6 @@ Shares matter: a bank is a sample of what is seen, and one that gives every rari
 sample of something else. So the typical presentation keeps half of the requests.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from functools import cache

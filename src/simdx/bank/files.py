@@ -9,8 +9,6 @@ Whatever is read is checked against the panel it is meant for; the first problem
 the line number.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -189,22 +187,19 @@ def write_bank(
         if bank.background:
             others = ({"text": t} for t in bank.background)
             files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
-        manifest: dict[str, Any] = {
-            "format": FORMAT,
-            "panel": panel.name,
-            "panel_hash": panel.hash,
-            "labels": bank.counts,
-            "rejected": dict(bank.rejected),
-            "hash": bank.hash,
-            "files": files,
-            **(extra or {}),
-        }
-        return write_manifest(folder, manifest)
+        return write_manifest(folder, bank, panel, files, extra or {})
 
 
-def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def write_manifest(
+    folder: Path, bank: Bank, panel: Panel, files: Mapping[str, str], extra: Mapping[str, Any]
+) -> dict[str, Any]:
     """The last file of a bank, sealed: it vouches for the others, and nothing else vouches for it."""
-    whole = sealed(manifest)
+    whole = sealed(
+        {
+            "format": FORMAT, "panel": panel.name, "panel_hash": panel.hash, "labels": bank.counts,
+            "rejected": dict(bank.rejected), "hash": bank.hash, "files": files, **extra,
+        }
+    )  # fmt: skip
     write_atomically(folder / MANIFEST_FILE, _manifest_text(whole))
     return whole
 

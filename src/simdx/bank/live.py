@@ -5,8 +5,6 @@ plan at random places, scrubs the texts as a build would, asks again where one i
 what it gets. Only labels and facets are ever sent: no case text comes near the simulator.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -37,15 +35,10 @@ class Usage:
     rejected: Counter[str] = field(default_factory=Counter)
     taken_unscrubbed: int = 0
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "llm_calls": self.calls,
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "seconds": round(self.seconds, 3),
-            "rejected": dict(self.rejected.most_common()),
-            "taken_unscrubbed": self.taken_unscrubbed,
-        }
+    def costs(self) -> dict[str, float]:
+        """Under the names that an answer tells them by."""
+        tokens = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return {"llm_calls": self.calls, **tokens, "seconds": self.seconds}
 
 
 class LiveSimulations:

@@ -5,8 +5,6 @@ it is asked for: label by label, several times over with other seeds, and only n
 field may read the list, mend it and give it to `simdx bank build --conditions`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 

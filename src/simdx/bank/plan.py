@@ -6,11 +6,10 @@ same command finds its own answers again after any interruption, and a changed s
 old ones by accident.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from simdx.bank.conditions import FINDINGS, outside
@@ -26,10 +25,13 @@ from simdx.bank.prompts import (
     short_wording,
 )
 from simdx.errors import BadInput
+from simdx.models.registry import REGISTRY
 from simdx.simulators.base import Request
 from simdx.types import Label, Panel, content_hash
 
 VOICES = ("full", "short")
+SMALL_MODEL_MB = 600  # below this a model needs the short wording
+NEXT = "qwen2.5-coder-1.5b"  # the model to try after a small one
 MOST_TEXTS = 100_000  # of a label or the background; a bank is held in memory, and more is a slip of the keys
 BACKGROUND = ""  # the stratum of conditions outside the panel; no label may be empty
 
@@ -153,3 +155,21 @@ class BankPlan:
     def _generic(self) -> Facets:
         """A panel's own facets speak of its labels; other conditions take the built-in ones."""
         return {name: values for name, values in self._facets.items() if name not in self.panel.facets}
+
+
+def voice_for(simulator: str) -> str:
+    """Short wording for small local models, full wording for everything else."""
+    simulator = simulator.removeprefix("hf:")
+    if simulator in REGISTRY:
+        return "short" if REGISTRY[simulator].megabytes < SMALL_MODEL_MB else "full"
+    if simulator.endswith(".gguf") and Path(simulator).is_file():
+        return "short" if Path(simulator).stat().st_size < SMALL_MODEL_MB * 1_000_000 else "full"
+    return "full"
+
+
+def larger_than(simulator: str) -> str:
+    """A larger model than the one of this `id`, and how to get it."""
+    name = simulator.removeprefix("hf:").partition("@")[0]
+    if name in REGISTRY and REGISTRY[name].megabytes < REGISTRY[NEXT].megabytes:
+        return f"a larger model ('simdx models pull {NEXT}', then --simulator {NEXT})"
+    return "a larger model (--simulator openai:MODEL@URL)"

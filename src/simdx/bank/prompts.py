@@ -10,8 +10,6 @@ Texts that are not about illness may be of any kind. A general panel's own descr
 of every request.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 They lie in a folder of their own inside the bank's, are never part of the bank, and are resumed like one.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a bank is like: lengths, diversity, and which labels its own texts are close to."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise

@@ -6,8 +6,6 @@ them still without an answer, make N. Requests below the horizon are what the bu
 answer moves the horizon one further. A build is complete when every horizon is fully answered.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass

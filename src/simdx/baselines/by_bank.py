@@ -21,7 +21,7 @@ from scipy.special import softmax
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.embedders.cache import embed_cached
+from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic

@@ -4,10 +4,6 @@ Both are timed in the same run, turn by turn, on the same arrays; the median of 
 size is the paper's: d = 3072 (a large embedding model), K = 7, hidden layers of 256.
 """
 
-from __future__ import annotations
-
-import time
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +11,7 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior
+from simdx.bench.engines import medians
 from simdx.types import Float
 
 WIDTH = 3072
@@ -40,10 +37,10 @@ def run(
         np.matmul(h1, w2, out=h2)
         np.matmul(h2, w3, out=out)
 
-    forward, gemm = _medians([lambda: network.alpha(z), products], repeats)
+    forward, gemm = medians([lambda: network.alpha(z), products], repeats)
     prior = Prior.uniform(labels)
-    answered, _ = _medians([lambda: network.second_order(z, prior), products], max(3, repeats // 3))
-    single, single_answer = _medians(
+    answered, _ = medians([lambda: network.second_order(z, prior), products], max(3, repeats // 3))
+    single, single_answer = medians(
         [lambda: network.alpha(z[:1]), lambda: network.second_order(z[:1], prior)], 50 * repeats
     )
     return {
@@ -77,16 +74,3 @@ def random_network(rng: np.random.Generator, width: int, labels: int) -> Network
 
 def _normal(rng: np.random.Generator, rows: int, columns: int) -> Float:
     return rng.standard_normal((rows, columns)).astype(np.float32)
-
-
-def _medians(jobs: list[Callable[[], Any]], repeats: int) -> list[float]:
-    """Median seconds of each job, the jobs taking turns so that a busy moment hits them alike."""
-    for job in jobs:
-        job()
-    seconds: list[list[float]] = [[] for _ in jobs]
-    for _ in range(repeats):
-        for times, job in zip(seconds, jobs, strict=True):
-            started = time.perf_counter()
-            job()
-            times.append(time.perf_counter() - started)
-    return [float(np.median(times)) for times in seconds]

@@ -11,8 +11,6 @@ minilm      MiniLM with a logistic regression, as SetFit ends, where its weights
 Processor time of this process, the least of a few repeats; only `cold_wall_s` is time on the clock.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

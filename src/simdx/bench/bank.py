@@ -6,8 +6,6 @@ stores, fsyncs, judges and re-plans. The prompt cache is off, so that going seco
 are generated ones.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

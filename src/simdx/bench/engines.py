@@ -18,8 +18,6 @@ comparison with this package's own particles stands beside it under `conditions`
 Monte Carlo error.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import platform
@@ -165,7 +163,7 @@ def measure_own(
     def m_exact() -> Any:
         return multinomial(*bank, kernel="hard", populations=populations)
 
-    turns = _medians(
+    turns = medians(
         [
             m_exact,
             lambda: _floor_m(problem, populations),
@@ -174,7 +172,7 @@ def measure_own(
         ],
         repeats,
     )
-    slow = _medians(
+    slow = medians(
         [lambda: multinomial_smc(*bank, keys, **sampled), lambda: dirichlet_smc(*means, keys, **sampled)],
         max(1, repeats // 3),
     )
@@ -195,7 +193,7 @@ def _floor_d(problem: Workload, shared: SharedDraws, particles: int) -> None:
     np.partition(cosine, cosine.shape[1] - particles, axis=1)
 
 
-def _medians(jobs: list[Callable[[], Any]], repeats: int) -> list[float]:
+def medians(jobs: list[Callable[[], Any]], repeats: int) -> list[float]:
     """Median wall time of each job, the jobs taking turns; the first round warms up and is not counted."""
     times: list[list[float]] = [[] for _ in jobs]
     for turn in range(repeats + 1):

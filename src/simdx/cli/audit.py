@@ -112,16 +112,16 @@ def rotate_key(
     json: options.AsJson = False,
 ) -> None:
     """Go on with a new key. The old one stays in the key file: it verifies what it wrote."""
-    from simdx.service.audit import rotate
+    from simdx.service.audit import store as log
 
     path = key or _key_file()
     store, _ = _open(url, path, checkpoints or _checkpoint_file(url, path))
     if prepare:
-        waiting = rotate.prepare(store, path)
+        waiting = log.prepare(store, path)
         copied = f"key {waiting} is in {path} and not in use: copy the file to every service, then rotate"
         tell(json, {"key": store.key_in_use().id, "next": waiting}, copied)
         return
-    done = rotate.rotate(store, path)
+    done = log.rotate(store, path)
     store.close()
     sealed = f"the log goes on with key {done.key}; {done.texts} kept texts are sealed with it"
     tell(json, {"key": done.key, "texts": done.texts, "unopened": done.stuck}, sealed)
@@ -155,7 +155,7 @@ def _not_at_hand(files: Sequence[str]) -> str | None:
 
 
 def _key_file() -> Path:
-    from simdx.service.data import settled_home
+    from simdx.service.config import settled_home
 
     return settled_home(note) / "audit.key"
 

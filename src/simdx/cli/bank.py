@@ -1,7 +1,5 @@
 """`simdx bank import|show|score|verify|export|merge`, and build and conditions from their own module."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated

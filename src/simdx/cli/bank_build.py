@@ -133,13 +133,11 @@ def build(
     json: options.AsJson = False,
 ) -> None:
     """Ask a language model for what is missing; safe to kill and to run again."""
-    from simdx.bank.builder import build_bank, refuse_foreign
+    from simdx.bank.builder import build_bank, refuse_foreign, refuse_lesser
     from simdx.bank.describe import undescribed
-    from simdx.bank.estimate import estimate
+    from simdx.bank.plan import NEXT, larger_than, voice_for
     from simdx.bank.rehearsal import REHEARSAL_TRIES, second_voice, write_rehearsal
-    from simdx.bank.report import failed_line
-    from simdx.bank.successor import refuse_lesser
-    from simdx.bank.voice import NEXT, larger_than, voice_for
+    from simdx.bank.report import estimate, failed_line
     from simdx.calibrate import calibrate_panel
     from simdx.disk import refuse_unwritable
     from simdx.panels import load_panel

@@ -1,7 +1,5 @@
 """`simdx bench answers|engines|bank|abi|service`: speed on this machine, side by side with a floor."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from typing import Annotated, Any

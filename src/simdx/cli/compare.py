@@ -1,7 +1,5 @@
 """`simdx compare DIR DIR`: two evaluations of the same cases, with paired bootstrap intervals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

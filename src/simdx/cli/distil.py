@@ -1,7 +1,5 @@
 """`simdx distil`: a small student of a panel's answers, as an ONNX file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, print_json, say
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -22,13 +22,9 @@ def list_(json: options.AsJson = False) -> None:
     """The experiments that ship with simdx."""
     from simdx.experiments.config import catalogue
 
-    rows = [(name, config.title) for name, config in catalogue().items()]
-    if json:
-        print_json({"experiments": [{"name": name, "title": title} for name, title in rows]})
-        return
-    width = max(len(name) for name, _ in rows)
-    for name, title in rows:
-        print(f"{name:{width}}  {title}")
+    rows = [{"name": name, "title": config.title} for name, config in catalogue().items()]
+    width = max(len(row["name"]) for row in rows)
+    say(json, {"experiments": rows}, *(f"{row['name']:{width}}  {row['title']}" for row in rows))
 
 
 @app.command()

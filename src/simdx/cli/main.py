@@ -6,8 +6,6 @@ Exit 0 done; 2 bad input, one clear line on stderr; 1 a failure while running, o
 Set SIMDX_DEBUG=1 to see the traceback of a failure.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

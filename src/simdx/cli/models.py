@@ -1,7 +1,5 @@
 """`simdx models list|pull|verify`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from typer import Argument, Typer

@@ -1,7 +1,5 @@
 """How verbs speak: one JSON object on stdout with --json, words otherwise, progress on stderr."""
 
-from __future__ import annotations
-
 import json as json_format
 import math
 import sys

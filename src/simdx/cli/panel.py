@@ -1,7 +1,5 @@
 """`simdx panel list|show|new|describe|check|status|calibrate|compile`."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from pathlib import Path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, say
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
@@ -88,14 +88,9 @@ def show(
 
 
 def _print(policy: Policy, json: bool) -> None:
-    if json:
-        from dataclasses import asdict
+    from dataclasses import asdict
 
-        shown = asdict(policy)
-        shown["review_rules"] = [rule.model_dump() for rule in policy.review_rules]
-        print_json(shown)
-        return
     from simdx.decide.policy import policy_words
 
-    for line in policy_words(policy):
-        print(line)
+    shown = asdict(policy) | {"review_rules": [rule.model_dump() for rule in policy.review_rules]}
+    say(json, shown, *policy_words(policy))

@@ -3,8 +3,6 @@
 Each step is a command of its own, which is shown and then run: whoever has seen it once can do without.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -135,7 +133,7 @@ def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -
 def _describe(file: Path, simulator: str, yes: bool) -> None:
     """A line for every label that has none: proposed by the model and shown, else asked for."""
     from simdx.bank.describe import undescribed, write_descriptions
-    from simdx.bank.voice import voice_for
+    from simdx.bank.plan import voice_for
     from simdx.panels import load_panel
 
     if not undescribed(load_panel(file)):

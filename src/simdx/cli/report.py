@@ -1,7 +1,5 @@
 """`simdx report DIR`: the records of a run as one HTML page and as Markdown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

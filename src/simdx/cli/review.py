@@ -1,7 +1,5 @@
 """`simdx review make|import|summary`: blinded expert review of a data set or a bank."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`simdx scale classify|bank`: many cases on a cluster, one bank from many servers."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict
 from functools import partial

@@ -1,7 +1,5 @@
 """`simdx serve`: the HTTP service and its page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -75,8 +73,7 @@ def serve(
     from simdx.service.threads import limit_threads
 
     limit_threads()
-    from simdx.service.config import CdsClient, Limits, ServiceConfig
-    from simdx.service.data import settled_home
+    from simdx.service.config import CdsClient, Limits, ServiceConfig, settled_home
     from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):

@@ -68,7 +68,7 @@ def revoke(
 
 def _file(path: Path | None) -> TokenFile:
     from simdx.service.auth import TokenFile
-    from simdx.service.data import settled_home
+    from simdx.service.config import settled_home
 
     return TokenFile(path or settled_home(note) / "tokens.json")
 

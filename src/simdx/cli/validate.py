@@ -1,7 +1,5 @@
 """`simdx validate transfer`: does the recipe hold on panels it was not tuned to?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -4,8 +4,6 @@ A data file gives it as `differential`, a list of [label, probability] that sums
 every case); in a table, where a cell holds text, as the JSON of that list.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Any JSONL, CSV or Parquet file as a data set, with a mapping of its columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

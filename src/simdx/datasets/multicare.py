@@ -7,8 +7,6 @@ MultiCaRe carries no diagnosis, so a class rule (YAML: patterns on title, keywor
 section headers and the rule's disease names are then stripped, so that no text spells out its label.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,10 +61,7 @@ class _RuleFile(BaseModel):
 class ClassRule:
     """Compiled patterns: which article has which label, and which names leave the text."""
 
-    labels: tuple[str, ...]
-    title: Mapping[str, re.Pattern[str] | None]
-    keywords: Mapping[str, re.Pattern[str] | None]
-    mesh: Mapping[str, re.Pattern[str] | None]
+    labels: Mapping[str, tuple[re.Pattern[str] | None, ...]]  # for the title, the keywords, the MeSH terms
     exclude_title: re.Pattern[str] | None
     names: re.Pattern[str] | None
 
@@ -74,14 +69,8 @@ class ClassRule:
         """The label when exactly one matches, "" when several do or the title is excluded, else None."""
         if self.exclude_title and self.exclude_title.search(title):
             return ""
-        words, terms = list(keywords), list(mesh)
-        hits = [
-            label
-            for label in self.labels
-            if _matches(self.title[label], [title])
-            or _matches(self.keywords[label], words)
-            or _matches(self.mesh[label], terms)
-        ]
+        where = ([title], list(keywords), list(mesh))
+        hits = [label for label, patterns in self.labels.items() if any(map(_matches, patterns, where))]
         return hits[0] if len(hits) == 1 else ("" if hits else None)
 
 
@@ -106,10 +95,10 @@ def read_rule(path: str | Path | None = None) -> ClassRule:
         detail = str(problem).splitlines()[0]
         raise BadInput(f"{name} is not a class rule ({detail})") from None
     return ClassRule(
-        labels=tuple(rule.labels),
-        title={k: _compiled(v.title, name) for k, v in rule.labels.items()},
-        keywords={k: _compiled(v.keywords, name) for k, v in rule.labels.items()},
-        mesh={k: _compiled(v.mesh, name) for k, v in rule.labels.items()},
+        labels={
+            label: tuple(_compiled(patterns, name) for patterns in (of.title, of.keywords, of.mesh))
+            for label, of in rule.labels.items()
+        },
         exclude_title=_compiled(rule.exclude_title, name),
         names=_compiled([n for v in rule.labels.values() for n in v.names], name),
     )
@@ -160,7 +149,7 @@ def load_multicare(
         raise BadInput("no case of the release matches the class rule")
     outside = tuple(_capped(taken[None], max_ood))
     benchmark = Benchmark(
-        Dataset("multicare", tuple(picked), rule.labels, NOTICE),
+        Dataset("multicare", tuple(picked), tuple(rule.labels), NOTICE),
         Dataset("multicare-ood", outside, (), NOTICE) if outside else None,
     )
     return Preparation(benchmark, dict(dropped))

@@ -1,7 +1,5 @@
 """Questions that bring their own options: the labels of the panel among which one case is to be told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from simdx.datasets.dataset import Dataset

@@ -1,7 +1,5 @@
 """The packaged oral-lesion benchmark: 300 vignettes and 65 out-of-class, unreviewed (see its datasheet)."""
 
-from __future__ import annotations
-
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
 

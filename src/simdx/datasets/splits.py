@@ -4,8 +4,6 @@ Cases whose text is the same, spaces and case aside, form one unit, which goes t
 are shuffled within their label and dealt to the part that is furthest below its share.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

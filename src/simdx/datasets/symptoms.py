@@ -5,8 +5,6 @@ copy: the hub's own `train.jsonl`/`test.jsonl` (columns input_text, output_text)
 The texts are never shipped with this package.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -23,8 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import ConfigDict, Field, FiniteFloat, PositiveInt
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from simdx.abc.space import Space
 from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
@@ -175,15 +178,15 @@ KNOTS = 41  # quantiles kept of a null: steps of 2.5 %, finer than the rate
 LEAST_NULL = 30  # simulated answers a band needs, or it joins the one below
 
 
-@dataclass(frozen=True, slots=True)
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Null:
     """Scores of correct simulated answers from `confidence` up to the next band: quantiles at KNOTS even
-    levels, and their number."""
+    levels, and their number. A policy file holds it as it is."""
 
-    confidence: float
-    quantiles: tuple[float, ...]
-    n: int
-    threshold: float
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    quantiles: tuple[FiniteFloat, ...]
+    n: PositiveInt
+    threshold: FiniteFloat
 
     @classmethod
     def of(cls, scores: Float, confidence: float = 0.0, rate: float = RATE) -> Null:

@@ -5,8 +5,6 @@ its sets by thresholds from the other folds. Sets of both kinds are measured as 
 labels came in the shares of the prior: a case then weighs as much more as its label would be more frequent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -7,16 +7,15 @@ second kind by the decision of largest expected utility. All reasons that hold a
 decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from simdx.answer import DecisionAnswer
 from simdx.decide.policy import Policy
 from simdx.panels.rules import matching
-from simdx.types import NONE_OF_THESE, Decision, Float, Panel
+from simdx.types import NONE_OF_THESE, Float, Panel
 from simdx.words import alarm_words, percent
 
 ROUND_FIGURES = Policy()
@@ -50,8 +49,10 @@ class Facts:
         return self.posterior_in_class * (1 - (self.out_of_class or 0.0))
 
 
-def decide(panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES) -> Decision:
-    """What to do with one answer, and why."""
+def decide(
+    panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES, promise: str | None = None
+) -> DecisionAnswer:
+    """What to do with one answer, and why; `promise`: what accepted answers keep to, where that is known."""
     review = list(_review_reasons(panel, facts, policy))
     if policy.utility is not None:
         choice, why = _by_utility(panel, facts, policy.utility)
@@ -67,8 +68,10 @@ def decide(panel: Panel, facts: Facts, policy: Policy = ROUND_FIGURES) -> Decisi
         )
     test += _carried_by_too_little(facts)
     reasons = (*review, *test) or (accepted,)
-    action = "review" if review else "test" if test else "accept"
-    return Decision(action, "; ".join(reasons), reasons)
+    return DecisionAnswer(
+        action="review" if review else "test" if test else "accept", reason="; ".join(reasons),
+        reasons=reasons, promise=promise,
+    )  # fmt: skip
 
 
 def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:

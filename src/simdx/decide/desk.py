@@ -4,8 +4,6 @@ It considers a batch of answers at a time, under the policy and with the alarm t
 text (`findings`): alarm, conformal set, sentences, flip, missing finding, decision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.answer import AlarmAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
+from simdx.answer import AlarmAnswer, DecisionAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
 from simdx.decide.alarm import Alarms, SeenTexts, outvoted
 from simdx.decide.decision import Facts, decide
 from simdx.decide.explain import (
@@ -27,26 +25,25 @@ from simdx.decide.explain import (
 )
 from simdx.decide.findings import Findings
 from simdx.decide.policy import too_few
-from simdx.embedders.cache import embed_cached
+from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.methods.calibration import thin
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.material import Observations
-from simdx.types import Decision, Float
+from simdx.types import Float
 
 
 @dataclass(frozen=True, slots=True)
 class Considered:
     """What the desk adds to one answer. None where it was not asked for or cannot be said."""
 
-    decision: Decision
+    decision: DecisionAnswer
     alarm: AlarmAnswer
     conformal_set: tuple[str, ...] | None
     sentences: tuple[SentenceEffect, ...] | None
     flip: FlipAnswer | None
     missing: MissingFinding | None
     notes: tuple[str, ...]
-    promise: str | None  # the rate of errors that accepted answers keep to
 
 
 class Desk(Findings):
@@ -91,10 +88,10 @@ class Desk(Findings):
         names, prior, posterior = self._material.panel.names, table.prior.probabilities, table.posterior
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
-        few, promise = too_few(self.policy), self._promise(prior)
+        few = too_few(self.policy)
         notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
-        second = table.second_order
+        second, promise = table.second_order, self._promise(prior)
         heard = (
             *(view.name for view in self.alarm.views),
             *(f"voice: {name}" for name in table.voices or ()),
@@ -126,7 +123,7 @@ class Desk(Findings):
             )
             out.append(
                 Considered(
-                    decision=decide(self._material.panel, facts, self.policy),
+                    decision=decide(self._material.panel, facts, self.policy, promise),
                     alarm=AlarmAnswer(
                         score=float(alarms.score[i]),
                         flag=bool(alarms.flag[i]),
@@ -138,7 +135,6 @@ class Desk(Findings):
                     flip=self._flip(observations, i, facts, prior) if explain else None,
                     missing=self._missing(text, facts, prior) if ask else None,
                     notes=notes,
-                    promise=promise,
                 )
             )
         return out

@@ -15,15 +15,15 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import read_bank
-from simdx.decide.alarm import Alarm, Null, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
-from simdx.decide.policy import TUNING, NullFile, Policy, check_policy, policy_data, policy_text, read_policy
+from simdx.decide.alarm import Alarm, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
+from simdx.decide.policy import TUNING, Policy, check_policy, policy_data, policy_text, read_policy
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
-from simdx.embedders.cache import embed_cached
+from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods.fitted import RECIPE_VERSION, AnswerTable, Fitted, Settings, joined
 from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
-from simdx.methods.material import Material, named, part
+from simdx.methods.material import Material, as_cases, named, part
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Float, Int, content_hash
@@ -163,7 +163,7 @@ class Findings:
         found_now = "fresh_alarm" in self.__dict__  # the policy was just tuned here
         if stored is not None and not found_now and self.policy.fits(self.fingerprint):
             views = self.views(stored.bandwidths)
-            return Alarm(views, tuple(_null(n) for n in stored.nulls), stored.own)
+            return Alarm(views, stored.nulls, stored.own)
         return self.fresh_alarm
 
     @cached_property
@@ -211,7 +211,7 @@ class Findings:
     @cached_property
     def _simulated(self) -> tuple[SeenTexts, Int, AnswerTable | None]:
         """Simulated texts with their labels and, where the method can be refitted, held-out answers."""
-        from simdx.decide.tune import cross_fitted, observed
+        from simdx.decide.tune import cross_fitted
 
         banks, vectors = self._view_banks
         bank, embedded = self._material.bank, self._material.embedded
@@ -239,7 +239,7 @@ class Findings:
             return seen, truth, None
         whole = fit_method(material, self._settings) if self._material.has_archive else self._fitted
         uniform = Prior.uniform(len(bank.labels))
-        return seen, truth, joined([answers, whole.answer(observed(more, raw), uniform)])
+        return seen, truth, joined([answers, whole.answer(as_cases(more, raw), uniform)])
 
 
 def _blocks(material: Material) -> dict[str, slice]:
@@ -257,7 +257,3 @@ def _blocks(material: Material) -> dict[str, slice]:
 
 def _words_name(bank: Bank) -> str:
     return f"words.{content_hash(*bank.texts)[:16]}"
-
-
-def _null(stored: NullFile) -> Null:
-    return Null(stored.confidence, stored.quantiles, stored.n, stored.threshold)

@@ -30,6 +30,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from simdx.decide.policy import RiskFile
 from simdx.errors import BadInput, MissingExtra
 from simdx.types import Float, Int, entropy_bits
 
@@ -154,21 +155,7 @@ def coverage_of(sets: NDArray[np.bool_], truth: Sequence[int] | Int) -> float:
 GRID = 6  # thresholds tested: each one costs power (Holm's correction)
 
 
-@dataclass(frozen=True, slots=True)
-class RiskControl:
-    """`entropy_bits` is the largest entropy to accept; None when nothing can be promised."""
-
-    target: float
-    confidence: float
-    entropy_bits: float | None
-    n: int
-    accepted: int
-    errors: int
-
-
-def control_risk(
-    posterior: Float, truth: Int, *, target: float = 0.05, confidence: float = 0.9
-) -> RiskControl:
+def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confidence: float = 0.9) -> RiskFile:
     """The most lenient entropy threshold with at most `target` errors among accepted, at that confidence."""
     try:
         from mapie.risk_control import BinaryClassificationController
@@ -194,16 +181,10 @@ def control_risk(
         ).calibrate(certainty[:, None], correct)
     valid = np.asarray(controller.valid_predict_params, dtype=float)
     if not valid.size:
-        return RiskControl(target, confidence, None, len(p), 0, 0)
+        return RiskFile(target, confidence, None, len(p), 0, 0)
     kept = certainty >= valid.min()
-    return RiskControl(
-        target,
-        confidence,
-        float(most * (1 - valid.min())),
-        len(p),
-        int(kept.sum()),
-        int((1 - correct[kept]).sum()),
-    )
+    entropy, errors = float(most * (1 - valid.min())), int((1 - correct[kept]).sum())
+    return RiskFile(target, confidence, entropy, len(p), int(kept.sum()), errors)
 
 
 def _as_binary(certainty: Float) -> Float:

@@ -15,9 +15,19 @@ from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PositiveInt,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
 
+from simdx.decide.alarm import Null
 from simdx.errors import BadInput
 from simdx.panels.schema import ReviewRuleFile
 from simdx.types import NONE_OF_THESE, Panel, ReviewRule
@@ -33,7 +43,6 @@ LEAST_HELD_OUT = 100
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=True)
 Share = Annotated[float, Field(ge=0, le=1)]
 Bits = Annotated[float, Field(ge=0, le=64)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -51,20 +60,12 @@ class Thresholds:
 
 
 @dataclass(frozen=True, config=_STRICT)
-class NullFile:
-    confidence: Share
-    quantiles: tuple[Finite, ...]
-    n: Annotated[int, Field(ge=1)]
-    threshold: Finite
-
-
-@dataclass(frozen=True, config=_STRICT)
 class AlarmFile:
     """The alarm's numbers: bandwidth of every view and the scores of correct simulated answers."""
 
     rate: Share
     bandwidths: dict[str, Annotated[float, Field(gt=0)]]
-    nulls: Annotated[tuple[NullFile, ...], Field(min_length=1)]
+    nulls: Annotated[tuple[Null, ...], Field(min_length=1)]
     own: bool = True  # the score holds the answer's own log odds
 
 
@@ -74,9 +75,9 @@ class ConformalFile:
 
     kind: Literal["split", "class-conditional"]
     level: Share
-    largest: dict[str, Finite | None]
-    n: Annotated[int, Field(ge=1)]
-    scores: dict[str, tuple[Finite, ...]] | None = None  # of the cases of each label: sets at another prior
+    largest: dict[str, FiniteFloat | None]
+    n: PositiveInt
+    scores: dict[str, tuple[FiniteFloat, ...]] | None = None  # of each label: sets at another prior
 
 
 @dataclass(frozen=True, config=_STRICT)
@@ -86,7 +87,7 @@ class RiskFile:
     target: Share
     confidence: Share
     entropy_bits: Bits | None
-    n: Annotated[int, Field(ge=1)]
+    n: PositiveInt
     accepted: int
     errors: int
 
@@ -110,7 +111,7 @@ class Policy:
     origin: Origin = dataclass_field(default_factory=Origin)
     thresholds: Thresholds = dataclass_field(default_factory=Thresholds)
     review_rules: tuple[ReviewRuleFile, ...] = ()
-    utility: dict[str, dict[str, Finite]] | None = None
+    utility: dict[str, dict[str, FiniteFloat]] | None = None
     alarm: AlarmFile | None = None
     conformal: ConformalFile | None = None
     risk: RiskFile | None = None

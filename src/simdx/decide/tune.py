@@ -14,9 +14,7 @@ than the risk allows by chance (a binomial test at 5 %), nothing is simply accep
 Simulated texts are answered by cross-fitting: each by a fit that does not hold it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -28,18 +26,16 @@ from simdx.decide.policy import (
     LEAST_HELD_OUT,
     AlarmFile,
     ConformalFile,
-    NullFile,
     Origin,
     Policy,
-    RiskFile,
     Thresholds,
     finite_or_none,
 )
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
-from simdx.methods.material import Material, Observations
+from simdx.methods.material import Material, as_cases
 from simdx.metrics.scores import auroc
-from simdx.types import Float, Int, Panel, case_key
+from simdx.types import Float, Int, Panel
 
 USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
 TAIL = 0.01  # of correct answers that a limit on bits may send on
@@ -81,7 +77,6 @@ def tune_on_labelled(
     kind: Kind = "class-conditional",
 ) -> Policy:
     """Thresholds, guaranteed entropy and conformal sets from labelled cases."""
-    control = control_risk(answers.posterior, truth, target=risk, confidence=confidence)
     sets = calibrate(answers.posterior, truth, level=coverage, kind=kind)
     thresholds, separation = _thresholds(answers, truth, risk)
     # the guaranteed entropy below replaces the round figure and the limit without a guarantee
@@ -94,21 +89,12 @@ def tune_on_labelled(
         thresholds=thresholds,
         alarm=alarm_file(alarm),
         conformal=ConformalFile(sets.kind, sets.level, largest, sets.n, scores),
-        risk=RiskFile(
-            control.target,
-            control.confidence,
-            control.entropy_bits,
-            control.n,
-            control.accepted,
-            control.errors,
-        ),
+        risk=control_risk(answers.posterior, truth, target=risk, confidence=confidence),
     )
 
 
 def alarm_file(alarm: Alarm) -> AlarmFile:
-    widths = {view.name: view.bandwidth for view in alarm.views}
-    nulls = tuple(NullFile(n.confidence, n.quantiles, n.n, n.threshold) for n in alarm.nulls)
-    return AlarmFile(RATE, widths, nulls, alarm.own)
+    return AlarmFile(RATE, {view.name: view.bandwidth for view in alarm.views}, alarm.nulls, alarm.own)
 
 
 def largest_entropy(entropy: Float, wrong: Float, risk: float) -> float | None:
@@ -189,17 +175,12 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
             material.real,
             material.calibration,  # that of the whole bank: it is what will answer
         )
-        seen = observed([bank.texts[i] for i in held], embedded.vectors[held])
+        seen = as_cases([bank.texts[i] for i in held], embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)
     if not parts:
         return np.arange(len(bank.texts)), None
     return np.concatenate(order), joined(parts)
-
-
-def observed(texts: Sequence[str], vectors: Float) -> Observations:
-    """Simulated texts as cases."""
-    return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
 
 
 def folds_in_turn(label_index: Int, folds: int) -> Int:

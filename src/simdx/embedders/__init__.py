@@ -1,23 +1,17 @@
 """Embedders by name: `wordllama`, `minilm`, `mpnet`, `hashing`, a folder or hub name, or `a+b`."""
 
-from __future__ import annotations
-
 from functools import lru_cache
+from importlib import import_module
 
 from simdx.egress import admit
-from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_texts
-from simdx.embedders.cache import embed_cached
+from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_cached, embed_texts
 from simdx.errors import BadInput
 
-__all__ = [
-    "Embedder",
-    "JointEmbedder",
-    "chunks",
-    "embed_cached",
-    "embed_texts",
-    "get_embedder",
-    "parts_of",
-]
+_PLACES = {
+    "wordllama": ("wordllama", "WordLlamaEmbedder"),
+    "minilm": ("minilm", "MiniLMEmbedder"),
+    "hashing": ("hashing", "HashingEmbedder"),
+}
 
 
 def get_embedder(name: str, *, allow_remote: bool = False) -> Embedder:
@@ -43,18 +37,9 @@ def _loaded(name: str) -> Embedder:
     parts = parts_of(name)
     if len(parts) > 1:
         return JointEmbedder([_loaded(p) for p in parts])
-    if name == "wordllama":
-        from simdx.embedders.wordllama import WordLlamaEmbedder
-
-        return WordLlamaEmbedder()
-    if name == "minilm":
-        from simdx.embedders.minilm import MiniLMEmbedder
-
-        return MiniLMEmbedder()
-    if name == "hashing":
-        from simdx.embedders.hashing import HashingEmbedder
-
-        return HashingEmbedder()
+    if name in _PLACES:
+        module, kind = _PLACES[name]
+        return getattr(import_module(f"simdx.embedders.{module}"), kind)()
     if name.startswith("openai:"):
         from simdx.embedders.openai import OpenAIEmbedder
 

@@ -2,24 +2,27 @@
 
 An embedder implements one batch method on short texts. Everything around it lives here once: long
 texts are cut into chunks of `CHUNK_WORDS` words and the chunk vectors averaged, so that no text is
-ever silently truncated, and every block of a result has unit length.
+ever silently truncated, and every block of a result has unit length. Embeddings of banks are kept on disk by
+their content; case texts and their embeddings are never written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from simdx.disk import CannotWrite, load_arrays, make_folder, save_arrays
 from simdx.egress import is_remote
-from simdx.types import Float
+from simdx.models.verify import home
+from simdx.types import Float, content_hash
 
 CHUNK_WORDS = 150
 # A "word" longer than this is a run without spaces (a script without word breaks, a pasted blob).
 LONGEST_WORD = 40
 TEXTS_PER_BATCH = 256  # bounds the memory of a call; vectors do not depend on it
+_FORMAT = "1"  # of kept embeddings: raise it when chunking or pooling changes what an embedding is
 
 
 @runtime_checkable
@@ -78,6 +81,20 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Float:
         np.add.at(pooled, np.asarray(owner), vectors)
         vectors = pooled
     return unit_blocks(vectors, embedder.blocks)
+
+
+def embed_cached(embedder: Embedder, texts: Sequence[str]) -> Float:
+    """`embed_texts`, remembered under the hash of the embedder's id and every text."""
+    path = home() / "embeddings" / (content_hash(_FORMAT, embedder.id, *texts) + ".safetensors")
+    kept = (load_arrays(path) or {}).get("vectors")
+    # One that is absent, damaged or of another shape is made again.
+    if kept is not None and kept.shape == (len(texts), sum(embedder.blocks)) and np.isfinite(kept).all():
+        return kept
+    vectors = embed_texts(embedder, texts)
+    with suppress(CannotWrite):  # a folder that cannot be written costs time, not the answer
+        make_folder(path.parent)
+        save_arrays(path, {"vectors": vectors})
+    return vectors
 
 
 def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:

@@ -3,8 +3,6 @@
 For tests and dry runs. It has no idea of meaning beyond shared words, and needs no model at all.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Sequence

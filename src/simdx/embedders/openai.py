@@ -4,8 +4,6 @@ Text sent to a host that is not this machine leaves it: `remote` says so, and th
 `simdx.egress`, which asks for permission.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Sentence-transformers encoders: mpnet by name, any local folder or hub name otherwise."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import os

@@ -8,8 +8,6 @@ files are read without it, because importing it takes longer than an answer; a t
 its own.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """One cell: load what it names, and the spec that measures it."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

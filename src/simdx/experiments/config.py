@@ -1,7 +1,5 @@
 """The experiment file, checked at the border; and those that ship: every YAML file in `shipped`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

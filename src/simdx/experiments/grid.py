@@ -3,8 +3,6 @@
 A method on the reference bank is the same whatever the simulator, so it is run once, not once per simulator.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

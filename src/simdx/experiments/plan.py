@@ -1,7 +1,5 @@
 """What a run would do and cost, without starting a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ Cells that share a local model wait for each other, because the model already us
 simulator has a lane of its own, and cells without a model run side by side.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A run at a glance: one row per cell, with intervals, failures included."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

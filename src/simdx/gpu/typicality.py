@@ -1,7 +1,5 @@
 """Typicality through torch: mean distance to the nearest simulations, as a p-value against the bank's own."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

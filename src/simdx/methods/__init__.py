@@ -2,5 +2,3 @@
 
 from simdx.methods.fitted import RECIPE_VERSION, AnswerTable, Fitted, Settings
 from simdx.methods.material import Material, Observations
-
-__all__ = ["RECIPE_VERSION", "AnswerTable", "Fitted", "Material", "Observations", "Settings"]

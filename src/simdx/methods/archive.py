@@ -12,8 +12,6 @@ without it (`crossfit`), though what was inferred of the other texts was inferre
 Nothing of the archive is written to disk or quoted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,12 +21,12 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
-from simdx.methods.among import AmongLabels
+from simdx.methods.comparison import AmongLabels
 from simdx.methods.crossfit import FOLDS, fold_of
-from simdx.methods.material import Centre, Material, Observations, RealCases
+from simdx.methods.material import Centre, Material, Observations, RealCases, as_cases
 from simdx.methods.outside import Outside
 from simdx.methods.rehearsal import calibrated
-from simdx.types import Float, Int, case_key, content_hash, plain
+from simdx.types import Float, Int, content_hash, plain
 
 WEIGHT = 1.0  # simulations that one text of the archive counts as
 LEAST_SHARE = 0.05  # of a text's answer; less is not worth a row
@@ -58,8 +56,7 @@ def with_archive(
     centred = material.beside(real)
     if weight == 0:
         return centred
-    asked = Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
-    share = shares(centred, asked.at(np.arange(min(len(texts), MOST_ADOPTED))), bandwidth)
+    share = shares(centred, as_cases(texts, vectors).at(np.arange(min(len(texts), MOST_ADOPTED))), bandwidth)
     text_of, label = np.nonzero(share > LEAST_SHARE)
     return material.beside(
         RealCases(

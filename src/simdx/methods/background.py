@@ -40,16 +40,11 @@ class Opposition:
         bank = material.embedded
         if bank.background is None or len(bank.background) == 0:
             return None
-        rows = gather(material, standing_against(material.bank), background=True)
         comparison = Comparison.fit(
             material.lexicon,
-            rows.texts,
-            rows.bank,
+            gather(material, standing_against(material.bank), background=True),
             bandwidth=bandwidth,
             self_consistent=False,
-            weight=rows.weight,
-            real=rows.real,
-            places=rows.places,
             split_last=lambda joint: kinds_of(joint, kinds, grouped=len(material.bank.background)),
             regress_joint=True,
         )

@@ -9,23 +9,21 @@ for each bank: by a rehearsal on simulated text (`rehearsal`), or on labelled ca
 is kept by the content it was found for, so that a changed bank never meets an old one.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from simdx.abc.logs import expit, logit
-from simdx.disk import CannotWrite, make_folder, seal_holds, sealed, write_atomically
+from simdx.disk import make_folder, seal_holds, sealed, write_atomically
 from simdx.models.verify import home
 from simdx.types import Bank, Float, content_hash
 
@@ -110,8 +108,10 @@ class Confused:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     basis: Basis = "transferred"
-    sharpness: float = SHARPNESS
+    sharpness: Annotated[float, Field(gt=0, lt=100)] = SHARPNESS
     rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
     outside: OutsideScale | None = None
@@ -177,34 +177,6 @@ def _off(error: float | None, interval: tuple[float, float] | None) -> str:
     return f": off by {100 * error:.0f} %{span}"
 
 
-def to_json(calibration: Calibration) -> dict[str, Any]:
-    return asdict(calibration)
-
-
-def from_json(data: Mapping[str, Any]) -> Calibration:
-    """Raises ValueError, TypeError or KeyError on anything that `to_json` did not write."""
-    scale = data["outside"]
-    outside = None
-    if scale is not None:
-        outside = OutsideScale(tuple(scale["centre"]), tuple(scale["spread"]), float(scale["threshold"]))
-    made = Calibration(
-        **{
-            **data,
-            "outside": outside,
-            "shift": tuple(map(float, data["shift"])),
-            **{name: _pair(data[name]) for name in ("ece_interval", "checked_interval")},
-            "confused": tuple(Confused(**c) for c in data["confused"]),
-        }
-    )
-    if made.basis not in ("transferred", "rehearsed", "measured") or not 0 < made.sharpness < 100:
-        raise ValueError("no calibration")
-    return made
-
-
-def _pair(value: Any) -> tuple[float, float] | None:
-    return None if value is None else (float(value[0]), float(value[1]))
-
-
 # --------------------------------------------------------------------------- kept by content
 
 
@@ -230,14 +202,8 @@ def keep(address: str, calibration: Calibration, path: Path | None = None) -> No
     write_atomically(target, text)
 
 
-def remember(address: str, calibration: Calibration) -> None:
-    """`keep` among the user's own, where that folder can be written: a rehearsal can be made again."""
-    with suppress(CannotWrite):
-        keep(address, calibration)
-
-
 def file_text(held: Mapping[str, Calibration]) -> str:
-    return json.dumps(sealed({"calibrations": {a: to_json(c) for a, c in held.items()}}), indent=1) + "\n"
+    return json.dumps(sealed({"calibrations": {a: asdict(c) for a, c in held.items()}}), indent=1) + "\n"
 
 
 def read_file(path: Path) -> dict[str, Calibration]:
@@ -249,8 +215,14 @@ def read_file(path: Path) -> dict[str, Calibration]:
 
 
 def _parse(text: str) -> dict[str, Calibration]:
+    """Raises ValueError, TypeError or KeyError on anything that `file_text` did not write."""
     data = json.loads(text)
-    return {a: from_json(c) for a, c in data["calibrations"].items()} if seal_holds(data) else {}
+    return _reader().validate_python(data["calibrations"]) if seal_holds(data) else {}
+
+
+@cache
+def _reader() -> TypeAdapter[dict[str, Calibration]]:
+    return TypeAdapter(dict[str, Calibration])
 
 
 def _kept(address: str) -> Path:

@@ -5,22 +5,25 @@ kernel    M-SMC with a soft kernel in a joint space, half lexical and half embed
 summary   Fearnhead and Prangle's idea: the best summary of a text for inference about its label is its
           regression on the label, learned from simulations alone; here logistic, on the lexical block
 
-Both are log-likelihoods up to a constant per case; the pool adds them.
+Both are log-likelihoods up to a constant per case; the pool adds them. Among the labels (`AmongLabels`) it is
+sharpened and shifted as the calibration says, and the log prior is added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
+from simdx.abc.prior import Prior
 from simdx.abc.space import Apart, Space
+from simdx.methods.calibration import Calibration
 from simdx.methods.lexical import LastBatch, LexicalBasis, Lexicon
-from simdx.methods.material import Observations, RealRows
-from simdx.types import EmbeddedBank, Float, Int
+from simdx.methods.material import Gathered, Material, Observations, gather
+from simdx.types import Float, Int, Posterior
 
 if TYPE_CHECKING:
     from simdx.methods.logistic import Logistic
@@ -96,36 +99,28 @@ class Comparison:
     def fit(
         cls,
         lexicon: Lexicon,
-        texts: Sequence[str],
-        bank: EmbeddedBank,
+        rows: Gathered,
         *,
         bandwidth: float,
         self_consistent: bool,
-        penalty: float = PENALTY,
-        weight: Float | None = None,
-        real: RealRows | None = None,
-        places: Int | None = None,
         split_last: Callable[[Float], Int] | None = None,
         regress_joint: bool = False,
     ) -> Comparison:
-        """Fit to a bank; the options are for callers who know more about its rows than their labels.
-
-        `weight` (n,), in the bank's order: how many simulations each row counts as, within its label.
-        `real`: which rows are not simulations.
-        `places`: where the texts stand among the lexicon's own, if they all do.
-        `split_last`, joint rows -> part of each: the last label becomes as many labels as it has parts.
+        """Fit to rows. `split_last`, joint rows -> part of each: the last label becomes as many labels as it
+        has parts.
         """
         from simdx.methods.lexical_space import LexicalSpace  # an answer does not need them
         from simdx.methods.logistic import fit_logistic
 
-        embedded_apart = lexical_apart = None
-        if real is not None and real.centre is not None:
-            embedded_apart = Apart(real.rows, real.centre.embedded)
-        space = Space.fit(bank, centre=True, apart=embedded_apart)
-        if real is not None and real.centre is not None:
-            lexical_apart = Apart(real.rows[space.rows], real.centre.lexical)
-        places = None if places is None or lexicon.own is None else places[space.rows]
-        lexical = LexicalSpace(lexicon, [texts[i] for i in space.rows], lexical_apart, places)
+        real, centre = rows.real, rows.centre
+        apart = None if real is None or centre is None else Apart(real, centre.embedded)
+        space = Space.fit(rows.bank, centre=True, apart=apart)
+        lexical = LexicalSpace(
+            lexicon,
+            [rows.texts[i] for i in space.rows],
+            None if real is None or centre is None else Apart(real[space.rows], centre.lexical),
+            None if rows.places is None or lexicon.own is None else rows.places[space.rows],
+        )
         words, project, basis = lexical.bank, lexical.project, lexical.basis
         joint = joint_rows(words, space.bank)
         order: Int = np.arange(len(words))
@@ -136,17 +131,17 @@ class Comparison:
         if len(basis.rows) == len(words):  # every row is in the basis, which can take the rows' order
             basis, project, through = basis.at(order), project[order], None
         label, n_labels = space.label_index, space.n_labels
-        sorted_weight = None if weight is None else np.asarray(weight, dtype=float)[space.rows]
-        logistic = fit_logistic(words, label, n_labels, penalty, sorted_weight)
+        sorted_weight = None if rows.weight is None else rows.weight[space.rows]
+        logistic = fit_logistic(words, label, n_labels, PENALTY, sorted_weight)
         bias: Float = np.zeros(n_labels)
         if self_consistent:
             # Not by texts whose labels were inferred: each stands under several, and would find itself there.
-            known = np.ones(len(label), dtype=bool) if real is None else ~real.inferred[space.rows]
+            known = np.ones(len(label), dtype=bool) if rows.inferred is None else ~rows.inferred[space.rows]
             each = None if sorted_weight is None else sorted_weight[known]
             bias = self_consistent_bias(joint[known], label[known], n_labels, bandwidth, each)
         by_both = None
         if regress_joint:
-            found = fit_logistic(joint, label, n_labels, penalty, sorted_weight)
+            found = fit_logistic(joint, label, n_labels, PENALTY, sorted_weight)
             by_both = Summary.of(found, project, joint=True)
         return cls(
             space, basis, through, space.bank.astype(np.float64), label, n_labels,
@@ -278,3 +273,58 @@ def self_consistent_bias(
         if np.abs(change - change.mean()).max() < 1e-9:
             break
     return bias
+
+
+# --------------------------------------------------------------------------- among the labels
+
+
+class AmongLabels:
+    """Fitted to a bank, with real cases beside it where there are some."""
+
+    def __init__(
+        self, material: Material, bandwidth: float | None = None, comparison: Comparison | None = None
+    ) -> None:
+        """`comparison`: where it was fitted before."""
+        self._calibration = material.calibration or Calibration()
+        n = len(material.bank.texts)
+        self.comparison = comparison or Comparison.fit(
+            material.lexicon, gather(material, np.arange(n), background=False),
+            bandwidth=bandwidth or BANDWIDTH, self_consistent=True,
+        )  # fmt: skip
+        # Label-sorted rows that are simulations: what may be shown as evidence.
+        self.simulated = np.flatnonzero(self.comparison.space.rows < n)
+
+    def __call__(self, observations: Observations, prior: Prior) -> Posterior:
+        c = self.comparison
+        likelihood, near = self._compared(observations)
+        posterior = sharpened(likelihood, prior.probabilities, self._calibration)
+        return Posterior(
+            posterior, c.effective(near, prior.probabilities), np.full(len(posterior), c.bandwidth)
+        )
+
+    def log_likelihood(self, observations: Observations) -> Float:
+        """(N, K) what both comparisons say, not yet sharpened."""
+        return self._compared(observations)[0]
+
+    def _compared(self, observations: Observations) -> tuple[Float, Near]:
+        c = self.comparison
+        seen = c.observe(observations)
+        near = c.near(seen)
+        return c.summary(seen) + KERNEL_SHARE * log_softmax(c.kernel(near), axis=1), near
+
+    def carried(self, observations: Observations, prior: Prior) -> tuple[Float, Float]:
+        """(N, n) each: joint distances to every simulation, and their shares of the kernel's answer.
+
+        Real cases carry what is missing to one.
+        """
+        c = self.comparison
+        cosine = c.cosine(c.observe(observations))
+        return (1 - cosine)[:, self.simulated], c.shares(cosine, prior.probabilities)[:, self.simulated]
+
+
+def sharpened(log_likelihood: Float, prior: Float, calibration: Calibration) -> Float:
+    """(N, K) posteriors from log-likelihoods and a prior (K,) or (N, K)."""
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(prior)
+    shift = np.array(calibration.shift) if calibration.shift else 0.0
+    return np.exp(log_softmax(calibration.sharpness * log_likelihood + shift + log_prior, axis=1))

@@ -6,11 +6,8 @@ inside the bank. Another text, embedder or recipe has another address; a damaged
 line, and written again. Packaged panels ship theirs. Real cases are never part of it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -19,14 +16,14 @@ import numpy as np
 
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
-from simdx.disk import CannotWrite, load_arrays, make_folder, save_arrays
+from simdx.disk import load_arrays, make_folder, save_arrays
 from simdx.embedders.base import Embedder
 from simdx.methods.background import Opposition
 from simdx.methods.comparison import Comparison, Summary
 from simdx.methods.fitted import RECIPE_VERSION
 from simdx.methods.lexical import LexicalBasis
 from simdx.methods.material import Material, named, part
-from simdx.methods.novelty import Novelty
+from simdx.methods.outside import Novelty
 from simdx.models.verify import home
 from simdx.types import Bank, EmbeddedBank, Float, Panel, content_hash
 
@@ -72,12 +69,6 @@ def keep(address: str, arrays: Arrays, folder: Path | None = None) -> Path:
     make_folder(path.parent)
     save_arrays(path, arrays)
     return path
-
-
-def remember(address: str, arrays: Arrays) -> None:
-    """`keep` among the user's own, where that folder can be written: a fit can be made again."""
-    with suppress(CannotWrite):
-        keep(address, arrays)
 
 
 # --------------------------------------------------------------------------- to arrays

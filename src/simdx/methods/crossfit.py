@@ -4,8 +4,6 @@ The archive is dealt into folds by content; each fold has a fit without its text
 A copy with another word in it is another text, and is answered by the fit that holds the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar

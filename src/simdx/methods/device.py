@@ -5,8 +5,6 @@ that what was asked for has a kernel. `torch:cpu` runs the same engines through 
 which is how they are tried without a GPU.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,12 +12,11 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, dirichlet_differential_entropy
-from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput, MissingExtra
-from simdx.methods.fitted import Carried, Fitted, Inferred, Settings
+from simdx.methods.fitted import Inferred, Settings
 from simdx.methods.material import Material, Observations
-from simdx.methods.smc import BANDWIDTH, SIMPLEX_DRAWS, kernel_shares
+from simdx.methods.smc import SIMPLEX_DRAWS, Multinomial, OnRawCosines
 from simdx.types import Float, Posterior, SecondOrder
 
 METHODS = ("m-smc", "d-smc", "abi")
@@ -67,64 +64,47 @@ class DeviceTypicality:
         return p_value(self.fitted, observations, device=self.device)
 
 
-class OnDevice(Fitted):
+class OnDevice(OnRawCosines):
     """A method that answers on a device, and brings the typicality of it."""
 
     def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
-        self.settings = settings
-        self.kernel = settings.kernel or "hard"
+        super().__init__(material, settings)
         self.device = torch_device(settings.device)
-        self.raw = Space.fit(material.embedded, centre=False)
 
     @cached_property
     def typicality(self) -> DeviceTypicality:
         return DeviceTypicality(Typicality.fit(self.space.bank), self.device)
 
 
-class DeviceMultinomial(OnDevice):
+class DeviceMultinomial(OnDevice, Multinomial):
     def __init__(self, material: Material, settings: Settings) -> None:
         from simdx.gpu.multinomial import DeviceBank
 
         super().__init__(material, settings)
-        self.proportional = settings.kernel == "soft"
-        raw = self.raw
-        self._bank = DeviceBank.place(raw.bank, raw.label_index, raw.n_labels, device=self.device)
+        self._bank = DeviceBank.place(*self.rows, device=self.device)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         from simdx.gpu.multinomial import multinomial
 
-        s = self.settings
-        return Inferred(
-            multinomial(
-                self._bank,
-                self.raw.transform(observations.vectors),
-                prior,
-                kernel=self.kernel or "hard",
-                bandwidth=s.bandwidth or BANDWIDTH,
-                populations=s.populations,
-            )
-        )
-
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
-        return kernel_shares(self.raw, self.settings, observations, prior)
+        how = {name: value for name, value in self._how.items() if name != "tolerance"}
+        return Inferred(multinomial(self._bank, self.placed(observations), prior, **how))
 
 
 class DeviceDirichlet(OnDevice):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         from simdx.gpu.dirichlet import dirichlet
 
-        s = self.settings
-        kernel, draws = self.kernel or "hard", s.particles or SIMPLEX_DRAWS
+        s, kernel = self.settings, self.hard_or_soft
+        draws = s.particles or SIMPLEX_DRAWS
         answer = dirichlet(
-            self.raw.class_means, self.raw.transform(observations.vectors), prior, seed=s.seed, kernel=kernel,
-            draws=draws, populations=s.populations, bandwidth=s.bandwidth or BANDWIDTH, device=self.device,
+            self.raw.class_means, self.placed(observations), prior, seed=s.seed, kernel=kernel, draws=draws,
+            populations=s.populations, bandwidth=self.width, device=self.device,
         )  # fmt: skip
         n = len(answer.mean)
         hard = kernel == "hard"
         # The fused kernels return neither the distance reached nor the soft weights' effective number.
         effective = np.full(n, float(draws) if hard else np.nan)
-        reached = np.full(n, np.nan if hard else s.bandwidth or BANDWIDTH)
+        reached = np.full(n, np.nan if hard else self.width)
         second = SecondOrder(
             mean=answer.mean,
             total_bits=answer.total_bits,

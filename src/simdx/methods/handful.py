@@ -6,8 +6,6 @@ and many move them far. The calibration error that is reported is cross-fitted: 
 answered by what the others say. Cases of the labels alone raise the threshold; some of none of them keep it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A bank's texts as dense lexical rows: what is fitted to, and nothing that an answer needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

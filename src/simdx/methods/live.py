@@ -8,22 +8,18 @@ a simulator on another machine needs the permission that case text needs. Calls 
 budget per case, and what they cost is told with the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 from simdx.abc.live import dirichlet_hybrid, dirichlet_live, multinomial_hybrid, multinomial_live
 from simdx.abc.prior import Prior
-from simdx.abc.space import Space
 from simdx.bank.live import LiveSimulations, Usage
-from simdx.bank.plan import BuildSettings
-from simdx.bank.voice import voice_for
+from simdx.bank.plan import BuildSettings, voice_for
 from simdx.egress import is_remote
 from simdx.errors import BadInput
-from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
+from simdx.methods.fitted import Carried, Inferred, Settings, nearby
 from simdx.methods.material import Material, Observations
-from simdx.methods.smc import STAY
+from simdx.methods.smc import STAY, OnRawCosines
 from simdx.simulators import get_simulator
 from simdx.types import Posterior, Trace
 
@@ -36,7 +32,7 @@ HYBRID, SIMPLEX = 150, 48  # most simulations a case that join a bank (m-smc), o
 BATCH = 16
 
 
-class Live(Fitted):
+class Live(OnRawCosines):
     """A method whose simulations are made while it runs."""
 
     refits = False
@@ -46,15 +42,12 @@ class Live(Fitted):
     def __init__(self, material: Material, settings: Settings) -> None:
         if settings.kernel == "soft" and settings.engine == "live":
             raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine hybrid)")
-        super().__init__(material)
-        self.kernel = settings.kernel or "hard"
-        self._settings = settings
-        self._raw = Space.fit(material.embedded, centre=False)
+        super().__init__(material, settings)
         name = settings.simulator or DEFAULT_SIMULATOR
         self.simulator = get_simulator(name, allow_remote=settings.allow_remote)
         build = BuildSettings(per_label=1, voice=voice_for(name), seed=settings.seed)
         self._live = LiveSimulations(
-            material.panel, self.simulator, material.embedder, build, self._raw.transform
+            material.panel, self.simulator, material.embedder, build, self.raw.transform
         )
         self._budget = settings.budget or _budget(settings)
         # Which labels a model is asked for follows the case.
@@ -65,9 +58,9 @@ class Live(Fitted):
         self._live.watch = told
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        before = _costs(self._live.usage)
+        before = self._live.usage.costs()
         posterior, trace = self._run(observations, prior)
-        after = _costs(self._live.usage)
+        after = self._live.usage.costs()
         usage = {
             "simulator": self.simulator.id,
             "budget": self._budget,
@@ -77,32 +70,25 @@ class Live(Fitted):
         return Inferred(posterior, trace, usage)
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:
-        return nearby(self._raw if self._settings.method == "m-smc" else self.space, observations)
+        return nearby(self.raw if self.settings.method == "m-smc" else self.space, observations)
 
     def _run(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace]:
-        s, space = self._settings, self._raw
-        z = space.transform(observations.vectors)
-        common: dict[str, Any] = {"seed": s.seed, "budget": self._budget, "tolerance": s.tolerance}
-        bank = (space.bank, space.label_index, space.n_labels)
-        batch = min(BATCH, self._budget)
+        s, z, keys = self.settings, self.placed(observations), observations.keys
+        common: dict[str, Any] = {
+            "seed": s.seed, "budget": self._budget, "tolerance": s.tolerance, "populations": s.populations,
+            "batch": min(BATCH, self._budget),
+        }  # fmt: skip
         if s.method == "m-smc" and s.engine == "live":
             return multinomial_live(
-                self._live, space.n_labels, z, prior, observations.keys, **common, batch=batch,
-                particles=s.particles or PARTICLES, populations=s.populations,
+                self._live, self.raw.n_labels, z, prior, keys, **common, particles=s.particles or PARTICLES,
                 stop_acceptance=s.stop_acceptance, stay=STAY if s.stay is None else s.stay,
             )  # fmt: skip
         if s.method == "m-smc":
-            return multinomial_hybrid(
-                *bank, self._live, z, prior, observations.keys, **common, batch=batch,
-                kernel=s.kernel or "hard", bandwidth=s.bandwidth or 0.05, populations=s.populations,
-            )  # fmt: skip
+            common |= {"kernel": self.hard_or_soft, "bandwidth": self.width}
+            return multinomial_hybrid(*self.rows, self._live, z, prior, keys, **common)
         if s.engine == "live":
-            return dirichlet_live(
-                self._live, z, prior, **common, batch=min(8, self._budget), populations=s.populations
-            )
-        return dirichlet_hybrid(
-            *bank, self._live, z, prior, observations.keys, **common, batch=batch, populations=s.populations
-        )
+            return dirichlet_live(self._live, z, prior, **(common | {"batch": min(8, self._budget)}))
+        return dirichlet_hybrid(*self.rows, self._live, z, prior, keys, **common)
 
 
 def _budget(settings: Settings) -> int:
@@ -110,12 +96,3 @@ def _budget(settings: Settings) -> int:
     if settings.method == "d-smc":
         return SIMPLEX
     return HYBRID if settings.engine == "hybrid" else PER_PARTICLE * (settings.particles or PARTICLES)
-
-
-def _costs(usage: Usage) -> dict[str, float]:
-    return {
-        "llm_calls": usage.calls,
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "seconds": usage.seconds,
-    }

@@ -4,8 +4,6 @@ The loss is the mean over labels of each label's mean log-loss, so that an uneve
 smuggle its label counts in as a prior; the penalty is per simulation, as usual.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simdx.embedders.base import Embedder, embed_texts
-from simdx.embedders.cache import embed_cached
+from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration import Calibration
 from simdx.methods.lexical import LARGEST_BASIS, Lexicon
@@ -142,10 +141,8 @@ class Material:
 
     def observe(self, texts: Sequence[str], of: Sequence[str] | None = None) -> Observations:
         """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
-        keys = [case_key(text) for text in texts]
-        whole = None if of is None else tuple(of)
         vectors = embed_texts(self.embedder, [as_statements(text) for text in texts])
-        return Observations(tuple(texts), vectors, tuple(keys), whole)
+        return as_cases(texts, vectors, None if of is None else tuple(of))
 
 
 def named(prefix: str, arrays: Mapping[str, Float]) -> dict[str, Float]:
@@ -177,24 +174,22 @@ class Observations:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RealRows:
-    """Which rows of a bank are real texts, which of those have inferred labels, and their own centre."""
-
-    rows: Mask  # (n,)
-    inferred: Mask  # (n,)
-    centre: Centre | None
+def as_cases(texts: Sequence[str], vectors: Float, of: tuple[str, ...] | None = None) -> Observations:
+    """Texts that were embedded before, as cases."""
+    return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts), of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gathered:
-    """Rows to compare with, and what is known of each besides its label."""
+    """Rows to compare with, and what is known of each besides its label; None: all are simulations."""
 
-    texts: list[str]
+    texts: Sequence[str]
     bank: EmbeddedBank
-    weight: Float | None  # (n,) how many simulations each counts as; None: there are simulations alone
-    real: RealRows | None
-    places: Int | None  # where the texts stand among the lexicon's own; None: not all are of the bank
+    weight: Float | None = None  # (n,) how many simulations each counts as, within its label
+    real: Mask | None = None  # (n,) real texts
+    inferred: Mask | None = None  # (n,) those of them whose labels were inferred
+    centre: Centre | None = None  # of real text, where it has its own
+    places: Int | None = None  # where the texts stand among the lexicon's own; None: not all are of the bank
 
 
 def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
@@ -209,19 +204,19 @@ def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
         label_index.append(np.full(len(bank.background), bank.n_labels))
         places = np.concatenate([rows, len(material.bank.texts) + np.arange(len(bank.background))])
     n_simulated = len(texts)
-    weight, rows_of = None, None
     if real is not None:
         real = real if background else real.only(real.label_index < bank.n_labels)
         texts += real.texts
         vectors.append(real.vectors)
         label_index.append(real.label_index)
-        weight = np.concatenate([np.ones(n_simulated), real.weight])
-        inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), real.inferred])
-        rows_of = RealRows(np.arange(len(texts)) >= n_simulated, inferred, real.centre)
-    gathered = EmbeddedBank(
+    rows_of = EmbeddedBank(
         np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
     )
-    return Gathered(texts, gathered, weight, rows_of, places if real is None else None)
+    if real is None:
+        return Gathered(texts, rows_of, places=places)
+    weight = np.concatenate([np.ones(n_simulated), real.weight])
+    inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), real.inferred])
+    return Gathered(texts, rows_of, weight, np.arange(len(texts)) >= n_simulated, inferred, real.centre)
 
 
 def check_text(text: object, what: str) -> None:

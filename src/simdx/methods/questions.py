@@ -6,8 +6,6 @@ questions dilutes the rest. So a question answered with yes is read as a stateme
 left out, and any other answer is kept behind its question. Text without such pairs is returned unchanged.
 """
 
-from __future__ import annotations
-
 import re
 
 _PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)

@@ -12,8 +12,6 @@ and the quoted evidence are the simulations' alone (what a text of another kind 
 say), and nothing of a real case is written to disk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,7 @@ Bandwidth, penalty and shares are the same for every panel, chosen on simulated 
 How sure an answer is, and where none of these begins, is found for each bank (`calibration`, `rehearsal`).
 """
 
-from __future__ import annotations
-
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -17,11 +16,12 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.abc.typicality import Typicality
+from simdx.disk import CannotWrite
 from simdx.errors import BadInput
 from simdx.methods import compiled
-from simdx.methods.among import AmongLabels
 from simdx.methods.background import BANDWIDTH as OUTSIDE_BANDWIDTH
 from simdx.methods.comparison import BANDWIDTH as LABELS_BANDWIDTH
+from simdx.methods.comparison import AmongLabels
 from simdx.methods.crossfit import CrossFitted
 from simdx.methods.fitted import AnswerTable, Carried, Fitted, Inferred, Settings, joined
 from simdx.methods.material import Material, Observations, named, part
@@ -49,7 +49,8 @@ class Recipe(Fitted):
         self.outside = fit_outside(material, outside)
         usual = settings.bandwidth is None and material.real is None and material.lexicon.own is not None
         if usual and material.compiled is None and material.address is not None:
-            compiled.remember(material.address, self.arrays())
+            with suppress(CannotWrite):  # a fit can be made again
+                compiled.keep(material.address, self.arrays())
         self.none_of_these = self.outside is not None
         self.simplex: SimplexPosterior = SimplexPosterior(
             material, replace(settings, kernel=None, tolerance=None)
@@ -101,15 +102,9 @@ class Recipe(Fitted):
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         parts = [(rows, labels(part, prior)) for rows, part, labels in self.labels.parts(observations)]
-        if len(parts) == 1:
-            return Inferred(parts[0][1])
-        n = len(observations.texts)
-        out = Posterior(np.empty((n, prior.n_labels)), np.empty(n), np.empty(n))
-        for rows, found in parts:
-            out.probabilities[rows] = found.probabilities
-            out.effective_simulations[rows] = found.effective_simulations
-            out.tolerance[rows] = found.tolerance
-        return Inferred(out)
+        back = np.argsort(np.concatenate([rows for rows, _ in parts]))
+        first, *others = (found for _, found in parts)
+        return Inferred(first.combined(lambda *columns: np.concatenate(columns)[back], *others))
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
         if self.outside is None:

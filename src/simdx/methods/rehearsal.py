@@ -15,14 +15,15 @@ other panels is the part that a bank cannot know of itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simdx.abc.logs import expit, log_softmax, softmax
 from simdx.abc.prior import Prior
-from simdx.embedders.cache import embed_cached
-from simdx.methods.among import AmongLabels
+from simdx.disk import CannotWrite
+from simdx.embedders.base import embed_cached
 from simdx.methods.background import Opposition, kinds_of
 from simdx.methods.calibration import (
     INSIDE_SHARE,
@@ -35,13 +36,14 @@ from simdx.methods.calibration import (
     OutsideScale,
     address_of,
     drawn_to_prior,
+    keep,
     look_up,
-    remember,
     threshold_at,
 )
+from simdx.methods.comparison import AmongLabels
 from simdx.methods.fitted import RECIPE_VERSION
-from simdx.methods.material import Material, Observations
-from simdx.methods.novelty import Novelty
+from simdx.methods.material import Material, Observations, as_cases
+from simdx.methods.outside import Novelty
 from simdx.types import Float, Int, Mask, case_key, content_hash
 
 FOLDS = 5
@@ -112,7 +114,8 @@ def calibrated(material: Material, bandwidth: float | None = None) -> Material:
     if found is None:
         found = rehearse(material, bandwidth)
         if found.basis != "transferred":
-            remember(address, found)
+            with suppress(CannotWrite):  # a rehearsal can be made again
+                keep(address, found)
     return replace(material, calibration=found)
 
 
@@ -171,6 +174,9 @@ def rehearse(
 
 def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered | None) -> Calibration:
     """From held-out answers, the bank's own writing first, to the numbers that make probabilities of them."""
+    from simdx.metrics.calibration import ece
+    from simdx.metrics.ood import ood_auroc
+
     own, names = answered[0], material.panel.names
     outside = None
     if own.signs is not None:
@@ -183,11 +189,9 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered
     auroc = found_outside = accept_from = None
     told = None if beyond is None else beyond.outside(outside)
     if beyond is not None and told is not None and found[0][1] is not None:
-        auroc, found_outside = _auroc(found[0][1], told), float(told.mean())
+        auroc, found_outside = ood_auroc(found[0][1], told).value, float(told.mean())
         wrong = drawn_to_prior(softmax(sharpness * beyond.likelihood, axis=1), told, uniform)
         accept_from = round(float(np.quantile(wrong.max(axis=1), 1 - UNKNOWN_ACCEPTED)), 6)
-    from simdx.metrics.calibration import ece
-
     return Calibration(
         basis="rehearsed",
         sharpness=round(sharpness, 4),
@@ -330,11 +334,6 @@ def dealt(texts: Sequence[str], group: Int) -> Int:
     return fold
 
 
-def as_cases(texts: Sequence[str], vectors: Float) -> Observations:
-    """Simulated texts as cases."""
-    return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts))
-
-
 # --------------------------------------------------------------------------- inside
 
 
@@ -359,13 +358,9 @@ def _log_loss(sharpness: float, answered: Answered, outside: Float | None) -> fl
     n_labels = answered.likelihood.shape[1]
     inside = np.exp(log_softmax(sharpness * answered.likelihood, axis=1))
     drawn = drawn_to_prior(inside, outside, Prior.uniform(n_labels).probabilities)
-    own = drawn[np.arange(len(drawn)), answered.label_index]
+    return log_loss(drawn, answered.label_index)
+
+
+def log_loss(posterior: Float, truth: Int) -> float:
+    own = posterior[np.arange(len(posterior)), truth]
     return float(-np.log(np.maximum(own, 1e-12)).mean())
-
-
-def _auroc(inside: Float, outside: Float) -> float:
-    from scipy.stats import rankdata  # slow to import, and an answer does not need it
-
-    n, m = len(inside), len(outside)
-    ranks = rankdata(np.concatenate([inside, outside]))
-    return float((ranks[n:].sum() - m * (m + 1) / 2) / (n * m))

@@ -5,10 +5,9 @@ Both default to what the paper does: raw cosine distance, a hard threshold, T po
 closed form; `--engine particles` runs the sampler itself (Algorithm 1).
 """
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from simdx.abc.multinomial import multinomial, simulation_weights
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.errors import BadInput
-from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
+from simdx.methods.fitted import Carried, Fitted, Inferred, Kernel, Settings, nearby
 from simdx.methods.material import Material, Observations
-from simdx.types import Float, Posterior
+from simdx.types import Float, Int, Posterior
 
 PARTICLES, STAY = 100, 0.5  # the paper's: S, and the p of its DiscreteJump kernel
 BANDWIDTH = 0.05  # of the soft kernel, on raw cosine distances
@@ -27,47 +26,50 @@ SIMPLEX_DRAWS = 500  # accepted draws: the Monte Carlo error of a mean is at mos
 KEPT_BYTES = 32_000_000  # of prior draws, kept for the priors that were asked last
 
 
-class Multinomial(Fitted):
-    """Particles on labels: the posterior is the label shares of the nearest simulations."""
+class OnRawCosines(Fitted):
+    """What the paper's methods share: the uncentred space, and a hard kernel unless told otherwise."""
 
     def __init__(self, material: Material, settings: Settings) -> None:
         super().__init__(material)
         self.settings = settings
-        self.kernel = settings.kernel or "hard"
-        self.proportional = settings.kernel == "soft"
+        self.hard_or_soft: Kernel = settings.kernel or "hard"
+        self.kernel = self.hard_or_soft
         self.raw = Space.fit(material.embedded, centre=False)
 
+    @property
+    def width(self) -> float:
+        return self.settings.bandwidth or BANDWIDTH
+
+    @property
+    def rows(self) -> tuple[Float, Int, int]:
+        """The simulations, their labels, and how many labels there are."""
+        return self.raw.bank, self.raw.label_index, self.raw.n_labels
+
+    def placed(self, observations: Observations) -> Float:
+        return self.raw.transform(observations.vectors)
+
+
+class Multinomial(OnRawCosines):
+    """Particles on labels: the posterior is the label shares of the nearest simulations."""
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material, settings)
+        self.proportional = settings.kernel == "soft"
+        self._how: dict[str, Any] = {
+            "kernel": self.hard_or_soft, "bandwidth": self.width, "populations": settings.populations,
+            "tolerance": settings.tolerance,
+        }  # fmt: skip
+
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        s, space = self.settings, self.raw
-        return Inferred(
-            multinomial(
-                space.bank,
-                space.label_index,
-                space.n_labels,
-                space.transform(observations.vectors),
-                prior,
-                kernel=self.kernel or "hard",
-                bandwidth=s.bandwidth or BANDWIDTH,
-                populations=s.populations,
-                tolerance=s.tolerance,
-            )
-        )
+        return Inferred(multinomial(*self.rows, self.placed(observations), prior, **self._how))
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:
-        return kernel_shares(self.raw, self.settings, observations, prior)
+        """Every simulation with the share of each answer that it carries."""
+        places, p = self.placed(observations), prior.probabilities
+        return nearby(self.raw, observations, simulation_weights(*self.rows, places, p, **self._how))
 
 
-def kernel_shares(space: Space, settings: Settings, observations: Observations, prior: Prior) -> Carried:
-    """Every simulation with the share of each answer that it carries."""
-    share = simulation_weights(
-        space.bank, space.label_index, space.n_labels, space.transform(observations.vectors),
-        prior.probabilities, kernel=settings.kernel or "hard", bandwidth=settings.bandwidth or BANDWIDTH,
-        populations=settings.populations, tolerance=settings.tolerance,
-    )  # fmt: skip
-    return nearby(space, observations, share)
-
-
-class MultinomialParticles(Multinomial):
+class MultinomialParticles(OnRawCosines):
     """The same by the sampler."""
 
     refits = False
@@ -76,26 +78,24 @@ class MultinomialParticles(Multinomial):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         from simdx.abc.particles import multinomial_smc
 
-        s, space = self.settings, self.raw
+        stay = self.settings.stay
         return Inferred(
             *multinomial_smc(
-                space.bank,
-                space.label_index,
-                space.n_labels,
-                space.transform(observations.vectors),
-                prior,
-                keys=observations.keys,
-                seed=s.seed,
-                particles=s.particles or PARTICLES,
-                populations=s.populations,
-                tolerance=s.tolerance,
-                stay=STAY if s.stay is None else s.stay,
-                stop_acceptance=s.stop_acceptance,
+                *self.rows, self.placed(observations), prior, stay=STAY if stay is None else stay,
+                **_sampled(observations, self.settings),
             )
-        )
+        )  # fmt: skip
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:
         return nearby(self.raw, observations)
+
+
+def _sampled(observations: Observations, s: Settings) -> dict[str, Any]:
+    """What both samplers are told."""
+    return {
+        "keys": observations.keys, "seed": s.seed, "particles": s.particles or PARTICLES,
+        "populations": s.populations, "tolerance": s.tolerance, "stop_acceptance": s.stop_acceptance,
+    }  # fmt: skip
 
 
 class SimplexPosterior:
@@ -170,51 +170,28 @@ class Dirichlet(Fitted):
         return Inferred(self._posterior(observations, prior))
 
 
-class DirichletParticles(Fitted):
+class DirichletParticles(OnRawCosines):
     """The same by the sampler."""
 
-    kernel = "hard"
     refits = False
     cheap = False
-
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
-        self.settings = settings
-        self._raw = Space.fit(material.embedded, centre=False)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         from simdx.abc.particles import dirichlet_smc
 
-        s = self.settings
-        return Inferred(
-            *dirichlet_smc(
-                self._raw.class_means,
-                self._raw.transform(observations.vectors),
-                prior,
-                keys=observations.keys,
-                seed=s.seed,
-                particles=s.particles or PARTICLES,
-                populations=s.populations,
-                tolerance=s.tolerance,
-                stop_acceptance=s.stop_acceptance,
-            )
-        )
+        told = _sampled(observations, self.settings)
+        return Inferred(*dirichlet_smc(self.raw.class_means, self.placed(observations), prior, **told))
 
 
 def fit_multinomial(material: Material, settings: Settings) -> Fitted:
-    if settings.engine == "particles":
-        _hard_only(settings)
-        return MultinomialParticles(material, settings)
-    return Multinomial(material, settings)
+    return (MultinomialParticles if by_particles(settings) else Multinomial)(material, settings)
 
 
 def fit_dirichlet(material: Material, settings: Settings) -> Fitted:
-    if settings.engine == "particles":
-        _hard_only(settings)
-        return DirichletParticles(material, settings)
-    return Dirichlet(material, settings)
+    return (DirichletParticles if by_particles(settings) else Dirichlet)(material, settings)
 
 
-def _hard_only(settings: Settings) -> None:
-    if settings.kernel == "soft":
+def by_particles(settings: Settings) -> bool:
+    if settings.engine == "particles" and settings.kernel == "soft":
         raise BadInput("the particles engine accepts or rejects: it has no soft kernel (use --engine exact)")
+    return settings.engine == "particles"

@@ -19,9 +19,9 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.two_stage import ByClassMeans, LargeBank, two_stage
 from simdx.errors import BadInput, MissingExtra
-from simdx.methods.fitted import Carried, Fitted, Inferred, Settings, nearby
+from simdx.methods.fitted import Carried, Inferred, Settings, nearby
 from simdx.methods.material import Material, Observations
-from simdx.methods.smc import BANDWIDTH
+from simdx.methods.smc import OnRawCosines
 from simdx.types import Float, Int
 
 SMALL = 10_000  # rows below which looking at all of them is as fast
@@ -86,7 +86,7 @@ class SampledTypicality:
         return (1 + farther) / (1 + self.reference.size)
 
 
-class TwoStage(Fitted):
+class TwoStage(OnRawCosines):
     refits = False
     cheap = False
 
@@ -97,29 +97,19 @@ class TwoStage(Fitted):
             raise BadInput(
                 "--engine two-stage needs its kernel named: --kernel soft, or hard with a larger error"
             )
-        super().__init__(material)
-        self.settings = settings
-        self.kernel = settings.kernel
+        super().__init__(material, settings)
         self.proportional = settings.kernel == "soft"
-        self._raw = Space.fit(material.embedded, centre=False)
-        self._bank = LargeBank.prepare(self._raw.bank, self._raw.label_index, self._raw.n_labels)
+        self._bank = LargeBank.prepare(*self.rows)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        s = self.settings
-        return Inferred(
-            two_stage(
-                self._bank,
-                ByClassMeans(self._bank),
-                self._raw.transform(observations.vectors),
-                prior,
-                kernel=self.kernel or "soft",
-                bandwidth=s.bandwidth or BANDWIDTH,
-                populations=s.populations,
-            )
-        )
+        found = two_stage(
+            self._bank, ByClassMeans(self._bank), self.placed(observations), prior,
+            kernel=self.hard_or_soft, bandwidth=self.width, populations=self.settings.populations,
+        )  # fmt: skip
+        return Inferred(found)
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:
-        return nearby(self._raw, observations)
+        return nearby(self.raw, observations)
 
     @cached_property
     def typicality(self) -> SampledTypicality:

@@ -5,8 +5,6 @@ row would be the sum over the text's words of a number that each word always has
 text adds up those of its words, and only grams that it repeats are multiplied for the difference.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import suppress

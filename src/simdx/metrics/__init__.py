@@ -2,8 +2,8 @@
 
 `scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
 reliability, temperature), `selective` (error detection, risk–coverage), `differential` (against a reference
-distribution), `second_order`, `ood`, `subgroups`, `curves` (what plots draw), `means` of one number a case
-and `significance` (bootstrap). An undefined metric is a `Value` without a number and with a reason;
+distribution), `ood`, `gaps` (subgroups), `means` (and medians) of one number a case and `significance`
+(bootstrap). An undefined metric is a `Value` without a number and with a reason;
 `evaluate_probabilities` gives all headline figures at once.
 """
 
@@ -17,8 +17,9 @@ from simdx.metrics.calibration import (
     smooth_ece,
 )
 from simdx.metrics.differential import compare_differentials
+from simdx.metrics.gaps import by_group
 from simdx.metrics.headline import evaluate_probabilities, headline_values
-from simdx.metrics.means import mean_values
+from simdx.metrics.means import mean_values, spread
 from simdx.metrics.ood import ood_auroc, out_of_class
 from simdx.metrics.resampling import HEADLINE
 from simdx.metrics.scores import (
@@ -32,7 +33,6 @@ from simdx.metrics.scores import (
     mean_entropy_bits,
     nll,
 )
-from simdx.metrics.second_order import spread
 from simdx.metrics.selective import (
     aurc,
     best_aurc,
@@ -45,45 +45,4 @@ from simdx.metrics.selective import (
     uncertainty,
 )
 from simdx.metrics.significance import bootstrap_intervals, paired_bootstrap
-from simdx.metrics.subgroups import by_group
 from simdx.metrics.value import Value
-
-__all__ = [
-    "HEADLINE",
-    "Value",
-    "accuracy",
-    "adaptive_ece",
-    "apply_temperature",
-    "aurc",
-    "auroc",
-    "best_aurc",
-    "bootstrap_intervals",
-    "brier",
-    "by_group",
-    "class_auroc",
-    "classwise_ece",
-    "compare_differentials",
-    "confusion",
-    "e_aurc",
-    "ece",
-    "entropy_strata",
-    "error_auroc",
-    "errors",
-    "evaluate_probabilities",
-    "fit_temperature",
-    "gold_rank",
-    "headline_values",
-    "macro_f1",
-    "mean_entropy_bits",
-    "mean_values",
-    "nll",
-    "ood_auroc",
-    "out_of_class",
-    "paired_bootstrap",
-    "reliability",
-    "risk_at",
-    "risk_coverage",
-    "smooth_ece",
-    "spread",
-    "uncertainty",
-]

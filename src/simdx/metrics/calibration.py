@@ -7,8 +7,6 @@ with a reflected Gaussian whose width is the fixed point of the measure itself, 
 Temperature scaling mends a posterior after the fact where some labelled cases are at hand.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +17,7 @@ from scipy.special import log_softmax
 
 from simdx.errors import BadInput
 from simdx.metrics.scores import nll_terms, predictions
-from simdx.metrics.value import NO_CASES, Value, checked, checked_rows, defined, undefined
+from simdx.metrics.value import checked, checked_rows, of_cases
 from simdx.types import Float, Int
 
 N_BINS = 10
@@ -60,12 +58,10 @@ def reliability(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = 
     return _binned(confidence, correct, bin_of(confidence, n_bins), np.linspace(0, 1, n_bins + 1))
 
 
-def ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Value:
+@of_cases
+def ece(p: Float, y: Int, n_bins: int = N_BINS) -> float:
     """Expected calibration error of the top label, equal-width bins."""
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
-    return defined(_gap(reliability(p, y, n_bins)))
+    return _gap(reliability(p, y, n_bins))
 
 
 def top_label_ece(confidence: Float, correct: Float, n_bins: int = N_BINS) -> float:
@@ -74,35 +70,29 @@ def top_label_ece(confidence: Float, correct: Float, n_bins: int = N_BINS) -> fl
     return _gap(found)
 
 
-def classwise_ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Value:
+@of_cases
+def classwise_ece(p: Float, y: Int, n_bins: int = N_BINS) -> float:
     """Mean over labels of the ECE of that label's probability against its occurrence."""
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
     edges = np.linspace(0, 1, n_bins + 1)
     gaps = [
         _gap(_binned(p[:, k], (y == k).astype(float), bin_of(p[:, k], n_bins), edges))
         for k in range(p.shape[1])
     ]
-    return defined(float(np.mean(gaps)))
+    return float(np.mean(gaps))
 
 
-def adaptive_ece(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Value:
+@of_cases
+def adaptive_ece(p: Float, y: Int, n_bins: int = N_BINS) -> float:
     """ECE of the top label with bins cut at quantiles of confidence; equal confidences share a bin."""
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
     confidence, correct = _top(p, y)
     edges = np.quantile(confidence, np.linspace(0, 1, n_bins + 1))
     index = np.searchsorted(edges[1:-1], confidence, side="left")
-    return defined(_gap(_binned(confidence, correct, index, edges)))
+    return _gap(_binned(confidence, correct, index, edges))
 
 
-def smooth_ece(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
+@of_cases
+def smooth_ece(p: Float, y: Int) -> float:
     """Smooth ECE of the top label: the fixed point s of s = ∫ |smoothed residual at width s|."""
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
     confidence, correct = _top(p, y)
     cell = np.minimum((confidence * _SMOOTH_CELLS).astype(int), _SMOOTH_CELLS - 1)
     mass = np.bincount(cell, weights=correct - confidence, minlength=_SMOOTH_CELLS) / len(y)
@@ -113,11 +103,11 @@ def smooth_ece(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
 
     low, high = 1.0 / _SMOOTH_CELLS, 1.0
     if measure(low) <= low:
-        return defined(measure(low))
+        return measure(low)
     while high - low > 1e-4:
         middle = (low + high) / 2
         low, high = (middle, high) if measure(middle) > middle else (low, middle)
-    return defined(measure(high))
+    return measure(high)
 
 
 def fit_temperature(probabilities: ArrayLike, label_index: ArrayLike) -> Temperature:

@@ -5,8 +5,6 @@ a reference says of conditions that the panel does not have is no part of it: `c
 that mass apart and holds it against the probability of none of these.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata

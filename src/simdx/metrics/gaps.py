@@ -1,28 +1,74 @@
-"""Gaps between subgroups: is the answer as well calibrated, and as aware of its errors, for everyone?
+"""Subgroups and the gaps between them: is the answer as well calibrated, and as aware of its errors, for all?
 
-For any field, or combination of fields, each group is compared with all other cases: accuracy, calibration
-error and error detection, the gap with a bootstrap interval and a p-value. Many groups mean many chances of
-a false finding, so p-values are corrected over all of them (Holm by default, Benjamini–Hochberg on
-request). A group under `SMALL` cases keeps its figures and is marked: nothing should be concluded from it.
+`by_group` gives the metrics of each value of an attribute. `subgroup_gaps` compares each group of a field, or
+of fields crossed, with all other cases: accuracy, calibration error and error detection, the gap with a
+bootstrap interval and a p-value. Many groups mean many chances of a false finding, so p-values are corrected
+over all of them (Holm by default, Benjamini–Hochberg on request). A calibration error computed on a handful
+of cases is mostly noise and always too high, so a group under `SMALL` cases keeps its figures and is marked:
+nothing should be concluded from it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
+from simdx.metrics.headline import headline_values
 from simdx.metrics.resampling import WeightedMetrics, count_chunks
-from simdx.metrics.significance import interval_of, p_value_of
-from simdx.metrics.subgroups import NOT_STATED, SMALL
-from simdx.metrics.value import checked
-from simdx.types import Float, Int
+from simdx.metrics.significance import Interval, bootstrap_intervals, interval_of, p_value_of
+from simdx.metrics.value import Value, checked
+from simdx.types import Float, Int, Mask
 
 METRICS = ("accuracy", "ece", "error_auroc")
 CORRECTIONS = ("holm", "bh")
+SMALL = 30
+NOT_STATED = "not stated"
+GROUP_METRICS = ("accuracy", "brier", "ece", "error_auroc", "e_aurc")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group's figures."""
+
+    n: int
+    values: dict[str, Value]
+    intervals: dict[str, Interval]
+    too_small: bool
+
+    def as_dict(self) -> dict[str, object]:
+        row: dict[str, object] = {"n": self.n}
+        row |= {name: value.value for name, value in self.values.items()}
+        row["ci"] = {name: interval.as_list() for name, interval in self.intervals.items()}
+        row["too_small"] = self.too_small
+        reasons = {name: v.reason for name, v in self.values.items() if v.reason}
+        return row | ({"undefined": reasons} if reasons else {})
+
+
+def by_group(
+    probabilities: ArrayLike,
+    label_index: ArrayLike,
+    groups: Sequence[object],
+    *,
+    expected: Sequence[str] = (),
+    resamples: int = 1000,
+    rng: np.random.Generator,
+) -> dict[str, Group]:
+    """Metrics per group value, in sorted order; values named in `expected` appear even when empty."""
+    p, y = checked(probabilities, label_index)
+    if len(groups) != len(y):
+        raise BadInput(f"there are {len(y)} cases but {len(groups)} group values")
+    names = np.asarray([NOT_STATED if g is None or g == "" else str(g) for g in groups], dtype=object)
+    found: dict[str, Group] = {}
+    for name in sorted(set(names.tolist()) | set(expected)):
+        inside = names == name if len(names) else np.zeros(0, bool)
+        q, t = p[inside], y[inside]
+        n = int(inside.sum())
+        values = {name: v for name, v in headline_values(q, t).items() if name in GROUP_METRICS}
+        intervals = bootstrap_intervals(q, t, metrics=GROUP_METRICS, resamples=resamples, rng=rng)
+        found[name] = Group(n, values, intervals, n < SMALL)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +110,7 @@ def subgroup_gaps(
     label_index: ArrayLike,
     groups: Mapping[str, Sequence[str]],
     *,
-    metrics: Sequence[str] = METRICS,
     resamples: int = 2000,
-    level: float = 0.95,
     correction: str = "holm",
     rng: np.random.Generator,
 ) -> list[Gap]:
@@ -81,7 +125,7 @@ def subgroup_gaps(
         column = np.asarray(names, dtype=object)
         for value in sorted(set(names)):
             inside = column == value
-            found += _gaps(p, y, inside, field, value, metrics, resamples, level, rng)
+            found += _gaps(p, y, inside, field, value, resamples, rng)
     tested = [i for i, gap in enumerate(found) if gap.p_value is not None]
     corrected = adjust([float(found[i].p_value or 0.0) for i in tested], correction)
     for i, q in zip(tested, corrected, strict=True):
@@ -106,27 +150,23 @@ def adjust(p_values: Sequence[float], correction: str = "holm") -> list[float]:
 
 
 def _gaps(
-    p: Float, y: Int, inside: NDArray[np.bool_], field: str, value: str, metrics: Sequence[str],
-    resamples: int, level: float, rng: np.random.Generator,
-) -> list[Gap]:  # fmt: skip
+    p: Float, y: Int, inside: Mask, field: str, value: str, resamples: int, rng: np.random.Generator
+) -> list[Gap]:
     n = int(inside.sum())
     small = n < SMALL
     if n == len(y):
-        return [Gap(field, value, n, m, None, None, None, None, None, None, small) for m in metrics]
-    mine, theirs = (
-        WeightedMetrics(p[inside], y[inside], metrics),
-        WeightedMetrics(p[~inside], y[~inside], metrics),
-    )
+        return [Gap(field, value, n, m, None, None, None, None, None, None, small) for m in METRICS]
+    mine, theirs = (WeightedMetrics(p[side], y[side], METRICS) for side in (inside, ~inside))
     point = [s(np.ones((1, k)))[0] for s, k in ((mine, n), (theirs, len(y) - n))]
     # Groups are resampled on their own: their sizes are facts of the data, not chance.
     draws = np.concatenate([mine(w) for w in count_chunks(n, resamples, rng)]) - np.concatenate(
         [theirs(w) for w in count_chunks(len(y) - n, resamples, rng)]
     )
     out = []
-    for i, metric in enumerate(metrics):
+    for i, metric in enumerate(METRICS):
         a, b = (None if np.isnan(values[i]) else float(values[i]) for values in point)
         difference = point[0][i] - point[1][i]
-        interval = interval_of(difference, draws[:, i], level, (-np.inf, np.inf))
+        interval = interval_of(difference, draws[:, i], 0.95, (-np.inf, np.inf))
         p_value = None if interval.low is None else p_value_of(difference, draws[:, i])
         out.append(Gap(field, value, n, metric, a, b, interval.low, interval.high, p_value, None, small))
     return out

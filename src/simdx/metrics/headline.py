@@ -1,7 +1,5 @@
 """All headline metrics of one set of predictions, under the command line's key names."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

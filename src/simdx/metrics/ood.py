@@ -1,7 +1,5 @@
 """Out-of-class detection: does a score separate cases of the panel from cases of none of its labels?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

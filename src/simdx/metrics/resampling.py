@@ -8,8 +8,6 @@ The formulas are written independently of `scores`, `calibration` and `selective
 against each other on literal resamples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

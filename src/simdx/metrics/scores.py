@@ -4,13 +4,11 @@ Every function takes probabilities (N, K) and label positions (N,). The predicti
 label (the first of them on a tie, so that the panel's order decides and not the row order).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
-from simdx.metrics.value import NO_CASES, Value, checked, checked_rows, defined, undefined
+from simdx.metrics.value import NO_CASES, Value, checked, checked_rows, defined, of_cases, undefined
 from simdx.types import Float, Int, entropy_bits
 
 NLL_FLOOR = 1e-6  # a probability of zero would make one case outweigh every other
@@ -28,11 +26,9 @@ def confusion(probabilities: ArrayLike, label_index: ArrayLike) -> Int:
     return np.bincount(y * k + predictions(p), minlength=k * k).reshape(k, k)
 
 
-def accuracy(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
-    return defined((predictions(p) == y).mean())
+@of_cases
+def accuracy(p: Float, y: Int) -> float:
+    return float((predictions(p) == y).mean())
 
 
 def gold_rank(probabilities: ArrayLike, label_index: ArrayLike) -> Int:
@@ -53,20 +49,16 @@ def macro_f1(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
     return defined((2 * hits[either > 0] / either[either > 0]).mean())
 
 
-def brier(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
+@of_cases
+def brier(p: Float, y: Int) -> float:
     """Mean over cases of the sum over labels of squared differences, 0 to 2."""
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
-    return defined(brier_terms(p, y).mean())
+    return float(brier_terms(p, y).mean())
 
 
-def nll(probabilities: ArrayLike, label_index: ArrayLike, floor: float = NLL_FLOOR) -> Value:
+@of_cases
+def nll(p: Float, y: Int, floor: float = NLL_FLOOR) -> float:
     """Mean negative log-likelihood in nats, with the gold label's probability floored."""
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
-    return defined(nll_terms(p, y, floor).mean())
+    return float(nll_terms(p, y, floor).mean())
 
 
 def mean_entropy_bits(probabilities: ArrayLike) -> Value:
@@ -76,14 +68,12 @@ def mean_entropy_bits(probabilities: ArrayLike) -> Value:
     return defined(entropy_bits(p).mean())
 
 
-def class_auroc(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
+@of_cases
+def class_auroc(p: Float, y: Int) -> Value:
     """Class discrimination: macro mean over labels of one-vs-rest AUROC.
 
     A label that no case (or every case) carries has no AUROC and is left out of the mean, with a note.
     """
-    p, y = checked(probabilities, label_index)
-    if not y.size:
-        return undefined(NO_CASES)
     each = [auroc(p[:, k], y == k).value for k in range(p.shape[1])]
     present = [v for v in each if v is not None]
     if not present:

@@ -8,8 +8,6 @@ expected risk after j of them is (e0 + j e/m) / (n0 + j), whose sum over the blo
 e + (e0 − n0 e/m) (H(n0+m) − H(n0)) with harmonic numbers H.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

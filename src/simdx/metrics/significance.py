@@ -7,8 +7,6 @@ the metric's range; for plain means the bias is nought and this is the ordinary 
 p-value of a difference is two-sided, from the bootstrap distribution centred on zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -6,9 +6,10 @@ a NaN never leaves this room. A `Value` may also carry both, when the number sta
 (an AUROC averaged over the classes that occur, say).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,7 @@ from simdx.errors import BadInput
 from simdx.types import Float, Int
 
 NO_CASES = "there are no cases"
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,20 @@ def defined(value: float, reason: str | None = None) -> Value:
 
 def undefined(reason: str) -> Value:
     return Value(None, reason)
+
+
+def of_cases(
+    metric: Callable[Concatenate[Float, Int, P], float | Value],
+) -> Callable[Concatenate[ArrayLike, ArrayLike, P], Value]:
+    """A metric of checked probabilities and labels; undefined where there are no cases."""
+
+    @wraps(metric)
+    def measured(probabilities: ArrayLike, label_index: ArrayLike, *more: P.args, **named: P.kwargs) -> Value:
+        p, y = checked(probabilities, label_index)
+        found = metric(p, y, *more, **named) if y.size else undefined(NO_CASES)
+        return found if isinstance(found, Value) else defined(found)
+
+    return measured
 
 
 def checked(probabilities: ArrayLike, label_index: ArrayLike) -> tuple[Float, Int]:

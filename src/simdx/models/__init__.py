@@ -2,5 +2,3 @@
 
 from simdx.models.registry import REGISTRY, Weights, describe
 from simdx.models.verify import verify, verify_or_explain
-
-__all__ = ["REGISTRY", "Weights", "describe", "verify", "verify_or_explain"]

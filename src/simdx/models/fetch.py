@@ -4,8 +4,6 @@ Everything is assembled in a temporary folder beside the destination, verified t
 place as a whole, so a model folder is either complete and verified or not there at all.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

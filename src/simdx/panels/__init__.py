@@ -3,16 +3,6 @@
 from simdx.panels.load import PACKAGED, PanelSource, advice_for, load_panel, load_source, problems_of
 from simdx.types import Panel
 
-__all__ = [
-    "PACKAGED",
-    "PanelSource",
-    "advice_for",
-    "disclaimer",
-    "load_panel",
-    "load_source",
-    "problems_of",
-]
-
 # What is said beside every answer: in a clinic's words only where the panel is about illness.
 CLINICAL = (
     "Decision support for research. Not a medical device, and no substitute for a clinician's judgement. "

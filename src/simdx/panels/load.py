@@ -1,7 +1,5 @@
 """Finding and reading panels: packaged ones by name, a user's own by path."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from difflib import get_close_matches

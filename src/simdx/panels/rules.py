@@ -7,8 +7,6 @@ look-around, at most one open-ended repeat, and a bounded number of ways to matc
 overlapping windows of the text, so even an open-ended repeat ends with its window.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator, Sequence

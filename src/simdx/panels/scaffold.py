@@ -1,7 +1,5 @@
 """A panel file to start from, with a comment where a clinician has something to decide."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

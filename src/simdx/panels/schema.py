@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,6 +25,8 @@ Phrase = Annotated[
     StringConstraints(min_length=1, max_length=2000),
 ]
 
+Prose = Annotated[str, AfterValidator(str.strip)]
+
 
 def _as_text(value: object) -> object:
     """Clinicians write codes as bare numbers; YAML then reads an integer."""
@@ -38,7 +41,7 @@ class LabelFile(BaseModel):
 
     name: Phrase
     aliases: tuple[Phrase, ...] = ()
-    description: str = ""
+    description: Prose = ""
     icd10: tuple[Code, ...] = ()
     snomed: tuple[Code, ...] = ()
     must_not_miss: bool = False
@@ -52,7 +55,7 @@ class ReviewRuleFile(BaseModel):
     name: Phrase
     phrases: tuple[Phrase, ...] = ()
     pattern: str | None = None
-    reason: str = ""
+    reason: Prose = ""
 
     @model_validator(mode="after")
     def _something_safe_to_look_for(self) -> ReviewRuleFile:
@@ -66,7 +69,7 @@ class ReviewRuleFile(BaseModel):
         return self
 
     def to_rule(self) -> ReviewRule:
-        return ReviewRule(self.name, self.phrases, self.pattern, self.reason.strip())
+        return ReviewRule(**self.model_dump())
 
 
 class ExampleFile(BaseModel):
@@ -80,8 +83,8 @@ class PanelFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: Phrase | None = None
-    title: str = ""
-    description: str = ""
+    title: Prose = ""
+    description: Prose = ""
     register_: Register = Field("clinician", alias="register")
     embedder: Phrase = "wordllama"
     labels: tuple[LabelFile, ...]
@@ -97,7 +100,7 @@ class PanelFile(BaseModel):
     none_of_these_prior: float | None = Field(default=None, gt=0, lt=1)
     # other conditions that must be thought of: a background without them is refused
     ask_about: tuple[Phrase, ...] = ()
-    notice: str = ""
+    notice: Prose = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()
 
@@ -136,24 +139,14 @@ class PanelFile(BaseModel):
     def to_panel(self, default_name: str) -> Panel:
         return Panel(
             name=self.name or default_name,
-            title=self.title.strip(),
-            description=self.description.strip(),
+            title=self.title,
+            description=self.description,
             register=self.register_,
             embedder=self.embedder,
             facets=dict(self.facets),
-            notice=self.notice.strip(),
+            notice=self.notice,
             ask_about=self.ask_about,
             review_rules=tuple(rule.to_rule() for rule in self.review_rules),
-            examples=tuple(Example(e.title, e.text) for e in self.examples),
-            labels=tuple(
-                Label(
-                    name=l.name,
-                    aliases=l.aliases,
-                    description=l.description.strip(),
-                    icd10=l.icd10,
-                    snomed=l.snomed,
-                    must_not_miss=l.must_not_miss,
-                )
-                for l in self.labels
-            ),
+            examples=tuple(Example(**example.model_dump()) for example in self.examples),
+            labels=tuple(Label(**label.model_dump()) for label in self.labels),
         )

@@ -4,8 +4,6 @@ The standard library's XML writer writes them, so no caller has to escape a word
 the page that shows a drawing styles it, in light, dark and print; one that stands alone brings a style.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, tostring
 

@@ -3,16 +3,13 @@
 Plots are drawn from the record's stored values. Case texts appear only when the caller asks for them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simdx.answer import Answer
 from simdx.evaluation import Evaluation
-from simdx.metrics.gaps import Gap
-from simdx.metrics.subgroups import SMALL
+from simdx.metrics.gaps import SMALL, Gap
 from simdx.panels import disclaimer
 from simdx.report import figures, plots
 from simdx.report.page import fill

@@ -1,7 +1,5 @@
 """Rows of figures with their intervals, in words that terminal and page share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

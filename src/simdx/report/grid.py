@@ -1,7 +1,5 @@
 """The summary of an experiment's grid as one self-contained HTML page: a table and a drawing per panel."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Pages are Jinja2 templates that escape every value. What they are given as HTML 
 template: our own drawings, and what `render`'s callers put before and after the answers.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

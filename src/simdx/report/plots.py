@@ -4,8 +4,6 @@ Series differ in dash and mark as well as in colour, blue and orange in lightnes
 nothing rests on colour alone. Colours are those of Okabe and Ito, darkened where thin lines need it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """An evaluation on the terminal: figures, decisions, what was taken for what; no text of a case."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An answer in the terminal: at most twelve lines of 80 columns, and the rest on request."""
 
-from __future__ import annotations
-
 import math
 
 from rich.console import Console

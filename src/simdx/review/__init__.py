@@ -9,14 +9,3 @@ from simdx.review.forms import make_review
 from simdx.review.scores import import_scores, read_scores
 from simdx.review.sheet import SCALES, ReviewSheet, open_review
 from simdx.review.summary import ReviewSummary, summarise
-
-__all__ = [
-    "SCALES",
-    "ReviewSheet",
-    "ReviewSummary",
-    "import_scores",
-    "make_review",
-    "open_review",
-    "read_scores",
-    "summarise",
-]

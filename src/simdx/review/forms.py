@@ -5,8 +5,6 @@ gold label unless asked for. Each reviewer's order is shuffled on its own, so th
 on the same cases.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -21,8 +19,8 @@ from simdx.datasets.files import Columns, read_cases
 from simdx.datasets.oral import load_oral
 from simdx.disk import filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
-from simdx.review.page import form_page
-from simdx.review.sheet import KEY_FILE, SCALES, ReviewSheet
+from simdx.report.page import fill
+from simdx.review.sheet import HIGHEST, KEY_FILE, LOWEST, SCALES, ReviewSheet, SentCase
 from simdx.review.tools import SHARED_FILES, TOOLS, tool_files
 from simdx.types import Case, content_hash
 
@@ -67,8 +65,7 @@ def make_review(
         dataset=dataset.name,
         scores_file=str(scores_file),
         labels=dataset.labels,
-        hashes={c.id: text_hash(c.text) for c in cases},
-        gold={c.id: c.label for c in cases},
+        cases={c.id: SentCase(hash=text_hash(c.text), label=c.label) for c in cases},
         order={name: tuple(c.id for c in shuffled) for name, shuffled in order.items()},
         seed=seed,
         label_shown=show_label,
@@ -154,3 +151,16 @@ def _csv(identity: str, reviewer: str, items: Sequence[dict[str, str | None]]) -
         # a spreadsheet would run a cell that begins like a formula
         writer.writerow([item["code"], "'" + text if text[:1] in "=+-@" else text, "", "", "", ""])
     return stream.getvalue()
+
+
+def form_page(
+    review: str, reviewer: str, items: Sequence[dict[str, str | None]], choices: Sequence[str]
+) -> str:
+    """One HTML file that works offline. Answers live in the page: every change goes to the browser's local
+    storage; "Save" downloads this same page with the answers inside, so that opening the saved file, here or
+    on another machine, goes on where it stopped."""
+    setup = {
+        "review": review, "reviewer": reviewer, "items": list(items), "choices": list(choices),
+        "scales": SCALES, "low": LOWEST, "high": HIGHEST,
+    }  # fmt: skip
+    return fill("form.html", "simdx.review", title=f"Review {review}, {reviewer}", setup=setup)

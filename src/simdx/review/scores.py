@@ -6,8 +6,6 @@ to 5. Cases without both scores are left out and counted. Importing a reviewer's
 earlier scores of the same texts.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

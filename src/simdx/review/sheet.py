@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from simdx.errors import BadInput
 
@@ -18,20 +18,45 @@ SCALES: dict[str, str] = {
 LOWEST, HIGHEST, ACCEPTED = 1, 5, 4
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewSheet:
+class SentCase(BaseModel):
+    """A text that was sent out, by its hash, and its gold label."""
+
+    model_config = ConfigDict(frozen=True)
+
+    hash: str
+    label: str | None
+
+
+class ReviewSheet(BaseModel):
     """What was sent out. `order[reviewer]` lists case ids as that reviewer's form numbers them."""
 
-    folder: Path
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal[1] = 1
     review: str  # identity of this review; forms carry it and answers must
     dataset: str
     scores_file: str  # where the scores go: beside the data
     labels: tuple[str, ...]
-    hashes: Mapping[str, str]  # case id -> hash of the text that was sent out
-    gold: Mapping[str, str | None]
-    order: Mapping[str, tuple[str, ...]]
     seed: int
     label_shown: bool
+    cases: dict[str, SentCase]
+    order: dict[str, tuple[str, ...]]
+    folder: Path = Field(default=Path(), exclude=True)
+
+    @model_validator(mode="after")
+    def _known(self) -> ReviewSheet:
+        if not {case for order in self.order.values() for case in order} <= self.cases.keys():
+            raise ValueError("a form names a case that was not sent out")
+        return self
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Case id -> hash of the text that was sent out."""
+        return {case: sent.hash for case, sent in self.cases.items()}
+
+    @property
+    def gold(self) -> dict[str, str | None]:
+        return {case: sent.label for case, sent in self.cases.items()}
 
     def case_of(self, reviewer: str, code: str) -> str:
         """The case behind a code such as "017"; anything else is refused."""
@@ -41,18 +66,7 @@ class ReviewSheet:
         return cases[int(code) - 1]
 
     def to_json(self) -> str:
-        record = {
-            "format": FORMAT,
-            "review": self.review,
-            "dataset": self.dataset,
-            "scores_file": self.scores_file,
-            "labels": list(self.labels),
-            "seed": self.seed,
-            "label_shown": self.label_shown,
-            "cases": {i: {"hash": h, "label": self.gold[i]} for i, h in self.hashes.items()},
-            "order": {reviewer: list(ids) for reviewer, ids in self.order.items()},
-        }
-        return json.dumps(record, ensure_ascii=False, indent=1) + "\n"
+        return self.model_dump_json(indent=1) + "\n"
 
 
 def open_review(folder: str | Path) -> ReviewSheet:
@@ -61,33 +75,11 @@ def open_review(folder: str | Path) -> ReviewSheet:
     if not path.is_file():
         raise BadInput(f"{folder} holds no review: make one with 'simdx review make'")
     try:
-        r = json.loads(path.read_text(encoding="utf-8"))
-        if r["format"] != FORMAT:
-            raise BadInput(f"{path} has the review format {r['format']}, this version reads {FORMAT}")
-        sheet = ReviewSheet(
-            folder=path.parent,
-            review=r["review"],
-            dataset=r["dataset"],
-            scores_file=r["scores_file"],
-            labels=tuple(r["labels"]),
-            hashes={i: c["hash"] for i, c in r["cases"].items()},
-            gold={i: c["label"] for i, c in r["cases"].items()},
-            order={name: tuple(ids) for name, ids in r["order"].items()},
-            seed=int(r["seed"]),
-            label_shown=bool(r["label_shown"]),
-        )
-        _check_kinds(sheet)
-        return sheet
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        found = ReviewSheet.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        for wrong in error.errors():
+            if wrong["loc"] == ("format",) and isinstance(wrong["input"], int):
+                said = f"{path} has the review format {wrong['input']}, this version reads {FORMAT}"
+                raise BadInput(said) from None
         raise BadInput(f"{path} is not a readable review key") from None
-
-
-def _check_kinds(sheet: ReviewSheet) -> None:
-    """TypeError or KeyError where a key file that can be read says something that is no review."""
-    ids = [i for order in sheet.order.values() for i in order]
-    named = (sheet.review, sheet.dataset, sheet.scores_file, *sheet.labels, *sheet.hashes.values(), *ids)
-    if not all(isinstance(v, str) for v in named):
-        raise TypeError
-    if not all(v is None or isinstance(v, str) for v in sheet.gold.values()):
-        raise TypeError
-    _ = [sheet.hashes[i] for i in ids]
+    return found.model_copy(update={"folder": path.parent})

@@ -6,8 +6,6 @@ ICC(2,1). When nearly every score is a 5, kappa and ICC are low or undefined alt
 them together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
@@ -69,16 +67,13 @@ def summarise(sheet: ReviewSheet, scores: Sequence[Score] | None = None) -> Revi
 
 def weighted_kappa(a: Sequence[int], b: Sequence[int]) -> Value:
     """Cohen's kappa with quadratic weights over the five points."""
+    from sklearn.metrics import cohen_kappa_score
+
     if len(a) == 0:
         return undefined(FEW)
-    k = HIGHEST - LOWEST + 1
-    x, y = np.asarray(a) - LOWEST, np.asarray(b) - LOWEST
-    observed = np.bincount(x * k + y, minlength=k * k).reshape(k, k) / len(x)
-    distance = (np.arange(k)[:, None] - np.arange(k)) ** 2
-    by_chance = np.outer(observed.sum(axis=1), observed.sum(axis=0))
-    if not (distance * by_chance).sum():
+    if len({*a, *b}) == 1:
         return undefined("both reviewers gave one and the same score throughout, so chance explains it all")
-    return defined(1 - (distance * observed).sum() / (distance * by_chance).sum())
+    return defined(cohen_kappa_score(a, b, labels=range(LOWEST, HIGHEST + 1), weights="quadratic"))
 
 
 def icc(table: Float) -> Value:

@@ -4,8 +4,6 @@ Both see what our own form shows, a code and a text; the code and the review's n
 (Label Studio) or the record's metadata (Argilla).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -9,5 +9,3 @@ else counts: no version, no commit, no source text.
 from simdx.runs.record import Record, identity
 from simdx.runs.runner import NotRun, Result, Spec, fail, run
 from simdx.runs.store import Arrays, Progress, Store
-
-__all__ = ["Arrays", "NotRun", "Progress", "Record", "Result", "Spec", "Store", "fail", "identity", "run"]

@@ -1,7 +1,5 @@
 """`run(spec, data) -> record`: the one way in which a result comes to be."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ A failure never takes the place of a result: the result is set aside, and comes 
 those it was made from. Only numbers are stored in chunks, never a text.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ Whoever wrote the record chose the charset, and Python knows codecs that no note
 takes quadratic time. So a charset is taken from a list, and the length is looked at first.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

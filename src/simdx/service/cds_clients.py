@@ -7,8 +7,6 @@ minutes at most, and for one call: its id is remembered until it has expired. A 
 that a token caught just before could be used once more while it lasts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ several of a kind the latest comes first. Codes are never read: a diagnosis some
 our answer.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

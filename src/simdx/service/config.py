@@ -1,17 +1,23 @@
-"""What the operator decides, in one frozen object. Everything has a safe default."""
+"""What the operator decides, in one frozen object, and where the service keeps what must not be lost.
 
-from __future__ import annotations
+Everything has a safe default. A cache folder may be emptied by anyone at any time, so tokens, the audit key,
+the audit log and its checkpoints lie in the platform's data folder. $SIMDX_DATA names another; where only
+$SIMDX_HOME is set, everything stays inside it.
+"""
 
 import ipaddress
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import platformdirs
+
 from simdx.errors import BadInput
+from simdx.models.verify import home
 from simdx.panels.load import PACKAGED
-from simdx.service.data import service_home
 
 # Methods that need nothing beyond the panel's bank and its embedder, so any caller may ask for them.
 METHODS = ("auto", "m-smc", "d-smc")
@@ -167,3 +173,40 @@ def checkpoint_file(url: str, key: Path) -> Path:
     if url.startswith("sqlite:///"):
         return Path(url.removeprefix("sqlite:///") + ".checkpoints")
     return key.with_suffix(".checkpoints")
+
+
+# --------------------------------------------------------------------------- the data folder
+
+_OURS = ("tokens.json", "audit.key", "audit.sqlite3")
+
+
+def service_home() -> Path:
+    if named := os.environ.get("SIMDX_DATA"):
+        return Path(named)
+    if os.environ.get("SIMDX_HOME"):
+        return home() / "service"
+    return Path(platformdirs.user_data_dir("simdx")) / "service"
+
+
+def settled_home(tell: Callable[[str], None]) -> Path:
+    """The same, once files that an earlier simdx left in the cache folder have been moved there or named."""
+    old, new = home() / "service", service_home()
+    if old == new or not _used(old):
+        return new
+    if os.environ.get("SIMDX_DATA") or _used(new):
+        tell(f"tokens, key or audit log of an earlier service lie in {old}; this one uses {new}")
+        return new
+    try:
+        new.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(old, new)  # all files at one moment, or none
+    except OSError as error:
+        raise BadInput(
+            f"the service's tokens, key and audit log lie in {old} and belong in {new}: stop the service and "
+            f"move the folder there, or set SIMDX_DATA={old} (moving them failed: {error.strerror})"
+        ) from None
+    tell(f"moved the service's tokens, key and audit log from {old} to {new}")
+    return new
+
+
+def _used(folder: Path) -> bool:
+    return any((folder / name).exists() for name in _OURS)

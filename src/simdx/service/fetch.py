@@ -1,7 +1,5 @@
 """One GET of an address the operator trusts: no proxy, no redirect, no cookie, few bytes, little time."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import ssl

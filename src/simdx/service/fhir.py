@@ -6,8 +6,6 @@ assessment and what it was made from travel inside as a contained Device and Pro
 always `preliminary`: nobody has looked at it yet.
 """
 
-from __future__ import annotations
-
 import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence

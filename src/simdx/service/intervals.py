@@ -6,8 +6,6 @@ what none of these leaves to the labels. It speaks of the bank's finite size alo
 simulator writes like the clinic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,6 +1,6 @@
 """What Prometheus sees. Labels are routes, statuses, panels and decisions: never a text, never a caller."""
 
-from __future__ import annotations
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -19,36 +19,25 @@ class Meters:
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        here: dict[str, Any] = {"registry": registry}
+        times, sizes = {**here, "buckets": _SECONDS}, {**here, "buckets": _SIZES}
         self.requests = Counter(
-            "simdx_requests", "Requests by route and status.", ["route", "status"], registry=registry
+            "simdx_requests", "Requests by route and status.", ["route", "status"], **here
         )
-        self.seconds = Histogram(
-            "simdx_request_seconds", "Time from the first byte in to the last byte out.", ["route"],
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
-        self.open = Gauge("simdx_open_requests", "Requests being answered.", registry=registry)
-        self.sockets = Gauge("simdx_open_sockets", "Connections, busy or idle.", registry=registry)
-        self.dropped = Counter(
-            "simdx_dropped_sockets", "Connections ended by the service, by why.", ["why"], registry=registry
-        )
-        self.waiting = Gauge("simdx_waiting_texts", "Texts waiting for the engine.", registry=registry)
-        self.batch = Histogram(
-            "simdx_batch_texts", "Texts in one engine call.", buckets=_SIZES, registry=registry
-        )
-        self.engine = Histogram(
-            "simdx_engine_seconds", "Time of one engine call.", buckets=_SECONDS, registry=registry
-        )
-        self.answers = Counter(
-            "simdx_answers", "Answers by panel and decision.", ["panel", "action"], registry=registry
-        )
-        self.feedback = Counter(
-            "simdx_feedback", "Final diagnoses reported, by whether they agree.", ["panel", "agrees"],
-            registry=registry,
-        )  # fmt: skip
-        self.refused = Counter(
-            "simdx_refused", "Requests refused, by kind of problem.", ["kind"], registry=registry
-        )
-        Info("simdx_build", "The version that is running.", registry=registry).info({"version": __version__})
+        about = "Time from the first byte in to the last byte out."
+        self.seconds = Histogram("simdx_request_seconds", about, ["route"], **times)
+        self.open = Gauge("simdx_open_requests", "Requests being answered.", **here)
+        self.sockets = Gauge("simdx_open_sockets", "Connections, busy or idle.", **here)
+        about = "Connections ended by the service, by why."
+        self.dropped = Counter("simdx_dropped_sockets", about, ["why"], **here)
+        self.waiting = Gauge("simdx_waiting_texts", "Texts waiting for the engine.", **here)
+        self.batch = Histogram("simdx_batch_texts", "Texts in one engine call.", **sizes)
+        self.engine = Histogram("simdx_engine_seconds", "Time of one engine call.", **times)
+        self.answers = Counter("simdx_answers", "Answers by panel and decision.", ["panel", "action"], **here)
+        about = "Final diagnoses reported, by whether they agree."
+        self.feedback = Counter("simdx_feedback", about, ["panel", "agrees"], **here)
+        self.refused = Counter("simdx_refused", "Requests refused, by kind of problem.", ["kind"], **here)
+        Info("simdx_build", "The version that is running.", **here).info({"version": __version__})
 
     def exposition(self) -> bytes:
         return generate_latest(self._registry)

@@ -4,8 +4,6 @@ An observation is named by a keyed hash of its content: the same case has the sa
 tells nothing to someone without the process's key. It belongs to the caller who brought it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import threading

@@ -1,7 +1,5 @@
 """The page's files, from the package, read once. No template and no build step: what is here is served."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import resources
 

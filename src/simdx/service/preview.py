@@ -6,8 +6,6 @@ recorded with its first answer. Once the slider rests, the answer under that pri
 other, and recorded before it leaves.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from simdx.abc.prior import Prior

@@ -5,8 +5,6 @@ On the FHIR face the same is said as an OperationOutcome.
 A problem never quotes the request's values: a bad body may be a patient's text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,49 +18,38 @@ FHIR_MEDIA_TYPE = "application/fhir+json"
 FHIR_BASE = "/v1/fhir"
 _URN = "urn:simdx:problem:"
 
-# slug -> (status, title). The slugs are a contract: clients may branch on them.
-KINDS: dict[str, tuple[int, str]] = {
-    "not-json": (400, "The body is not JSON"),
-    "bad-request": (400, "The request cannot be read"),
-    "bad-host": (421, "The host name is not served here"),
-    "no-token": (401, "A token is needed"),
-    "bad-token": (401, "The token is not valid"),
-    "wrong-scope": (403, "The token does not allow this"),
-    "wrong-panel": (403, "The token is for other panels"),
-    "forwarded": (403, "A service without tokens answers no forwarded request"),
-    "not-found": (404, "There is nothing here"),
-    "unknown-panel": (404, "The panel is not served"),
-    "unknown-answer": (404, "No such answer"),
-    "method-not-allowed": (405, "The address does not take this method"),
-    "slow-body": (408, "The body came too slowly"),
-    "no-audit": (409, "This service keeps no audit log"),
-    "gone": (410, "The observation is no longer kept"),
-    "missing-prefetch": (412, "The service needs the prefetched text"),
-    "too-large": (413, "The request is too large"),
-    "wrong-type": (415, "The body must be JSON"),
-    "invalid-body": (422, "The body does not have the right form"),
-    "empty-text": (422, "The case is empty"),
-    "bad-input": (422, "The request cannot be answered as it was put"),
-    "too-many-requests": (429, "Too many requests from this caller"),
-    "headers-too-large": (431, "The headers are too large"),
-    "internal": (500, "The service failed"),
-    "overloaded": (503, "The service is busy"),
-    "not-ready": (503, "The service is starting"),
-    "audit-unavailable": (503, "The audit log cannot be written"),
-    "no-keys": (503, "The client's keys cannot be fetched"),
-    "timeout": (503, "The answer took too long"),
+# slug -> (status, title, FHIR's IssueType). The slugs are a contract: clients may branch on them.
+KINDS: dict[str, tuple[int, str, str]] = {
+    "not-json": (400, "The body is not JSON", "structure"),
+    "bad-request": (400, "The request cannot be read", "structure"),
+    "bad-host": (421, "The host name is not served here", "forbidden"),
+    "no-token": (401, "A token is needed", "login"),
+    "bad-token": (401, "The token is not valid", "login"),
+    "wrong-scope": (403, "The token does not allow this", "forbidden"),
+    "wrong-panel": (403, "The token is for other panels", "forbidden"),
+    "forwarded": (403, "A service without tokens answers no forwarded request", "forbidden"),
+    "not-found": (404, "There is nothing here", "not-found"),
+    "unknown-panel": (404, "The panel is not served", "not-found"),
+    "unknown-answer": (404, "No such answer", "processing"),
+    "method-not-allowed": (405, "The address does not take this method", "not-supported"),
+    "slow-body": (408, "The body came too slowly", "timeout"),
+    "no-audit": (409, "This service keeps no audit log", "processing"),
+    "gone": (410, "The observation is no longer kept", "processing"),
+    "missing-prefetch": (412, "The service needs the prefetched text", "processing"),
+    "too-large": (413, "The request is too large", "too-long"),
+    "wrong-type": (415, "The body must be JSON", "structure"),
+    "invalid-body": (422, "The body does not have the right form", "invalid"),
+    "empty-text": (422, "The case is empty", "required"),
+    "bad-input": (422, "The request cannot be answered as it was put", "invalid"),
+    "too-many-requests": (429, "Too many requests from this caller", "throttled"),
+    "headers-too-large": (431, "The headers are too large", "processing"),
+    "internal": (500, "The service failed", "exception"),
+    "overloaded": (503, "The service is busy", "transient"),
+    "not-ready": (503, "The service is starting", "transient"),
+    "audit-unavailable": (503, "The audit log cannot be written", "no-store"),
+    "no-keys": (503, "The client's keys cannot be fetched", "transient"),
+    "timeout": (503, "The answer took too long", "timeout"),
 }
-# slug -> FHIR's IssueType, where it is not `processing`.
-_ISSUES = {
-    "not-json": "structure", "bad-request": "structure", "wrong-type": "structure",
-    "no-token": "login", "bad-token": "login", "wrong-scope": "forbidden", "wrong-panel": "forbidden",
-    "forwarded": "forbidden", "bad-host": "forbidden",
-    "not-found": "not-found", "unknown-panel": "not-found", "method-not-allowed": "not-supported",
-    "too-large": "too-long", "invalid-body": "invalid", "empty-text": "required", "bad-input": "invalid",
-    "too-many-requests": "throttled", "internal": "exception", "overloaded": "transient",
-    "not-ready": "transient", "audit-unavailable": "no-store", "no-keys": "transient", "timeout": "timeout",
-    "slow-body": "timeout",
-}  # fmt: skip
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 415: "wrong-type"}
 
 
@@ -96,7 +83,7 @@ class Problem(Exception):
         said = [f"{e['where']}: {e['why']}." for e in self.errors] or [self.detail]
         issue = {
             "severity": "fatal" if self.kind == "internal" else "error",
-            "code": _ISSUES.get(self.kind, "processing"),
+            "code": KINDS[self.kind][2],
             "details": {
                 "coding": [{"system": _URN.rstrip(":"), "code": self.kind}],
                 "text": KINDS[self.kind][1],
@@ -221,7 +208,7 @@ RESPONSE_SCHEMA: dict[str, Any] = {
 
 def documented(*statuses: int, fhir: bool = False) -> dict[int | str, dict[str, Any]]:
     """OpenAPI entries for the refusals an address may answer with."""
-    titles = {s: " / ".join(t for k, (v, t) in KINDS.items() if v == s) for s in statuses}
+    titles = {s: " / ".join(t for v, t, _ in KINDS.values() if v == s) for s in statuses}
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     outcome = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
     return {s: {"description": titles[s], "content": outcome if fhir else problem} for s in statuses}

@@ -1,7 +1,5 @@
 """How fast something may happen: for each name a bucket that fills at a steady rate and holds so much."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

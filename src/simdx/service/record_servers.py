@@ -6,8 +6,6 @@ may ask could have this machine call any other, and a chart could carry the toke
 as long as the call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Routes for record systems: CDS Hooks discovery, invocation and feedback, and FHIR RiskAssessment."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import uuid

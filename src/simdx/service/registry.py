@@ -1,7 +1,5 @@
 """The panels this service answers for, each with its bank embedded once and its methods fitted once."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """How many threads the numerical libraries of a service take. Imports nothing, because it must come first."""
 
-from __future__ import annotations
-
 import os
 
 

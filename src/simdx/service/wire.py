@@ -1,7 +1,5 @@
 """Bytes out: strict JSON, in which a number that is not finite is null."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

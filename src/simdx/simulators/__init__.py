@@ -7,8 +7,6 @@ hf:NAME                            the same named weights, a folder or a hub nam
 scripted                           no model: deterministic texts
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +20,6 @@ from simdx.simulators.base import (
     ask,
     ask_all,
 )
-
-__all__ = [
-    "Capabilities",
-    "Completion",
-    "Request",
-    "Simulator",
-    "TokenLogprobs",
-    "ask",
-    "ask_all",
-    "get_simulator",
-    "identity_of",
-]
 
 DEFAULT = "smollm2"
 

@@ -6,10 +6,8 @@ moment it exists, so whoever builds a bank can persist it at once. A request tha
 a `Completion` with `error` set. No single request can end a batch.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,6 +29,12 @@ class Request:
     grammar: str | None = None  # GBNF
     logprobs: int = 0  # alternatives wanted per generated token; 0: none
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """As a chat begins, without the opening."""
+        told = [{"role": "system", "content": self.system}] if self.system is not None else []
+        return [*told, {"role": "user", "content": self.prompt}]
 
     def key(self, model: str) -> str:
         """The content address of this request when asked of `model`."""
@@ -113,6 +117,21 @@ def failed(error: str, seconds: float = 0.0) -> Completion:
     return Completion(text="", finish_reason="error", seconds=seconds, error=error)
 
 
+def of_like_length(
+    rows: Iterable[int], lengths: Sequence[int], most: int, pad: int = 0
+) -> Iterator[list[int]]:
+    """Groups of positions of like length whose padded size stays below `most`, or one alone: a long text
+    would make hundreds of short ones as long."""
+    group: list[int] = []
+    for i in sorted(rows, key=lambda i: lengths[i]):
+        if group and (lengths[i] + pad) * (len(group) + 1) > most:
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
 def ask(simulator: Simulator, request: Request) -> Completion:
     """One request, one answer."""
     (_, completion), *_ = simulator.complete([request])
@@ -123,3 +142,52 @@ def ask_all(simulator: Simulator, requests: Iterable[Request]) -> list[Completio
     """All answers, in the order of the requests."""
     answers = dict(simulator.complete(requests))
     return [answers[i] for i in range(len(answers))]
+
+
+# --------------------------------------------------------------------------- what it can do
+
+# Found by asking, since servers differ and their names do not tell.
+_TINY = 8
+
+
+def probe(answer: Callable[[Request], Completion]) -> Capabilities:
+    """A handful of requests of a few tokens each; whatever fails or is ignored counts as lacking.
+
+    A server that does not answer the plainest one is asked nothing further: each would cost a time limit.
+    """
+    bare = answer(Request("Say hello.", max_tokens=1, seed=1))
+    if not bare.ok:
+        return Capabilities(logprobs=False, grammars=False, seeds=False, system_prompts=False)
+    return Capabilities(
+        logprobs=_gives_logprobs(answer),
+        grammars=_obeys_grammars(answer),
+        seeds=_repeats_seeds(answer),
+        system_prompts=_reads_system_prompts(answer, bare),
+    )
+
+
+def _gives_logprobs(answer: Callable[[Request], Completion]) -> bool:
+    reply = answer(Request("Say yes or no.", max_tokens=1, logprobs=3, temperature=0.0, seed=1))
+    return reply.ok and bool(reply.logprobs) and len(reply.logprobs[0].top) > 1  # type: ignore[index]
+
+
+def _obeys_grammars(answer: Callable[[Request], Completion]) -> bool:
+    # A word no model would say by itself, so that obedience cannot be chance.
+    reply = answer(Request("Say hello.", max_tokens=_TINY, grammar='root ::= "zqx"', seed=1))
+    return reply.ok and reply.text.strip() == "zqx"
+
+
+def _repeats_seeds(answer: Callable[[Request], Completion]) -> bool:
+    def draw(seed: int) -> str:
+        return answer(
+            Request("Name any animal.", max_tokens=_TINY, temperature=1.5, top_p=1.0, seed=seed)
+        ).text
+
+    first = draw(11)
+    return bool(first) and first == draw(11) and any(draw(seed) != first for seed in (12, 13, 14))
+
+
+def _reads_system_prompts(answer: Callable[[Request], Completion], bare: Completion) -> bool:
+    # Some templates put a default system prompt in: one that is clearly longer must still count.
+    led = answer(Request("Say hello.", system="You are terse and polite. " * 12, max_tokens=1, seed=1))
+    return led.ok and led.prompt_tokens > bare.prompt_tokens

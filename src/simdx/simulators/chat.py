@@ -1,7 +1,5 @@
 """A chat completion as the OpenAI protocol has it: what is asked for, and a reply, which is untrusted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel

@@ -8,8 +8,6 @@ starts. Its log-probabilities under a grammar are those before the grammar masks
 probabilities of the allowed answers renormalises over them.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -18,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, RunFailed
-from simdx.simulators.base import Capabilities, Completion, Request, failed
+from simdx.simulators.base import Capabilities, Completion, Request, failed, probe
 from simdx.simulators.chat import ChatReply, parameters_of
-from simdx.simulators.probe import probe
 from simdx.simulators.stream import stream
 
 SLOTS = 8  # texts generated side by side
@@ -106,8 +103,7 @@ def free_cores() -> int:
 
 def body_of(request: Request) -> dict[str, Any]:
     """The request as llama.cpp's chat endpoint takes it."""
-    messages = [{"role": "system", "content": request.system}] if request.system is not None else []
-    messages.append({"role": "user", "content": request.prompt})
+    messages = request.messages
     if request.opening:  # llama.cpp continues an assistant message that comes last
         messages.append({"role": "assistant", "content": request.opening})
     body = {"messages": messages, **parameters_of(request), **dict(request.options)}

@@ -7,8 +7,6 @@ message, since servers echo keys. The key comes from the environment (SIMDX_API_
 is kept nowhere else.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,9 +17,8 @@ from pydantic import ValidationError
 
 from simdx.egress import Elsewhere, is_loopback, open_client, split_name
 from simdx.errors import BadInput, RunFailed
-from simdx.simulators.base import Capabilities, Completion, Request, failed
+from simdx.simulators.base import Capabilities, Completion, Request, failed, probe
 from simdx.simulators.chat import ChatReply, parameters_of
-from simdx.simulators.probe import probe
 from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy, asked_wait
 from simdx.simulators.stream import stream
 
@@ -111,11 +108,9 @@ class OpenAISimulator(OpenAIServer):
             raise Passing("the server's reply is not a chat completion") from None
 
     def _body(self, request: Request) -> dict[str, Any]:
-        prompt = request.prompt
+        messages = request.messages
         if request.opening:
-            prompt += f' Begin with these words: "{request.opening}"'
-        messages = [{"role": "system", "content": request.system}] if request.system is not None else []
-        messages = [*messages, {"role": "user", "content": prompt}]
+            messages[-1]["content"] += f' Begin with these words: "{request.opening}"'
         body: dict[str, Any] = {"model": self.model, "messages": messages, **parameters_of(request)}
         extra = dict(request.options)
         if request.grammar is not None:  # llama.cpp's name for it; servers without grammars ignore it

@@ -5,8 +5,6 @@ a missing right does not. Waiting times double, are shortened at random so that 
 back together, and give way to the server's own Retry-After.
 """
 
-from __future__ import annotations
-
 import email.utils
 import random
 import time

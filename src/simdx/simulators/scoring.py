@@ -25,7 +25,7 @@ from pydantic import BaseModel, ValidationError
 
 from simdx.errors import BadInput, RunFailed
 from simdx.models import REGISTRY
-from simdx.simulators.base import Simulator
+from simdx.simulators.base import Request, Simulator, of_like_length
 from simdx.simulators.llamacpp import LlamaCppSimulator
 from simdx.simulators.openai import CONCURRENCY, UNREACHABLE, OpenAIServer, call, nobody_at
 from simdx.simulators.retry import Lasting, Passing, RetryPolicy
@@ -94,7 +94,8 @@ class TransformersScorer:
         found = np.zeros((len(texts), len(prompts)))
         with self._torch.inference_mode():
             prefix = self._read_prompts([self._ids(self._rendered(prompt)) for prompt in prompts])
-            for rows in _alike([len(t) for t in tokens], self._padded // max(len(prompts), 1)):
+            lengths = [len(t) for t in tokens]
+            for rows in of_like_length(range(len(tokens)), lengths, self._padded // max(len(prompts), 1), 1):
                 # A group of texts goes under every prompt in as few passes as fit.
                 pairs = [(i, j) for i in rows for j in range(len(prompts))]
                 width = max(len(tokens[i]) for i in rows) + 1
@@ -165,18 +166,6 @@ class _Prefix(NamedTuple):
     cache: Any  # makes an empty one of the model's kind
 
 
-def _alike(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Groups of positions of like length whose padded size stays below `most`, or one alone."""
-    group: list[int] = []
-    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if group and (lengths[i] + 1) * (len(group) + 1) > most:
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
-
-
 # --------------------------------------------------------------------------- llama.cpp
 
 
@@ -194,7 +183,9 @@ class LlamaCppScorer:
         self.faster = f"hf:{name}" if there else None
 
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
-        rendered = [self._post("/apply-template", {"messages": [_user(p)]})["prompt"] for p in prompts]
+        rendered = [
+            self._post("/apply-template", {"messages": Request(p).messages})["prompt"] for p in prompts
+        ]
         heads = [self._tokens(prompt, special=True) for prompt in rendered]
         with ThreadPoolExecutor(self._simulator.concurrency) as pool:
             for i, text in enumerate(texts):
@@ -240,10 +231,6 @@ class LlamaCppScorer:
         if not isinstance(answer, dict) or "error" in answer:
             raise RunFailed("llama.cpp refused a text to be scored")
         return answer
-
-
-def _user(prompt: str) -> dict[str, str]:
-    return {"role": "user", "content": prompt}
 
 
 # --------------------------------------------------------------------------- servers
@@ -317,9 +304,9 @@ class ServerScorer(OpenAIServer):
 
     def _by_chat(self, prompt: str, text: str) -> tuple[float, int]:
         """The chat with the text as the model's own turn, less the chat before it."""
-        head = self._chat([_user(prompt)], {"add_generation_prompt": True})
+        head = self._chat(Request(prompt).messages, {"add_generation_prompt": True})
         whole = self._chat(
-            [_user(prompt), {"role": "assistant", "content": text}],
+            [*Request(prompt).messages, {"role": "assistant", "content": text}],
             {"add_generation_prompt": False, "continue_final_message": True},
         )
         own = whole[len(head) :]

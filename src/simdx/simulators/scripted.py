@@ -6,15 +6,13 @@ from the content too: a share of the requests fails its first attempts, or answe
 empty text, a loop or the label's name, so every path of a build can be walked.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
+from types import SimpleNamespace
 
 import yaml
 
@@ -24,25 +22,10 @@ from simdx.simulators.stream import stream
 from simdx.types import content_hash
 
 
-@dataclass(frozen=True, slots=True)
-class Phrases:
-    """What texts of one kind are put together from."""
-
-    openings: tuple[str, ...]
-    middles: tuple[str, ...]
-    endings: tuple[str, ...]
-    times: tuple[str, ...]
-    courses: tuple[str, ...]
-    whos: tuple[str, ...]
-    whens: tuple[str, ...]
-    sides: tuple[str, ...]
-    qualities: tuple[str, ...]
-    things: tuple[str, ...]
-
-
-def _phrases(kind: str) -> Phrases:
+def _phrases(kind: str) -> SimpleNamespace:
+    """What texts of one kind are put together from: tuples of phrases, by name."""
     text = files("simdx.simulators").joinpath("data", "phrases.yaml").read_text(encoding="utf-8")
-    return Phrases(**{name: tuple(words) for name, words in yaml.safe_load(text)[kind].items()})
+    return SimpleNamespace(**{name: tuple(words) for name, words in yaml.safe_load(text)[kind].items()})
 
 
 CLINICAL, GENERAL = _phrases("clinical"), _phrases("general")

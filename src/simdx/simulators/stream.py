@@ -5,8 +5,6 @@ runs in workers. So a caller may decide what to ask next from the answers it has
 locks of its own.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue

@@ -6,8 +6,6 @@ together with its batch. Grammars need the package xgrammar, which brings a comp
 in no extra; without it the probe says that they are lacking.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Iterable, Iterator
@@ -17,8 +15,15 @@ from typing import Any
 
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.models.hub import NO_HUB, hub, hub_answers
-from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
-from simdx.simulators.probe import probe
+from simdx.simulators.base import (
+    Capabilities,
+    Completion,
+    Request,
+    TokenLogprobs,
+    failed,
+    of_like_length,
+    probe,
+)
 
 BATCH = 8
 PADDED_CHARACTERS = 600_000  # of prompts in one batch, some 150,000 tokens
@@ -84,8 +89,9 @@ class TransformersSimulator:
             )
             groups.setdefault(settings, []).append(i)
         answers: dict[int, Completion] = {}
+        lengths = [len(r.prompt) for r in requests]
         for members in groups.values():
-            for together in _of_like_length(members, [len(r.prompt) for r in requests]):
+            for together in of_like_length(members, lengths, PADDED_CHARACTERS):
                 answers.update(zip(together, self._batch([requests[i] for i in together]), strict=True))
         return answers
 
@@ -183,25 +189,12 @@ class TransformersSimulator:
         return tuple(found)
 
     def _rendered(self, request: Request) -> str:
-        messages = [{"role": "system", "content": request.system}] if request.system is not None else []
-        messages.append({"role": "user", "content": request.prompt})
+        messages = request.messages
         if self._tokenizer.chat_template is None:
             prompt = "\n\n".join(m["content"] for m in messages) + "\n\n"
         else:
             prompt = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         return prompt + request.opening
-
-
-def _of_like_length(members: list[int], lengths: list[int]) -> Iterator[list[int]]:
-    """Batches whose padded size stays bounded: one long case would make hundreds of short ones as long."""
-    batch: list[int] = []
-    for i in sorted(members, key=lambda i: lengths[i]):
-        if batch and lengths[i] * (len(batch) + 1) > PADDED_CHARACTERS:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
 
 
 def _until_none(source: Iterator[Request | None]) -> Iterator[Request]:

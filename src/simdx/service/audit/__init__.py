@@ -4,10 +4,7 @@ Case text is not in it, only a keyed hash; kept texts, where the operator asks f
 expire, and their leaving does not break the chain. Its head is noted outside the database as it grows.
 """
 
-from simdx.service.audit.key import AuditKey
 from simdx.service.audit.record import AuditRecord, Entry
-from simdx.service.audit.ring import KeyRing
+from simdx.service.audit.ring import AuditKey, KeyRing
 from simdx.service.audit.store import AuditStore, open_store
 from simdx.service.audit.verify import Verdict, verify
-
-__all__ = ["AuditKey", "AuditRecord", "AuditStore", "Entry", "KeyRing", "Verdict", "open_store", "verify"]

@@ -18,13 +18,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from filelock import FileLock
+from pydantic import ConfigDict, TypeAdapter
 
 from simdx.errors import RunFailed
-from simdx.service.audit.key import AuditKey
 from simdx.service.audit.record import GENESIS, content_bytes, now
-from simdx.service.audit.ring import KeyRing
+from simdx.service.audit.ring import AuditKey, KeyRing
 
 CHECKPOINT_SECONDS = 1.0  # the longest a record waits for one: what a crash, or a cut, may take unseen
 _TAIL = 4_096  # bytes: several lines
@@ -36,6 +37,8 @@ class CheckpointProblem(RunFailed):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
     file: str  # a random name, the same in all lines: a log may have a file on each of several machines
     number: int  # from 1
     records: int  # how many records the log had; also the sequence number of the newest
@@ -59,6 +62,9 @@ class Checkpoint:
         )
         unsigned = cls(file, number, records, head, now(), key.id, previous, "")
         return cls(**{**asdict(unsigned), "mac": key.checkpoint_mac(unsigned._content())})
+
+
+_LINE = TypeAdapter(Checkpoint)
 
 
 class CheckpointFile:
@@ -206,15 +212,9 @@ def _continues(found: Checkpoint, known: Checkpoint) -> bool:
 def _parsed(line: bytes) -> Checkpoint | None:
     """The checkpoint of a line; None for half a line."""
     try:
-        row = json.loads(line)
-        found = Checkpoint(**row)
-    except (ValueError, TypeError, RecursionError):
+        return _LINE.validate_json(line)
+    except ValueError:
         return None
-    numbers = (found.number, found.records)
-    words = (found.file, found.head, found.at, found.key, found.previous, found.mac)
-    if all(type(n) is int for n in numbers) and all(isinstance(w, str) for w in words):
-        return found
-    return None
 
 
 def _sync_folder(folder: Path) -> None:

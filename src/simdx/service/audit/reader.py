@@ -3,8 +3,6 @@
 Every read opens a connection of its own and never waits for a writer's lock in this process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -14,9 +12,8 @@ from typing import Any
 from simdx.errors import BadInput
 from simdx.service.audit.checkpoints import CheckpointFile, CheckpointProblem
 from simdx.service.audit.database import AuditUnavailable, Database
-from simdx.service.audit.key import AuditKey
 from simdx.service.audit.record import COLUMNS, GENESIS, AuditRecord
-from simdx.service.audit.ring import KeyRing
+from simdx.service.audit.ring import AuditKey, KeyRing
 from simdx.service.audit.verify import Verdict, verify
 
 _HEAD = "SELECT seq, hash FROM chain_head"

@@ -1,7 +1,5 @@
 """What one line of the audit log says, and the exact bytes its place in the chain is computed from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -3,8 +3,6 @@
 What was presented is never kept, only where it came from and why it was refused.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

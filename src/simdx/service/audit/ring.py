@@ -1,4 +1,8 @@
-"""The keys of a log in one file, oldest first: one that was rotated out still verifies what it wrote.
+"""The keys behind the audit log: they key chain, checkpoints and hashes of texts and people, and seal texts.
+
+They lie outside the database, so that someone who can write the database alone can neither rebuild the chain
+after a change nor test guesses against the hashes. One file holds them, oldest first: one that was rotated
+out still verifies what it wrote.
 
 A line is a key in hex, followed by `retired` once nothing is written with it any more; a file that was never
 rotated is a single key. Which key is in use the database says, so a key that is in the file and not yet in
@@ -7,18 +11,83 @@ use is no harm, and a rotation that was interrupted can be finished.
 
 from __future__ import annotations
 
+import hmac
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
 from simdx.disk import CannotWrite, create_once, make_folder, sweep, write_atomically
-from simdx.errors import BadInput
-from simdx.service.audit.key import KEY_BYTES, AuditKey
+from simdx.errors import BadInput, MissingExtra, RunFailed
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
 _RETIRED = "retired"
+
+
+class AuditKey:
+    """Independent keys from one secret, one for each use."""
+
+    def __init__(self, secret: bytes) -> None:
+        if len(secret) != KEY_BYTES:
+            raise BadInput(f"an audit key is {KEY_BYTES} bytes; this one has {len(secret)}")
+        self._chain, self._text, self._seal, self._checkpoint, self._person = (
+            hmac.digest(secret, b"simdx audit " + use, "sha256")
+            for use in (b"chain", b"text", b"seal", b"checkpoint", b"person")
+        )
+
+    @property
+    def id(self) -> str:
+        """Names the key without giving it away: a log remembers which key it was written with."""
+        return hmac.digest(self._chain, b"id", "sha256").hex()[:16]
+
+    def chain_hash(self, previous: str, content: bytes) -> str:
+        return hmac.digest(self._chain, previous.encode("ascii") + b"\n" + content, "sha256").hex()
+
+    def text_hash(self, text: str) -> str:
+        data = text.encode("utf-8", "surrogatepass")
+        return hmac.digest(self._text, data, "sha256").hex()
+
+    def checkpoint_mac(self, content: bytes) -> str:
+        return hmac.digest(self._checkpoint, content, "sha256").hex()
+
+    def person_hash(self, role: str, identifier: str) -> str:
+        """Names a person to whoever has the key and asks for them by id, and to nobody else."""
+        data = f"{role}\n{identifier}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._person, data, "sha256").hex()
+
+    def seal(self, text: str, owner: str) -> bytes:
+        """AES-256-GCM, bound to the record it belongs to."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + _cipher(self._seal).encrypt(
+            nonce, text.encode("utf-8", "surrogatepass"), owner.encode("ascii")
+        )
+
+    def unseal(self, sealed: bytes, owner: str) -> str:
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            plain = _cipher(self._seal).decrypt(
+                sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], owner.encode("ascii")
+            )
+        except InvalidTag:
+            raise RunFailed("a kept text does not open with this key: it was changed or moved") from None
+        return plain.decode("utf-8", "surrogatepass")
+
+
+def _cipher(key: bytes) -> AESGCM:
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        raise MissingExtra("keeping case texts", "service") from None
+    return AESGCM(key)
 
 
 class KeyRing:

@@ -3,26 +3,23 @@
 Appending is serialised by the database, not by this process, so several services may write one log.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, RunFailed
 from simdx.service.audit.checkpoints import Anchor, CheckpointFile, CheckpointProblem
-from simdx.service.audit.database import AuditUnavailable, Database, database_at
-from simdx.service.audit.key import AuditKey
-from simdx.service.audit.migrate import migrate
+from simdx.service.audit.database import AuditUnavailable, Database, database_at, migrate
 from simdx.service.audit.reader import AuditReader
 from simdx.service.audit.record import COLUMNS, AuditRecord, Entry, canonical, now, record_bytes
 from simdx.service.audit.refusals import Refusals
-from simdx.service.audit.ring import KeyRing
+from simdx.service.audit.ring import AuditKey, KeyRing, add_key, retire_before
 
 PURGE_SECONDS = 60.0
 _INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
@@ -297,3 +294,37 @@ def open_store(
         keep_text_days=keep_text_days,
         checkpoints=checkpoints,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    key: str
+    texts: int  # sealed again
+    stuck: int  # that did not open and were left as they were
+
+
+def prepare(store: AuditStore, path: Path) -> str:
+    """Put the next key into the file and use it nowhere yet, so that the file can be copied first."""
+    ring, current = KeyRing.from_file(path), store.key_in_use()
+    following = ring.after(current)
+    return (following or add_key(path).newest).id
+
+
+def rotate(store: AuditStore, path: Path) -> Rotation:
+    """A new key for a log, in steps of which each may be the last before a crash.
+
+    The new key is put into the key file; one transaction switches the log to it, with a record that says so;
+    kept texts are sealed again; the old key is marked as retired. It stays in the file: it verifies the
+    records it wrote. Running it again finishes what was begun.
+    """
+    store.resume()  # no new key for a log that was cut
+    ring, current = KeyRing.from_file(path), store.key_in_use()
+    earlier = ring.keys[: [key.id for key in ring.keys].index(current.id)]
+    if all(key.id in ring.retired for key in earlier):  # else the switch was made and the rest was not
+        prepare(store, path)
+        store.switch_key(KeyRing.from_file(path))
+    texts, stuck = store.reseal()
+    store.checkpoint()
+    current = store.key_in_use()
+    retire_before(path, current)
+    return Rotation(current.id, texts, stuck)

@@ -5,16 +5,13 @@ of its ring; from there only a record of kind `key`, written with the next one, 
 not end under one that was retired: who has an old key can add nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 
 from simdx.service.audit.checkpoints import Checkpoint, CheckpointProblem
-from simdx.service.audit.key import AuditKey
 from simdx.service.audit.record import GENESIS, AuditRecord
-from simdx.service.audit.ring import KeyRing
+from simdx.service.audit.ring import AuditKey, KeyRing
 
 
 @dataclass(frozen=True, slots=True)
