@@ -62,3 +62,16 @@ def toy_bank(toy_panel: Panel) -> Bank:
             texts.append(" ".join(rng.choice(WORDS[name].split(), size=6)))
             index.append(i)
     return Bank("toy", toy_panel.names, tuple(texts), np.array(index), name="toy")
+
+
+# Files whose few tests take long go first, so that the processes end together (`--no-loadscope-reorder`).
+LONG = (
+    "contracts/test_methods", "scale/test_classify", "faults/test_crash_points", "cli/test_distil",
+    "models/test_hub", "docs/test_tutorial", "decide/test_desk", "docs/test_site", "contracts/test_embedders",
+    "amortised/test_network", "bank/test_build", "faults/test_corruption", "cli/test_compare",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get("/".join(item.path.with_suffix("").parts[-2:]), len(rank)))

@@ -14,7 +14,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Which extra a file needs; a file under none of these runs with the core install.
 EXTRA_OF = {
     "amortised/train.py": "abi", "baselines/entailment.py": "transformers",
-    "baselines/fine_tuned.py": "sentence", "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
+    "baselines/tuning.py": "sentence", "baselines/gliclass.py": "gliclass",
+    "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
     "decide": "decide", "distil.py": "onnx", "embedders/sentence.py": "sentence", "evaluate.py": "eval",
     "gpu": "abi", "egress.py": "openai", "methods/device.py": "abi", "methods/two_stage.py": "scale",
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
