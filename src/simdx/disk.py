@@ -10,6 +10,8 @@ A *seal* is a digest a file carries of its own content. It does not protect agai
 disk or a copy changed a byte, where the changed file would still be read without complaint.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import glob
@@ -19,7 +21,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,8 +50,20 @@ class CannotWrite(RunFailed):
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """A file to write into that takes the place of `path` when the block ends well."""
-    with _put(path, mode, os.replace) as file:
-        yield file
+    file, scratch = _open_scratch(path)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+            os.replace(scratch, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from None
+        raise
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
@@ -61,32 +75,22 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
 
 def create_once(path: Path, content: str, mode: int = 0o600) -> bool:
     """Write a file nobody has written before, whole from its first moment; False where another was first."""
-    try:
-        with _put(path, mode, os.link) as file:
-            file.write(content.encode("utf-8"))
-    except FileExistsError:
-        return False
-    return True
-
-
-@contextlib.contextmanager
-def _put(path: Path, mode: int, name: Callable[[str, Path], None]) -> Iterator[BinaryIO]:
-    """A scratch file that is whole on the disk before `name` gives it its own; none is left behind."""
     file, scratch = _open_scratch(path)
     try:
         with file:
-            yield file
+            file.write(content.encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
             os.fchmod(file.fileno(), mode)
-            name(scratch, path)
+            os.link(scratch, path)
     except FileExistsError:
-        raise
+        return False
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
-        with contextlib.suppress(OSError):  # renamed by now, where all went well
+        with contextlib.suppress(OSError):
             os.unlink(scratch)
+    return True
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:

@@ -91,7 +91,7 @@ def actors_of(node: Any) -> list[Any]:
             command = " ".join(child.cmdline())
         except psutil.Error:
             continue
-        if "_EmbedActor" in command or "_AnswerActor" in command:
+        if "_Actor" in command:
             found.append(child)
     return found
 
