@@ -11,9 +11,9 @@ the way can split it or join it to another.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from simdx.errors import BadInput, MissingExtra
 from simdx.scale.storage import Place
@@ -38,12 +38,20 @@ class Piece:
         return f"part-{self.file}-{self.row_group:05d}-{start:010d}.parquet"
 
 
-class Block(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Block:
     """Rows with their place; `problem` is set where the whole block could not be worked on."""
 
     name: str
     table: bytes = b""
     problem: str = ""
+
+    def to_row(self) -> dict[str, Any]:
+        return {"name": self.name, "table": self.table, "problem": self.problem}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Block:
+        return cls(str(row["name"]), bytes(row["table"]), str(row["problem"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,7 @@ class Cut:
         for piece in self.pieces:
             starts = tuple(s for s in piece.starts if piece.name(s) not in there)
             if starts:
-                left.append(replace(piece, starts=starts))
+                left.append(Piece(piece.path, piece.file, piece.row_group, piece.rows, starts))
         return tuple(left)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,26 +102,27 @@ class OnRay:
             for i in batch["piece"]:
                 piece: Piece = ray.get(pieces)[int(i)]
                 for block in read(source, piece, columns, rows):
-                    yield {name: [value] for name, value in block._asdict().items()}
+                    yield {name: [value] for name, value in block.to_row().items()}
 
         def write_block(row: Mapping[str, Any]) -> dict[str, Any]:
-            return write(Block(**row), output)
+            return write(Block.from_row(row), output)
 
         # A class of stateful callables is what Ray wants here; its annotations know functions only.
-        stage: Any = _Actor
+        embed: Any = _EmbedActor
+        answer: Any = _AnswerActor
         data = (
             ray.data.from_items(inputs, override_num_blocks=min(len(inputs), MOST_INPUT_BLOCKS))
             .map_batches(read_pieces, batch_size=1, num_cpus=READ_CPUS)
             .map(
-                stage,
-                fn_constructor_args=(EmbedStage, work.embedder, work.job.settings.allow_remote),
+                embed,
+                fn_constructor_args=(work.embedder, work.job.settings.allow_remote),
                 compute=ActorPoolStrategy(size=pools.embedders),
                 num_cpus=pools.embedder_cpus,
                 num_gpus=pools.embedder_gpus,
             )
             .map(
-                stage,
-                fn_constructor_args=(AnswerStage, job),
+                answer,
+                fn_constructor_args=(job,),
                 compute=ActorPoolStrategy(size=pools.engines),
                 num_cpus=pools.engine_cpus,
                 num_gpus=pools.engine_gpus,
@@ -136,16 +137,22 @@ class OnRay:
             ) from None
 
 
-class _Actor:
-    """A stage, made once for each worker, on the rows that Ray hands on."""
-
-    def __init__(self, make: Callable[..., Callable[[Block], Block]], *told: Any) -> None:
-        import ray
-
-        self._stage = make(*(ray.get(one) if isinstance(one, ray.ObjectRef) else one for one in told))
+class _EmbedActor:
+    def __init__(self, embedder: str, allow_remote: bool) -> None:
+        self._stage = EmbedStage(embedder, allow_remote)
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return self._stage(Block(**row))._asdict()
+        return self._stage(Block.from_row(row)).to_row()
+
+
+class _AnswerActor:
+    def __init__(self, job: Any) -> None:
+        import ray
+
+        self._stage = AnswerStage(ray.get(job) if isinstance(job, ray.ObjectRef) else job)
+
+    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return self._stage(Block.from_row(row)).to_row()
 
 
 def _quieten() -> None:

@@ -12,7 +12,6 @@ and never quote a text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,17 +20,16 @@ import numpy as np
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import SimdxError
 from simdx.methods import AnswerTable, Observations
-from simdx.methods.material import as_cases, check_text
+from simdx.methods.material import check_text
 from simdx.scale.blocks import ID, TEXT, Block, from_bytes, to_bytes
 from simdx.scale.job import Job
 from simdx.scale.storage import Place
-from simdx.types import Float
+from simdx.types import Float, case_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ERROR, VECTOR = "error", "vector"
-_BITS = ("aleatoric_bits", "epistemic_bits")
 T = TypeVar("T")
 
 
@@ -42,6 +40,8 @@ class EmbedStage:
         self._embedder = get_embedder(embedder, allow_remote=allow_remote)
 
     def __call__(self, block: Block) -> Block:
+        if block.problem:
+            return block
         return _guarded(block, self._embed)
 
     def _embed(self, table: pa.Table) -> pa.Table:
@@ -70,6 +70,8 @@ class AnswerStage:
         self._names = self._classifier.panel.names
 
     def __call__(self, block: Block) -> Block:
+        if block.problem:
+            return block
         return _guarded(block, self._answer)
 
     def _answer(self, table: pa.Table) -> pa.Table:
@@ -78,7 +80,9 @@ class AnswerStage:
         good = [i for i, error in enumerate(errors) if error is None]
 
         def answer(rows: list[int]) -> dict[str, list[Any]]:
-            observations = as_cases([texts[i] for i in rows], vectors[rows])
+            observations = Observations(
+                tuple(texts[i] for i in rows), vectors[rows], tuple(case_key(texts[i]) for i in rows)
+            )
             columns = self._columns(self._classifier.infer_batch_observed(observations, self._job.prior))
             if self._job.decide:
                 columns |= self._decisions(observations)
@@ -99,7 +103,7 @@ class AnswerStage:
             "typicality": batch.typicality.tolist(),
             "effective_simulations": batch.effective_simulations.tolist(),
         }
-        for name in _BITS:
+        for name in ("aleatoric_bits", "epistemic_bits"):
             columns[name] = [None] * len(best) if second is None else getattr(second, name).tolist()
         if self._job.top is None:
             columns["posterior"] = list(posterior)
@@ -131,9 +135,7 @@ class AnswerStage:
                     values[row] = value
             arrays[name] = pa.array(values, type=kind)
         arrays[ERROR] = pa.array(errors, type=pa.string())
-        return pa.table(arrays).replace_schema_metadata(
-            {"simdx.labels": json.dumps(self._names, ensure_ascii=False)}
-        )
+        return pa.table(arrays).replace_schema_metadata({"simdx.labels": _json(list(self._names))})
 
 
 def output_types(job: Job) -> dict[str, Any]:
@@ -141,8 +143,16 @@ def output_types(job: Job) -> dict[str, Any]:
     import pyarrow as pa
 
     number = pa.float64()
-    numbers = ("probability", "entropy_bits", "out_of_class", "typicality", "effective_simulations", *_BITS)
-    types = {"label": pa.string(), **dict.fromkeys(numbers, number)}
+    types = {
+        "label": pa.string(),
+        "probability": number,
+        "entropy_bits": number,
+        "out_of_class": number,
+        "typicality": number,
+        "effective_simulations": number,
+        "aleatoric_bits": number,
+        "epistemic_bits": number,
+    }
     if job.top is None:
         types["posterior"] = pa.list_(number)
     else:
@@ -187,8 +197,6 @@ class _EveryRowFailed(Exception):
 def _guarded(block: Block, step: Callable[[pa.Table], pa.Table]) -> Block:
     from threadpoolctl import threadpool_limits
 
-    if block.problem:
-        return block
     try:
         # One thread: how many a machine has must not change the order in which numbers are added.
         with threadpool_limits(1):
@@ -269,3 +277,9 @@ def _vectors(table: pa.Table) -> Float:
     column = table.column(VECTOR).combine_chunks()
     flat: Float = column.flatten().to_numpy(zero_copy_only=False)
     return flat.reshape(len(column), -1)
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
