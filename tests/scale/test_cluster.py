@@ -92,7 +92,7 @@ def actors_of(node: Any) -> list[Any]:
             command = " ".join(child.cmdline())
         except psutil.Error:
             continue
-        if "_EmbedActor" in command or "_AnswerActor" in command:
+        if "MapWorker" in command or "Actor" in command:
             found.append(child)
     return found
 
