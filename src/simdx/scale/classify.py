@@ -110,6 +110,7 @@ def classify_parquet(
                 problems[report["name"]] = report["problem"]
             done += report["rows"]
             watch(done, work_cut.rows)
+    place_out.sweep()
     return _finish(place_out, work_cut, described, problems, len(before), started)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simdx.errors import BadInput, MissingExtra
@@ -87,6 +88,13 @@ class Place:
             if os.path.exists(scratch):
                 os.unlink(scratch)
             raise
+
+    def sweep(self) -> None:
+        """Remove what killed writers left in this folder."""
+        fs, path = self._opened
+        if _is_local(fs):
+            for scratch in Path(path).glob(".*.part"):
+                scratch.unlink(missing_ok=True)
 
     def is_empty(self) -> bool:
         fs, path = self._opened
