@@ -36,13 +36,13 @@ DIFFERENCES = (
     "embedding is wordllama where no other is named, the paper's text-embedding-3-large. M-SMC and D-SMC without "
     "further words are their closed-form limits at T = 5; “particles” are 100 of them through all T populations.",
     "ML, EP, PE and EF are the paper's four ways: one prompt in one order, three guesses, eight prompts, ten "
-    "samples at 0.2; the prompts are our own, of the same kind. EP at 0.2 and PE, which was decoded greedily, were "
-    "held to their form: asked freely at 0.2, Qwen's guesses can hardly ever be read. “ML, all orders” is averaged "
-    "over the rotations of the list of options, “EF at 0.7” has warmer samples: where a model was not asked in the "
-    "paper's way, these stand in under their own names.",
-    "Not run: the paper's six models and its embeddings; PE at 0.2; EF at several temperatures; EP at 0.2 on case "
-    "reports in a form that can be read; SmolLM2 on case reports in the paper's ways; weights in several widths on "
-    "case reports, and with two bits on oral lesions (5 of 450 texts on carcinoma were usable).",
+    "samples, all at 0.2; the prompts are our own, of the same kind. EP was held to its form: asked freely at 0.2, "
+    "Qwen's guesses can hardly ever be read. SmolLM2's PE was decoded greedily and held to its form. “ML, all "
+    "orders” is averaged over the rotations of the list of options, “EF at 0.7” has warmer samples: where a model "
+    "was not asked in the paper's way, these stand in under their own names.",
+    "Not run: the paper's six models and its embeddings; SmolLM2's PE at 0.2; banks by weights of two bits on oral "
+    "lesions (5 of 450 texts on carcinoma were usable), and of two and four bits on case reports (none on "
+    "endocarditis, and 5 of 250 on malaria).",
     "All figures, the recipe's among them, are of the posterior over the labels alone; the README's table has the "
     "recipe's whole answer, none of these included, with constants chosen on other panels.",
 )

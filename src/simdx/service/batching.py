@@ -3,8 +3,9 @@
 One thread owns the engine. While it works on a batch, requests queue; when it is done it takes the oldest one
 together with every other of the same panel, method and prior. An idle service answers at once, a busy one in
 batches: after a large one it gives its callers some milliseconds to ask again. A batch's audit records are
-written in one transaction before any of its answers leaves. Where there are workers (`workers`), each has a
-thread that asks it; what stays in this process, as a case behind a slider does, is answered here.
+written in one transaction before any of its answers leaves. Where there are workers (`workers`), each has two
+threads, so that it answers the next batch while the last one is recorded; what stays in this process, as a
+case behind a slider does, is answered here.
 
 Explaining an answer (which sentences matter, at which prior it flips) costs several times the answer. When
 more texts are at hand than `explained_texts`, answers go out without it, and say so in their notes: under
@@ -98,6 +99,15 @@ class _Job:
     abandoned: bool = field(default=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """Jobs that wait, and who answers them: a worker, or this process."""
+
+    jobs: deque[_Job]
+    worker: Worker | None
+    turn: threading.Lock = field(default_factory=threading.Lock)  # who holds it takes the next batch
+
+
 class Batcher:
     def __init__(
         self,
@@ -122,10 +132,11 @@ class Batcher:
         self._wake = threading.Condition()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        lanes: list[tuple[deque[_Job], Worker | None]] = [(self._here, None)]
-        lanes += [(self._away, worker) for worker in workers]
+        lanes = [_Lane(self._here, None)]
+        for worker in workers:
+            lanes += [_Lane(self._away, worker)] * 2
         self._threads = [
-            threading.Thread(target=self._work, args=lane, name=f"simdx-engine-{i}", daemon=True)
+            threading.Thread(target=self._work, args=(lane,), name=f"simdx-engine-{i}", daemon=True)
             for i, lane in enumerate(lanes)
         ]
 
@@ -172,25 +183,33 @@ class Batcher:
 
     # ----------------------------------------------------------------- the engine's thread
 
-    def _work(self, jobs: deque[_Job], worker: Worker | None) -> None:
+    def _work(self, lane: _Lane) -> None:
         answered = 0
         while True:
-            with self._wake:
+            with lane.turn:
+                batch = self._next(lane.jobs, answered)
+                if batch is None:
+                    return
+                told = self._answer(batch, lane.worker)
+            answered = _texts(batch)
+            self._deliver(self._recorded(told))
+            self._answered = (answered, time.perf_counter())
+
+    def _next(self, jobs: deque[_Job], answered: int) -> list[_Job] | None:
+        """Wait for a batch; None when the service stops, and whoever still waits is told so."""
+        with self._wake:
+            while True:
                 while not jobs and not self._closing:
                     self._wake.wait()
                 self._gather(answered)
                 if self._closing:
                     left = [jobs.popleft() for _ in range(len(jobs))]
                     break
-                batch = self._take(jobs)
-            batch = [job for job in batch if not job.abandoned]
-            answered = _texts(batch)
-            if batch:
-                self._deliver(self._run(batch, worker))
-                self._answered = (_texts(batch), time.perf_counter())
-        self._deliver(
-            [(job, Problem("overloaded", "The service is stopping.", retry_after=5)) for job in left]
-        )
+                if batch := [job for job in self._take(jobs) if not job.abandoned]:
+                    return batch
+        stopping = Problem("overloaded", "The service is stopping.", retry_after=5)
+        self._deliver([(job, stopping) for job in left])
+        return None
 
     def _gather(self, answered: int) -> None:
         """Let a crowd that was just answered ask again, rather than halve it into two batches for good.
@@ -221,7 +240,7 @@ class Batcher:
         self._meters.waiting.set(self._waiting)
         return batch
 
-    def _run(self, batch: list[_Job], worker: Worker | None) -> list[tuple[_Job, Told | Exception]]:
+    def _answer(self, batch: list[_Job], worker: Worker | None) -> list[tuple[_Job, Told | Exception]]:
         started, asks, calm = time.perf_counter(), [job.ask for job in batch], self._calm(batch)
         try:
             told = self._infer(asks, calm) if worker is None else _asked(worker, asks, calm)
@@ -229,19 +248,26 @@ class Batcher:
             if len(batch) == 1:
                 return [(batch[0], error)]
             # One text the engine refuses must not take the others with it.
-            return [pair for job in batch for pair in self._run([job], worker)]
+            return [pair for job in batch for pair in self._answer([job], worker)]
         except Exception as error:
             return [(job, error) for job in batch]
         self._meters.engine.observe(time.perf_counter() - started)
         self._meters.batch.observe(_texts(batch))
-        if batch[0].ask.preview:
-            return list(zip(batch, told, strict=True))
-        written = [(job, _written(job.ask, t)) for job, t in zip(batch, told, strict=True)]
+        return list(zip(batch, told, strict=True))
+
+    def _recorded(
+        self, answered: list[tuple[_Job, Told | Exception]]
+    ) -> list[tuple[_Job, Told | Exception]]:
+        """The answers with the bytes that leave, in the audit log: without a record no answer."""
+        if answered[0][0].ask.preview:
+            return answered
+        written = [(job, _written(job.ask, t) if isinstance(t, Told) else t) for job, t in answered]
         good = [(job, t) for job, t in written if isinstance(t, Told)]
         try:
-            self._record([e for job, t in good for e in entries(job.ask, t)])
+            if good:
+                self._record([e for job, t in good for e in entries(job.ask, t)])
         except Exception as error:
-            return [(job, error) for job in batch]
+            return [(job, t if isinstance(t, Exception) else error) for job, t in written]
         for job, t in good:
             for answer in t.answers:
                 self._meters.answers.labels(job.ask.panel, answer["decision"]["action"]).inc()
