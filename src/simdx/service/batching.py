@@ -255,9 +255,7 @@ class Batcher:
         self._meters.batch.observe(_texts(batch))
         return list(zip(batch, told, strict=True))
 
-    def _recorded(
-        self, answered: list[tuple[_Job, Told | Exception]]
-    ) -> list[tuple[_Job, Told | Exception]]:
+    def _recorded(self, answered: list[tuple[_Job, Told | Exception]]) -> list[tuple[_Job, Told | Exception]]:
         """The answers with the bytes that leave, in the audit log: without a record no answer."""
         if answered[0][0].ask.preview:
             return answered
