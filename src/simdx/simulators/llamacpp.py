@@ -1,6 +1,8 @@
 """The embedded simulator: llama.cpp inside this process, any GGUF file, no network, no other program.
 
-llama.cpp batches continuously over its slots, so many requests under way cost little more than one.
+llama.cpp batches continuously over its slots. Where cores are few that is no faster than one text after
+another, and the first text comes last (two ARM cores: 2.4 tokens a second with one slot and with eight, the
+first text after 28 s or after 200), so there are no more slots than threads.
 Three of its habits shape this file. It divides `n_ctx` over the slots, so the context is asked for per
 slot. Its threads spin while they wait for each other, so that two threads on two cores somebody else is
 using are ten times slower than one: polling is off, and it gets only the cores that are free when it
@@ -20,7 +22,7 @@ from simdx.simulators.base import Capabilities, Completion, Request, failed, pro
 from simdx.simulators.chat import ChatReply, parameters_of
 from simdx.simulators.stream import stream
 
-SLOTS = 8  # texts generated side by side
+SLOTS = 8  # texts generated side by side, at most
 CONTEXT_PER_SLOT = 2048  # tokens: the longest prompt of a build and its text fit
 
 
@@ -35,17 +37,19 @@ class LlamaCppSimulator:
         path: str | Path,
         *,
         name: str | None = None,
-        slots: int = SLOTS,
+        slots: int | None = None,
         context: int = CONTEXT_PER_SLOT,
         threads: int | None = None,
     ) -> None:
         path = Path(path)
         self.id = name or file_identity(path)
+        threads = free_cores() if threads is None else threads
+        slots = min(SLOTS, threads) if slots is None else slots
         if slots < 1 or context < 1:
             raise BadInput("a simulator needs at least one slot and one token of context")
         self.concurrency = slots
         self.context = context
-        self._server = _start(path, slots, context, threads or free_cores())
+        self._server = _start(path, slots, context, threads)
 
     @property
     def address(self) -> str:
