@@ -6,6 +6,8 @@ VENV := .venv
 PIP_FLAGS := --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 
 export PYTHONHASHSEED ?= 0
+# Where bytecode may not be kept, every process of the tests compiles the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo test test-slow check format bench docs clean help fuzz validate paper paper-smoke lock install-locked sbom audit
 

@@ -35,6 +35,7 @@ def test_the_bank_is_what_is_learned(
 ) -> None:
     """Words that mean nothing to the encoder get the label they have in the bank, whichever that is."""
     monkeypatch.setattr(tuning, "RATE", 2e-4)  # so that a few steps are enough
+    monkeypatch.setattr(tuning, "EPOCHS", 3)
     texts = tuple(f"{word} {i}" for word in NONSENSE for i in range(8))
     order = [2, 0, 1]
     bank = replace(material.bank, texts=texts, label_index=np.repeat(order, 8))

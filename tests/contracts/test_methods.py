@@ -50,8 +50,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))  # what a method remembers stays here
         material = toy_material(embedder="wordllama")
         folder = tmp_path_factory.mktemp("network")
-        save(train(material, TrainSettings(prior_conditioned=True, count=4000, epochs=10, threads=1)), folder)
+        save(train(material, TrainSettings(prior_conditioned=True, count=2000, epochs=6, threads=1)), folder)
         patch.setattr(tuning, "ROUNDS", 1)  # few steps, and large ones
+        patch.setattr(tuning, "EPOCHS", 3)
         patch.setattr(tuning, "RATE", 2e-4)
         weights = {name: make(tmp_path_factory.mktemp(name)) for name, make in MODELS.items()}
         yield House(material, str(folder), weights)

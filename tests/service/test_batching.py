@@ -14,8 +14,9 @@ from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service import batching
+from simdx.service.asks import Ask, Told
 from simdx.service.audit.record import Entry
-from simdx.service.batching import BUSY, Ask, Batcher, Told
+from simdx.service.batching import BUSY, Batcher
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
 

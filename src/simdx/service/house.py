@@ -12,10 +12,11 @@ from fastapi import Depends, Request
 
 from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
+from simdx.service.asks import Ask, Told
 from simdx.service.audit.record import AuditRecord, Entry
 from simdx.service.audit.store import AuditStore
 from simdx.service.auth import Caller, Guard
-from simdx.service.batching import Ask, Batcher, Told
+from simdx.service.batching import Batcher
 from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
 from simdx.service.observations import Kept, ObservationCache

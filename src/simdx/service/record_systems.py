@@ -10,10 +10,10 @@ from pydantic import Field
 
 from simdx import __version__
 from simdx.service import cds, fhir, schemas
+from simdx.service.asks import Told
 from simdx.service.audit import Entry
 from simdx.service.audit.record import patient_reference
 from simdx.service.auth import Caller
-from simdx.service.batching import Told
 from simdx.service.cds_text import read_chart
 from simdx.service.house import House, MayClassify, check_panel, house_of, is_of, request_id
 from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem, documented

@@ -13,10 +13,10 @@ from pydantic import Field
 from simdx import __version__
 from simdx.answer import Answer
 from simdx.service import schemas
+from simdx.service.asks import Ask, Told
 from simdx.service.audit import Entry
 from simdx.service.audit.record import KINDS
 from simdx.service.auth import Caller
-from simdx.service.batching import Ask, Told
 from simdx.service.house import (
     House,
     MayAdmin,
