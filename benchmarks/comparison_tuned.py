@@ -58,7 +58,9 @@ def main() -> None:
                 "device": where, "seconds": seconds, "posterior": posterior,
             }
         )  # fmt: skip
-        asked.out.write_bytes(gzip.compress(json.dumps(done).encode(), mtime=0))
+        scratch = asked.out.with_suffix(".scratch")
+        scratch.write_bytes(gzip.compress(json.dumps(done).encode(), mtime=0))
+        scratch.replace(asked.out)
         print(*named(job), seconds, "s", flush=True)
 
 

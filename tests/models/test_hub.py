@@ -118,6 +118,16 @@ def test_the_hub_opens_only_where_it_is_asked_for(
     assert not door.hub_answers()
 
 
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "HF_ENDPOINT"])
+def test_behind_a_proxy_or_a_mirror_no_name_is_looked_up(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "ASKED_OFFLINE", False)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_: pytest.fail("looked up"))
+    monkeypatch.setenv(variable, "http://mirror.example:8080")
+    assert door.hub_answers()
+
+
 def outside_the_door(source: str) -> list[str]:
     """Imports of the libraries that stand in no `with hub(...)`."""
     found: list[str] = []

@@ -135,6 +135,18 @@ def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.Monkey
     assert [len(call) for call in scripted.calls] == [1, batching.CROWD, batching.CROWD, 1]
 
 
+def test_one_caller_with_many_texts_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "ASKING_SECONDS", 1.0)
+    many = replace(ask("a"), texts=tuple(f"t{i}" for i in range(2 * batching.CROWD)))
+
+    async def scenario(batcher: Batcher, scripted: Scripted) -> None:
+        async with asyncio.timeout(0.9):
+            await batcher.ask(many)
+            await batcher.ask(many)
+
+    run(scenario, most=4 * batching.CROWD)
+
+
 def test_one_bad_text_does_not_take_the_others_with_it() -> None:
     results, _, written = run(lambda b, s: held(b, s, *map(ask, ("first", "good", "bad", "fine"))))
     assert [getattr(r, "kind", "ok") for r in results] == ["ok", "ok", "bad-input", "ok"]

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from simdx.errors import BadInput
-from simdx.service import workers
+from simdx.abc.prior import Prior
+from simdx.errors import BadInput, RunFailed
+from simdx.service import app, workers
+from simdx.service.problems import Problem
+from simdx.service.registry import Registry
 from simdx.service.workers import Worker
-from tests.service.conftest import ASK, TEXT, create_app, kind, make_config, serving
+from tests.service.conftest import ASK, PANEL, TEXT, create_app, kind, make_config, serving
 
 
 def test_a_worker_answers_as_the_service_does_and_its_death_costs_one_refusal(
@@ -49,3 +55,70 @@ def test_a_number_of_workers_that_makes_no_sense_is_refused(tmp_path: Path) -> N
     for many in (-1, 65):
         with pytest.raises(BadInput, match="--workers"):
             create_app(make_config(tmp_path, workers=many))
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    config = make_config(tmp_path, workers=1)
+    made = Worker(config)
+    made.ready(Registry(config).served)
+    yield made
+    made.close()
+
+
+def ask(worker: Worker, text: str = TEXT) -> list[bytes]:
+    return worker.ask(PANEL, "auto", Prior.uniform(3), [text], explain=False, note=None)
+
+
+def test_one_that_dies_while_it_is_told_costs_one_refusal(worker: Worker) -> None:
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    threading.Timer(0.3, worker._process.kill).start()
+    with pytest.raises(Problem, match="The engine stopped"):
+        ask(worker, TEXT * 5000)  # more than a pipe holds
+    assert len(ask(worker)) == 1
+
+
+def test_one_that_does_not_answer_is_ended_while_it_is_asked(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "STOP_SECONDS", 0.2)
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    heard: list[Exception] = []
+
+    def caller() -> None:
+        try:
+            ask(worker)
+        except Problem as problem:
+            heard.append(problem)
+
+    waiting = threading.Thread(target=caller)
+    waiting.start()
+    while not worker._asking.locked():
+        time.sleep(0.01)
+    worker.close(0.2)
+    waiting.join(10)
+    assert heard
+    assert not waiting.is_alive()
+    assert worker._process.returncode == -signal.SIGKILL
+
+
+def test_one_that_serves_something_else_after_a_restart_is_not_asked(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, bank = worker._served[PANEL]
+    monkeypatch.setattr(worker, "_served", {PANEL: [names[::-1], bank]})  # as if the file had changed
+    worker._process.kill()
+    worker._process.wait()
+    with pytest.raises(Problem, match="did not start"):
+        ask(worker)
+
+
+def test_what_cannot_be_served_is_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    config = make_config(tmp_path, workers=2, panels={PANEL: str(tmp_path / "nowhere")})
+    with pytest.raises(BadInput, match="nowhere"):
+        app.create_app(config)
+    beside = Worker(config)
+    with pytest.raises(RunFailed, match="nowhere"):
+        beside.ready({})
+    beside.close()
+    assert capfd.readouterr().err == ""

@@ -29,6 +29,7 @@ _ASKED_GENERAL = (
 _BULLET = re.compile(r"^\s*(?:[-*•–]|\(?\d{1,3}[.):])\s*")
 _REST = re.compile(r"\s*(?:[:;(\[]| [-–—] |, |(?<=\w{3})\.(?:\s|$)|\bor\b|\be\.g\b).*$")
 _NAME = re.compile(r"[^\W\d_][\w'’. –-]*")
+PATIENCE = 4  # requests that may fail before the first good one
 _LETTERS = 3  # of a name; less is a piece of one
 
 
@@ -45,7 +46,9 @@ def near_misses(
     def requests() -> Iterator[Request]:
         for label, seed in asked:
             # A server that has answered nothing so far will not answer the rest.
-            if len(answers) >= simulator.concurrency and not any(c.ok for c in answers.values()):
+            if len(answers) >= max(simulator.concurrency, PATIENCE) and not any(
+                c.ok for c in answers.values()
+            ):
                 return
             yield _request(panel, label, per_label, seed)
 

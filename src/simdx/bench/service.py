@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -264,11 +264,16 @@ def cpu_seconds(pid: int) -> float:
 
 def _of_each(pid: int, name: str) -> list[str]:
     """A file of a process and of those that it started, where the system has it."""
-    family = [pid]
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        family += map(int, children.read_text(encoding="ascii").split())
-    files = (Path(f"/proc/{one}/{name}") for one in family)
-    return [file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists()]
+    found = []
+    with suppress(OSError):  # threads and processes end while they are read of
+        family = [pid]
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                family += map(int, children.read_text(encoding="ascii").split())
+        for one in family:
+            with suppress(OSError):
+                found.append(Path(f"/proc/{one}/{name}").read_text(encoding="utf-8", errors="replace"))
+    return found
 
 
 def quantile(values: Sequence[float], q: float) -> float:

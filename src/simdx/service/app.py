@@ -75,9 +75,14 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         raise BadInput("--keep-text needs an audit log: leave out --audit none")
     meters = Meters()
     workers = [Worker(config) for _ in range(config.workers)]  # they load while this process does
-    registry = registry or Registry(config)
-    for worker in workers:
-        worker.ready()
+    try:
+        registry = registry or Registry(config)
+        for worker in workers:
+            worker.ready(registry.served)
+    except BaseException:
+        for worker in workers:
+            worker.close(0)
+        raise
     limits = config.limits
     batcher = Batcher(
         registry.get, (lambda entries: audit.append(entries)) if audit else (lambda entries: None), meters,

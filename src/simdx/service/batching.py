@@ -40,7 +40,7 @@ from simdx.service.wire import dump
 from simdx.service.workers import Worker, noted
 
 JUST_NOW = 0.25  # seconds after which callers who were answered no longer count as being there
-CROWD = 16  # texts answered at once, from which on their callers are waited for
+CROWD = 16  # callers answered at once, from which on they are waited for
 ASKING_SECONDS = 0.0005  # that each of them is given at most
 STOP_SECONDS = 10.0  # for batches under way to end
 BUSY = "sentences and flip were left out: the service was busy"
@@ -138,24 +138,24 @@ class Batcher:
     # ----------------------------------------------------------------- the engine's thread
 
     def _work(self, lane: _Lane) -> None:
-        answered = 0
+        callers = 0
         while True:
             with lane.turn:
-                batch = self._next(lane.jobs, answered)
+                batch = self._next(lane.jobs, callers)
                 if batch is None:
                     return
                 told = self._answer(batch, lane.worker)
-            answered = _texts(batch)
+            callers = len(batch)
             self._deliver(self._recorded(told))
-            self._answered = (answered, time.perf_counter())
+            self._answered = (_texts(batch), time.perf_counter())
 
-    def _next(self, jobs: deque[_Job], answered: int) -> list[_Job] | None:
+    def _next(self, jobs: deque[_Job], callers: int) -> list[_Job] | None:
         """Wait for a batch; None when the service stops, and whoever still waits is told so."""
         with self._wake:
             while True:
                 while not jobs and not self._closing:
                     self._wake.wait()
-                self._gather(answered)
+                self._gather(callers)
                 if self._closing:
                     left = [jobs.popleft() for _ in range(len(jobs))]
                     break
@@ -165,15 +165,17 @@ class Batcher:
         self._deliver([(job, stopping) for job in left])
         return None
 
-    def _gather(self, answered: int) -> None:
+    def _gather(self, callers: int) -> None:
         """Let a crowd that was just answered ask again, rather than halve it into two batches for good.
 
         The loop that must hear it needs the interpreter meanwhile; a batch has a cost of its own.
         """
-        if answered < CROWD or self._away is not self._here:
+        texts, when = self._answered
+        late = time.perf_counter() - when > JUST_NOW
+        if callers < CROWD or late or self._away is not self._here:
             return
-        self._enough = min(self._batch_texts, self._waiting + answered)
-        self._wake.wait_for(lambda: self._closing or self._waiting >= self._enough, answered * ASKING_SECONDS)
+        self._enough = min(self._batch_texts, self._waiting + texts)
+        self._wake.wait_for(lambda: self._closing or self._waiting >= self._enough, callers * ASKING_SECONDS)
         self._enough = 0
 
     def _take(self, jobs: deque[_Job]) -> list[_Job]:

@@ -105,7 +105,8 @@ class House:
         return found
 
     async def tell(self, ask: Ask) -> Told:
-        """The engine's answer; a method asked for the first time is fitted beside the engine, not in it."""
+        """The engine's answer. A method asked for the first time is fitted beside the engine, not in it; a
+        worker fits its own when it is first asked."""
         if not self.registry.is_fitted(ask.panel, ask.method):
             await asyncio.to_thread(self.registry.get, ask.panel, ask.method)
         return await self.batcher.ask(ask)

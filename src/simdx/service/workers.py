@@ -17,7 +17,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -34,16 +35,21 @@ _SIZE = 8  # bytes that say how long a message is
 
 
 class Worker:
-    """One process; asked by one thread at a time. One that ended is started anew when it is next asked."""
+    """One process. One that ended is started anew when it is next asked."""
 
     def __init__(self, config: ServiceConfig) -> None:
         self._config = config
+        self._asking = threading.Lock()
+        self._served: Mapping[str, Any] = {}
         self._start()
 
     def _start(self) -> None:
+        # -P: nothing in the current folder is imported. A session of its own: a signal to the service's group
+        # is the service's, which ends its workers when it has answered.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "simdx.service.workers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+            [sys.executable, "-P", "-m", "simdx.service.workers"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
         config = self._config
         told = {
             "panels": dict(config.panels), "methods": config.methods, "embedder": config.embedder,
@@ -51,51 +57,77 @@ class Worker:
         }  # fmt: skip
         _send(self._process.stdin, json.dumps(told).encode("ascii"))
 
-    def ready(self) -> None:
-        """Wait until the panels are loaded."""
-        if _receive(self._process.stdout) is None:
-            raise RunFailed("a worker of the service did not start: its own message says why")
+    def ready(self, served: Mapping[str, Any]) -> None:
+        """Wait until it has loaded what the service serves, label for label."""
+        self._served = served
+        said = _receive(self._process.stdout)
+        told = {"refused": "a worker of the service did not start"} if said is None else json.loads(said)
+        if "refused" in told:
+            raise RunFailed(told["refused"])
+        if told["serves"] != served:
+            raise RunFailed("a panel's files have changed since the service started: start it again")
 
     def ask(
         self, panel: str, method: str, prior: Prior, texts: Sequence[str], explain: bool, note: str | None
     ) -> list[bytes]:
         """The body of each text's answer, with a note in its provenance."""
-        if self._process.poll() is not None:
-            self._process.wait()
-            self._start()
-            self.ready()
         asked = {
             "panel": panel, "method": method, "prior": prior.probabilities.tolist(), "alpha0": prior.alpha0,
             "texts": list(texts), "explain": explain, "note": note,
         }  # fmt: skip
-        try:
-            _send(self._process.stdin, json.dumps(asked).encode("ascii"))
-            head = _receive(self._process.stdout)
-            body = None if head is None else _receive(self._process.stdout)
-        except OSError:
-            body = None
-        if head is None or body is None:
-            self.close()
-            log.error("a worker ended while it was asked (status %s)", self._process.returncode)
-            raise Problem("overloaded", "The engine stopped; try again.", retry_after=1)
+        with self._asking:
+            if self._process.poll() is not None:
+                self._restart()
+            head = body = None
+            with contextlib.suppress(OSError):  # it ended while it was told
+                _send(self._process.stdin, json.dumps(asked).encode("ascii"))
+                head = _receive(self._process.stdout)
+                body = None if head is None else _receive(self._process.stdout)
+            if head is None or body is None:
+                self._end()
+                log.error("a worker ended while it was asked (status %s)", self._process.returncode)
+                raise Problem("overloaded", "The engine stopped; try again.", retry_after=1)
         said = json.loads(head)
         if "refused" in said:
             raise BadInput(said["refused"])
         if "failed" in said:
+            log.error("a worker failed: %s", said["failed"])
             raise RunFailed(said["failed"])
         ends = np.cumsum(said["lengths"]).tolist()
         return [body[end - size : end] for end, size in zip(ends, said["lengths"], strict=True)]
 
-    def close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):  # of what it did not take any more
-                    pipe.close()
+    def _restart(self) -> None:
+        self._end()
         try:
-            self._process.wait(STOP_SECONDS)
+            self._start()
+            self.ready(self._served)
+        except (SimdxError, OSError) as error:
+            self._end(0)
+            log.error("a worker could not be started again: %s", error)
+            raise Problem("overloaded", "The engine did not start; try again.", retry_after=5) from None
+
+    def close(self, seconds: float = STOP_SECONDS) -> None:
+        """End it: by itself within that time, unless somebody is asking it for longer."""
+        if self._asking.acquire(timeout=seconds):
+            self._end(seconds)
+            self._asking.release()
+        else:
+            self._process.kill()  # whoever asks it is told that it stopped, and clears up
+            self._process.wait()
+
+    def _end(self, seconds: float = STOP_SECONDS) -> None:
+        """Of whoever holds the lock: a pipe that is being read cannot be closed."""
+        asked, said = self._process.stdin, self._process.stdout
+        assert asked is not None
+        assert said is not None
+        with contextlib.suppress(OSError):  # of what it did not take any more
+            asked.close()
+        try:
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        said.close()
 
 
 def _send(pipe: IO[bytes] | None, message: bytes) -> None:
@@ -120,22 +152,25 @@ def _receive(pipe: IO[bytes] | None) -> bytes | None:
 def main() -> None:
     from simdx.service.registry import Registry
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the service says when it is over
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.SIG_IGN)  # the service says when it is over
     said = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints is no answer
     asked = sys.stdin.buffer
     first = _receive(asked)
     if first is None:
         return
-    try:
-        registry = Registry(ServiceConfig(**json.loads(first)))
-    except SimdxError as error:
-        sys.exit(str(error))
-    _send(said, b"{}")
-    while (message := _receive(asked)) is not None:
-        head, body = _answer(registry, json.loads(message))
-        _send(said, dump(head))
-        _send(said, body)
+    with contextlib.suppress(BrokenPipeError):  # the service has ended
+        try:
+            registry = Registry(ServiceConfig(**json.loads(first)))
+        except SimdxError as error:
+            _send(said, dump({"refused": str(error)}))
+            return
+        _send(said, dump({"serves": registry.served}))
+        while (message := _receive(asked)) is not None:
+            head, body = _answer(registry, json.loads(message))
+            _send(said, dump(head))
+            _send(said, body)
 
 
 def _answer(registry: Any, ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -147,8 +182,16 @@ def _answer(registry: Any, ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     except BadInput as error:
         return {"refused": str(error)}, b""
     except Exception as error:
-        return {"failed": type(error).__name__}, b""  # its message may quote the case
+        return {"failed": _where(error)}, b""  # its message may quote the case
     return {"lengths": [len(body) for body in bodies]}, b"".join(bodies)
+
+
+def _where(error: Exception) -> str:
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    place = "" if last is None else f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
+    return f"{type(error).__name__}{place}"
 
 
 def noted(answer: dict[str, Any], note: str | None) -> dict[str, Any]:
