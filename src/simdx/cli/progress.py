@@ -91,20 +91,19 @@ def facts_of(p: BuildProgress) -> str:
 
 
 def prepare(fitted: Fitted) -> None:
-    """What the first answer waits for: a bar on a terminal, a line now and then elsewhere. Once a text has
-    been timed, the cost is told in seconds."""
+    """What the first answer waits for: a bar on a terminal, a line now and then elsewhere. Once the first
+    text has been timed, the cost is told in seconds."""
     if not fitted.unprepared():
         return
-    due, told = NowAndThen(30.0), list[int]()
+    due = NowAndThen(30.0)
     with CasesBar(None, "simulated texts") as bar:
 
         def watch(done: int, total: int) -> None:
             bar(done, total)
-            if not told and (cost := fitted.cost()) is not None:
+            if done == 1 and (cost := fitted.cost()) is not None:
                 note(cost)
             elif not sys.stderr.isatty() and due():
                 note(f"{done} of {total} simulated texts")
-            told.append(done)
 
         fitted.prepare(watch)
 

@@ -146,7 +146,9 @@ def _carried_by_too_little(facts: Facts) -> list[str]:
             f"{100 * floor:.1f} % only: 'simdx panel calibrate --data' measures it"
         )
     few = facts.effective_simulations
-    if few is not None and few < LEAST_EFFECTIVE:
+    if few == 0:
+        said.append("no simulation stands behind the answer, so that nothing vouches for how sure it is")
+    elif few is not None and few < LEAST_EFFECTIVE:
         said.append(f"only {few:.1f} effective simulations carry the answer")
     return said
 

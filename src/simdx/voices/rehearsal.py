@@ -70,9 +70,9 @@ class Rehearsal:
 
     @property
     def seconds_a_word(self) -> float | None:
-        """Of the texts that are known; None where there are none."""
-        words = sum(len(self.texts[i].split()) for i in self._seconds)
-        return sum(self._seconds.values()) / words if words else None
+        """The median over the known texts (a busy machine takes long for some); None where there are none."""
+        each = [spent / max(1, len(self.texts[i].split())) for i, spent in self._seconds.items()]
+        return float(np.median(each)) if each else None
 
     def seconds_left(self) -> float | None:
         each = self.seconds_a_word
