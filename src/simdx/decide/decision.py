@@ -147,7 +147,7 @@ def _carried_by_too_little(facts: Facts) -> list[str]:
         )
     few = facts.effective_simulations
     if few == 0:
-        said.append("no simulation stands behind the answer, so that nothing vouches for how sure it is")
+        said.append("nothing has measured how sure such an answer may be: it is no weighing of simulations")
     elif few is not None and few < LEAST_EFFECTIVE:
         said.append(f"only {few:.1f} effective simulations carry the answer")
     return said
