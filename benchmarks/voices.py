@@ -2,7 +2,7 @@
 
     python -m benchmarks.voices
 
-`scores/` holds what Qwen2.5-Coder-1.5B said (numbers in the order of the cases, no text; its README says how):
+`scores/` holds what Qwen2.5-Coder-1.5B said (numbers in the order of the cases; its README says how):
 log-probabilities of every text under every prompt, those of the option letters in every order, and the
 recipe's posteriors over the bank that the same model wrote (`simulate_own`) or that a large model wrote
 (`simulate_strong`). Temperatures and pool are the product's. No label of a case is used but to score answers.

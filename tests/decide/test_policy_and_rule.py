@@ -67,6 +67,8 @@ def test_a_certainty_that_is_only_rounding_is_not_claimed(toy_panel: Panel) -> N
         ({"posterior": np.array([0.7, 0.25, 0.05])}, "test", "leads with only 81 %"),
         ({"posterior": np.array([0.85, 0.02, 0.13])}, "test", "'engine' must not be missed"),
         ({"conformal_set": ("apple", "river")}, "test", "90% set holds 'apple', 'river'"),
+        ({"effective_simulations": 2.0}, "test", "only 2.0 effective simulations"),
+        ({"effective_simulations": 0.0}, "test", "no weighing of simulations"),
     ],
 )
 def test_each_reason(toy_panel: Panel, more: dict[str, object], action: str, words: str) -> None:
