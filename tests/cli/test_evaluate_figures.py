@@ -82,6 +82,12 @@ def test_for_people_in_the_terminal_and_on_the_page(cli, files):
     assert "Conformal sets" in page
 
 
+def test_sets_that_would_hold_every_label_are_not_shown(cli, files):
+    shown = evaluated(cli, files, "--coverage", ".99").out
+    assert "conformal sets, 99 %: 24 cases are too few" in " ".join(shown.split())
+    assert "class-conditional" not in shown
+
+
 def test_a_calibration_set_calibrates_the_sets(cli, files):
     rng = np.random.default_rng(2)
     rows = [{"text": texts(rng, name) + f" {i}", "label": name} for i in range(4) for name in WORDS]

@@ -99,6 +99,9 @@ def _print_differential(console: Console, found: dict[str, Any]) -> None:
 
 def _print_sets(console: Console, found: dict[str, Any]) -> None:
     heading = f"conformal sets, {100 * found['level']:g} %"
+    if found["n_calibration"] < found["level"] / (1 - found["level"]):  # every label is in every set
+        console.print(f"{heading}: {found['n_calibration']} cases are too few to calibrate them on")
+        return
     table = Table(heading, "coverage", "95 % interval", "mean size", "95 % interval", box=None)
     for row in figures.set_rows(found):
         table.add_row(*row)
