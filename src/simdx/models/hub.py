@@ -43,11 +43,10 @@ def hub_answers() -> bool:
     A proxy or a mirror looks names up itself.
     """
     import socket
-    from urllib.request import getproxies
 
     if ASKED_OFFLINE:
         return False
-    if "https" in getproxies() or os.environ.get("HF_ENDPOINT"):
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "HF_ENDPOINT")):
         return True
     try:
         socket.getaddrinfo("huggingface.co", 443)
