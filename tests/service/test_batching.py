@@ -19,6 +19,7 @@ from simdx.service.audit.record import Entry
 from simdx.service.batching import BUSY, Batcher
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
+from simdx.service.wire import dump
 
 
 class Said:
@@ -133,6 +134,40 @@ def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.Monkey
 
     _, scripted, _ = run(scenario, most=batching.CROWD)
     assert [len(call) for call in scripted.calls] == [1, batching.CROWD, batching.CROWD, 1]
+
+
+def test_texts_that_are_being_recorded_are_still_there() -> None:
+    """A worker's next batch is taken while the last one is recorded: its callers are no calm."""
+    explained, recording, recorded = list[bool](), threading.Event(), threading.Event()
+
+    class Beside:
+        def ask(
+            self, panel: str, method: str, prior: Prior, texts: list[str], explain: bool, note: str | None
+        ) -> list[bytes]:
+            explained.append(explain)
+            return [dump(Said(text).to_json()) for text in texts]
+
+    def record(entries: Sequence[Entry]) -> None:
+        recording.set()
+        recorded.wait(5)
+
+    async def main() -> None:
+        batcher = Batcher(
+            lambda panel, method: None, record, Meters(), batch_texts=64, waiting_texts=100, seconds=5.0,
+            workers=[Beside()],
+        )  # fmt: skip
+        many = [replace(ask("a"), texts=tuple(f"{name}{i}" for i in range(13))) for name in "ab"]
+        batcher.start()
+        first = asyncio.create_task(batcher.ask(many[0]))
+        await asyncio.to_thread(recording.wait, 5)
+        second = asyncio.create_task(batcher.ask(many[1]))
+        await asyncio.sleep(0.1)
+        recorded.set()
+        await asyncio.gather(first, second)
+        await asyncio.to_thread(batcher.close)
+
+    asyncio.run(main())
+    assert explained == [True, False]
 
 
 def test_one_caller_with_many_texts_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:

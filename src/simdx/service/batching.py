@@ -82,6 +82,7 @@ class Batcher:
         self._here: deque[_Job] = deque()
         self._away: deque[_Job] = deque() if workers else self._here  # what a worker can answer
         self._waiting = 0
+        self._under_way = 0  # texts taken and not answered yet
         self._enough = 0  # texts without which the engine's thread need not be woken
         self._wake = threading.Condition()
         self._closing = False
@@ -148,6 +149,8 @@ class Batcher:
             callers = len(batch)
             self._deliver(self._recorded(told))
             self._answered = (_texts(batch), time.perf_counter())
+            with self._wake:
+                self._under_way -= _texts(batch)
 
     def _next(self, jobs: deque[_Job], callers: int) -> list[_Job] | None:
         """Wait for a batch; None when the service stops, and whoever still waits is told so."""
@@ -160,6 +163,7 @@ class Batcher:
                     left = [jobs.popleft() for _ in range(len(jobs))]
                     break
                 if batch := [job for job in self._take(jobs) if not job.abandoned]:
+                    self._under_way += _texts(batch)
                     return batch
         stopping = Problem("overloaded", "The service is stopping.", retry_after=5)
         self._deliver([(job, stopping) for job in left])
@@ -233,7 +237,7 @@ class Batcher:
             return True
         texts, when = self._answered
         just_now = texts if time.perf_counter() - when < JUST_NOW else 0
-        return _texts(batch) + self._waiting + just_now <= self._explained_texts
+        return self._under_way + self._waiting + just_now <= self._explained_texts
 
     def _infer(self, asks: list[Ask], calm: bool) -> list[Told]:
         classifier = self._classifier(asks[0].panel, asks[0].method)
