@@ -9,6 +9,8 @@
 Every message is one sentence that names the problem and, where there is one, the mend.
 """
 
+from pathlib import Path
+
 LONGEST = 1_000  # characters of a message
 
 
@@ -46,3 +48,12 @@ class RunFailed(SimdxError):
     """The request was fine; carrying it out was not possible."""
 
     exit_code = 1
+
+
+def place_of(problem: BaseException) -> str:
+    """The kind of an unforeseen error and the line it came from: its message may quote a case."""
+    trace, where = problem.__traceback__, ""
+    while trace is not None:
+        where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return type(problem).__name__ + where

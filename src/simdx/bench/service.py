@@ -264,15 +264,13 @@ def cpu_seconds(pid: int) -> float:
 
 def _of_each(pid: int, name: str) -> list[str]:
     """A file of a process and of those that it started, where the system has it."""
-    found = []
-    with suppress(OSError):  # threads and processes end while they are read of
-        family = [pid]
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            with suppress(OSError):
-                family += map(int, children.read_text(encoding="ascii").split())
-        for one in family:
-            with suppress(OSError):
-                found.append(Path(f"/proc/{one}/{name}").read_text(encoding="utf-8", errors="replace"))
+    family, found = [pid], []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # threads and processes end while they are read of
+            family += map(int, children.read_text(encoding="ascii").split())
+    for one in family:
+        with suppress(OSError):
+            found.append(Path(f"/proc/{one}/{name}").read_text(encoding="utf-8", errors="replace"))
     return found
 
 

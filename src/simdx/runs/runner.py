@@ -3,10 +3,9 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from simdx.errors import SimdxError
+from simdx.errors import SimdxError, place_of
 from simdx.runs.record import Record, identity, versions
 from simdx.runs.store import Store
 
@@ -70,16 +69,7 @@ def run(spec: Spec[Any], data: Data, store: Store, *, fresh: bool = False) -> Re
 def fail(spec: Spec[Any], problem: Exception, store: Store) -> Record:
     """A failure is a result of its own and must not end the others: the record that says so, written."""
     # The message of an unforeseen error may quote what was being processed: only our own are repeated.
-    reason = str(problem) if isinstance(problem, SimdxError) else f"failed with {_place(problem)}"
+    reason = str(problem) if isinstance(problem, SimdxError) else f"failed with {place_of(problem)}"
     record = Record(spec.name, "failed", spec.settings, spec.experiment, reason, versions=versions())
     store.write(record)
     return record
-
-
-def _place(problem: Exception) -> str:
-    """The kind of an unforeseen error and the line it came from."""
-    trace, where = problem.__traceback__, ""
-    while trace is not None:
-        where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return type(problem).__name__ + where

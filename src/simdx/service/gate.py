@@ -13,13 +13,13 @@ import ipaddress
 import logging
 import math
 import time
-import traceback
 import uuid
 from collections import Counter
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from simdx.errors import place_of
 from simdx.service.auth import HEALTH, Caller, Guard
 from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
@@ -107,14 +107,7 @@ class Gate:
         except Problem as problem:
             await self._refuse(request, problem)
         except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            log.error(
-                "request %s failed: %s at %s:%s",
-                request.id,
-                type(error).__name__,
-                where.filename,
-                where.lineno,
-            )
+            log.error("request %s failed: %s", request.id, place_of(error))
             await self._refuse(
                 request,
                 Problem("internal", f"An unforeseen failure; the log names it by request {request.id}."),

@@ -24,7 +24,7 @@ from typing import IO, Any
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.errors import BadInput, RunFailed, SimdxError
+from simdx.errors import BadInput, RunFailed, SimdxError, place_of
 from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
 from simdx.service.wire import dump
@@ -182,16 +182,8 @@ def _answer(registry: Any, ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     except BadInput as error:
         return {"refused": str(error)}, b""
     except Exception as error:
-        return {"failed": _where(error)}, b""  # its message may quote the case
+        return {"failed": place_of(error)}, b""
     return {"lengths": [len(body) for body in bodies]}, b"".join(bodies)
-
-
-def _where(error: Exception) -> str:
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    place = "" if last is None else f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
-    return f"{type(error).__name__}{place}"
 
 
 def noted(answer: dict[str, Any], note: str | None) -> dict[str, Any]:
