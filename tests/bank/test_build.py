@@ -270,7 +270,7 @@ def test_a_build_that_is_stopped_goes_on(tmp_path: Path, number: signal.Signals)
     """With several requests under way; tests/faults kills a build at every call that changes the disk."""
     out, kept = tmp_path / "bank", set[str]()
     for rows in (5, 11):
-        process = start(out, 0.02)
+        process = start(out, 0.3)  # so slow that it cannot end before the signal
         while process.poll() is None and rows_in(out) < len(kept) + rows:
             time.sleep(0.002)
         process.send_signal(number)
