@@ -196,7 +196,6 @@ class SecondOrder:
     aleatoric_bits: Float
     epistemic_bits: Float
     alpha0: Float
-    differential_entropy: Float
     effective_draws: Float
     cap: float | None = None  # the largest top probability this prior and tolerance can express
 

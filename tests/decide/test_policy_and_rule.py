@@ -254,7 +254,7 @@ def table(
     second = None
     if aleatoric is not None and epistemic is not None:
         none = np.zeros(n)
-        second = SecondOrder(posterior, aleatoric + epistemic, aleatoric, epistemic, none, none, none)
+        second = SecondOrder(posterior, aleatoric + epistemic, aleatoric, epistemic, none, none)
     return AnswerTable(
         posterior_in_class=posterior, out_of_class=None, prior=Prior.uniform(3),
         effective_simulations=np.ones(n), tolerance=np.ones(n), trace=None, usage=None,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simdx.abc.space import Apart
-from simdx.methods import lexical, lexical_space, word_products
+from simdx.methods import lexical, lexical_space, sparse, words
 from simdx.methods.lexical import LEAST_TEXTS, Lexicon
 from simdx.methods.lexical_space import LexicalSpace
 from simdx.types import Bank, Float
@@ -41,7 +41,8 @@ def unit(rows: Float) -> Float:
 @pytest.fixture(params=["few", "many"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few texts by numpy alone, and many by scipy's products."""
-    monkeypatch.setattr(lexical, "many", lambda texts: request.param != "few")
+    for module in (lexical, sparse):
+        monkeypatch.setattr(module, "many", lambda texts: request.param != "few")
 
 
 def test_rows_are_those_of_the_definition(toy_bank: Bank, way: None) -> None:
@@ -93,7 +94,7 @@ def test_products_by_words_are_those_by_grams(
     texts = list(toy_bank.texts)
     lexicon = Lexicon.of(texts, least_texts=1)
     lexicon.take(lexicon.counts(texts))
-    monkeypatch.setattr(word_products, "KEPT_BYTES", kept_words * 8 * len(texts))
+    monkeypatch.setattr(words, "KEPT_BYTES", kept_words * 8 * len(texts))
     for start in range(3):
         cases = [
             *texts[start::3],
@@ -102,4 +103,4 @@ def test_products_by_words_are_those_by_grams(
             "unheard-of xyzzy",
         ] * 4
         assert lexical.many(len(cases))
-        assert np.abs(lexicon.met(cases) - lexicon.products(lexicon.rows(cases))).max() < 1e-12
+        assert np.abs(lexicon.met(cases)[0] - lexicon.products(lexicon.rows(cases))).max() < 1e-12

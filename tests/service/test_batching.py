@@ -1,5 +1,7 @@
 """The batcher alone, in front of a scripted classifier: who shares a call, who pays for whose mistake."""
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 import threading
@@ -31,7 +33,11 @@ class Said:
     outcomes: ClassVar[dict[str, float]] = {"a": 1.0}
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text, self.notes = text, list[str]()
+
+    def noted(self, note: str | None) -> Said:
+        self.notes += [] if note is None else [note]
+        return self
 
     def to_json(self) -> dict[str, Any]:
         origin = dict.fromkeys(("bank", "embedder", "kernel", "seed", "version"), "x")
@@ -39,7 +45,7 @@ class Said:
             "label": self.text, "posterior": {"a": 1.0}, "entropy_bits": 0.0, "out_of_class": None,
             "typicality": float("nan"), "decision": {"action": "accept", "reason": "r"},
             "method": "auto", "engine": "exact",
-            "provenance": {**origin, "prior": {"a": 1.0}, "notes": []},
+            "provenance": {**origin, "prior": {"a": 1.0}, "notes": self.notes},
         }  # fmt: skip
 
 
@@ -136,26 +142,59 @@ def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.Monkey
     assert [len(call) for call in scripted.calls] == [1, batching.CROWD, batching.CROWD, 1]
 
 
+class Beside:
+    """A worker that echoes texts, and can be held shut."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, bool]] = []
+        self.open = threading.Event()
+        self.open.set()
+
+    def ask(
+        self, panel: str, method: str, prior: Prior, texts: list[str], explain: bool, note: str | None
+    ) -> list[bytes]:
+        self.calls.append((len(texts), explain))
+        self.open.wait(5)
+        return [dump(Said(text).to_json()) for text in texts]
+
+
+def beside(worker: Beside, record: Any = lambda entries: None) -> Batcher:
+    return Batcher(
+        lambda panel, method: None, record, Meters(), batch_texts=64, waiting_texts=100, seconds=5.0,
+        workers=[worker],
+    )  # fmt: skip
+
+
+def test_a_worker_gets_its_next_batch_once_that_is_as_large_as_the_last() -> None:
+    worker = Beside()
+
+    async def main() -> None:
+        batcher = beside(worker)
+        batcher.start()
+        worker.open.clear()
+        asked = []
+        for said in ([5], [5, 3], [5, 3], [5, 7], [5, 7], [5, 7]):  # a third batch waits until one is done
+            asked.append(asyncio.create_task(batcher.ask(ask("a", n=[5, 3, 1, 3, 20, 1][len(asked)]))))
+            await asyncio.sleep(0.05)
+            assert [n for n, _ in worker.calls] == said[: len(worker.calls)]
+        worker.open.set()
+        await asyncio.gather(*asked)
+        await asyncio.to_thread(batcher.close)
+
+    asyncio.run(main())
+    assert [n for n, _ in worker.calls] == [5, 7, 21]
+
+
 def test_texts_that_are_being_recorded_are_still_there() -> None:
     """A worker's next batch is taken while the last one is recorded: its callers are no calm."""
-    explained, recording, recorded = list[bool](), threading.Event(), threading.Event()
-
-    class Beside:
-        def ask(
-            self, panel: str, method: str, prior: Prior, texts: list[str], explain: bool, note: str | None
-        ) -> list[bytes]:
-            explained.append(explain)
-            return [dump(Said(text).to_json()) for text in texts]
+    worker, recording, recorded = Beside(), threading.Event(), threading.Event()
 
     def record(entries: Sequence[Entry]) -> None:
         recording.set()
         recorded.wait(5)
 
     async def main() -> None:
-        batcher = Batcher(
-            lambda panel, method: None, record, Meters(), batch_texts=64, waiting_texts=100, seconds=5.0,
-            workers=[Beside()],
-        )  # fmt: skip
+        batcher = beside(worker, record)
         many = [replace(ask("a"), texts=tuple(f"{name}{i}" for i in range(13))) for name in "ab"]
         batcher.start()
         first = asyncio.create_task(batcher.ask(many[0]))
@@ -167,7 +206,7 @@ def test_texts_that_are_being_recorded_are_still_there() -> None:
         await asyncio.to_thread(batcher.close)
 
     asyncio.run(main())
-    assert explained == [True, False]
+    assert [explained for _, explained in worker.calls] == [True, False]
 
 
 def test_one_caller_with_many_texts_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:

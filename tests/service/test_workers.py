@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from simdx.service import app, workers
 from simdx.service.problems import Problem
 from simdx.service.registry import Registry
 from simdx.service.workers import Worker
+from tests.loopback import until
 from tests.service.conftest import ASK, PANEL, TEXT, create_app, kind, make_config, serving
 
 
@@ -78,6 +79,23 @@ def test_one_that_dies_while_it_is_told_costs_one_refusal(worker: Worker) -> Non
     assert len(ask(worker)) == 1
 
 
+def test_two_may_ask_at_once_and_hear_their_own(worker: Worker) -> None:
+    texts = [f"{TEXT} {i} days." for i in range(12)]
+    alone = [ask(worker, text) for text in texts]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(lambda text: ask(worker, text), texts)) == alone
+        os.kill(worker._process.pid, signal.SIGSTOP)
+        asked = [pool.submit(ask, worker, texts[0])]
+        until(lambda: worker._hearing.locked() and not worker._asking.locked())
+        asked.append(pool.submit(ask, worker, texts[1]))
+        until(worker._asking.locked)  # until it may hear
+        worker._process.kill()
+        for one in asked:
+            with pytest.raises(Problem, match="The engine stopped"):
+                one.result(10)
+    assert ask(worker, texts[0]) == alone[0]
+
+
 def test_one_that_does_not_answer_is_ended_while_it_is_asked(
     worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,8 +111,7 @@ def test_one_that_does_not_answer_is_ended_while_it_is_asked(
 
     waiting = threading.Thread(target=caller)
     waiting.start()
-    while not worker._asking.locked():
-        time.sleep(0.01)
+    until(worker._hearing.locked)
     worker.close(0.2)
     waiting.join(10)
     assert heard

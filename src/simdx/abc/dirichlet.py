@@ -200,7 +200,6 @@ def _answer(
             some.aleatoric_bits,
             some.epistemic_bits,
             some.alpha0,
-            some.differential_entropy,
             some.effective_draws,
             cap,
         )
@@ -218,7 +217,6 @@ def _answer(
         merge(some.aleatoric_bits, base.aleatoric_bits),
         merge(some.epistemic_bits, base.epistemic_bits),
         merge(some.alpha0, base.alpha0),
-        merge(some.differential_entropy, base.differential_entropy),
         effective,
         cap,
     )

@@ -279,7 +279,6 @@ def _simplex_posterior(
         merge(some.aleatoric_bits, base.aleatoric_bits),
         merge(some.epistemic_bits, base.epistemic_bits),
         merge(some.alpha0, base.alpha0),
-        merge(some.differential_entropy, base.differential_entropy),
         trace.ess[last, each],
         cap,
     )

@@ -72,7 +72,6 @@ def summarise(moments: Moments, *, fit: Fit = "moments", cap: float | None = Non
         aleatoric_bits=aleatoric,
         epistemic_bits=total - aleatoric,
         alpha0=alpha.sum(axis=1),
-        differential_entropy=dirichlet_differential_entropy(alpha),
         effective_draws=moments.effective,
         cap=cap,
     )
@@ -91,7 +90,6 @@ def of_dirichlet(alpha: Float, *, effective: Float | None = None, cap: float | N
         aleatoric_bits=np.clip(aleatoric, 0, total),
         epistemic_bits=total - np.clip(aleatoric, 0, total),
         alpha0=alpha0,
-        differential_entropy=dirichlet_differential_entropy(alpha),
         effective_draws=np.zeros(alpha0.size) if effective is None else effective,
         cap=cap,
     )

@@ -133,8 +133,7 @@ def basis_of(lexicon: Lexicon) -> LexicalBasis:
     """A lexicon's own texts."""
     rows = lexicon.own
     assert rows is not None
-    places = np.arange(len(rows))
-    return LexicalBasis(lexicon, rows, rows.mean()[None], np.zeros_like(places), places)
+    return LexicalBasis(lexicon, rows, np.arange(len(rows)))
 
 
 def _bandwidth(

@@ -44,9 +44,9 @@ class Facts:
     text: str = ""
 
     @property
-    def shown(self) -> Float:
+    def shown(self) -> list[float]:
         """(K,) the labels' probabilities as every reader shows them: none of these keeps its share."""
-        return self.posterior_in_class * (1 - (self.out_of_class or 0.0))
+        return (self.posterior_in_class * (1 - (self.out_of_class or 0.0))).tolist()
 
 
 def decide(
@@ -61,17 +61,19 @@ def decide(
         accepted = why
     else:
         test = list(_test_reasons(panel, facts, policy))
-        top = int(np.argmax(facts.posterior))
-        accepted = (
-            f"'{panel.names[top]}' has probability {percent(float(facts.shown[top]))}, and no limit of the "
-            "policy is passed"
-        )
+        accepted = None
     test += _carried_by_too_little(facts)
-    reasons = (*review, *test) or (accepted,)
+    reasons = (*review, *test) or (accepted or _nothing_against(panel, facts),)
     return DecisionAnswer(
         action="review" if review else "test" if test else "accept", reason="; ".join(reasons),
         reasons=reasons, promise=promise,
     )  # fmt: skip
+
+
+def _nothing_against(panel: Panel, facts: Facts) -> str:
+    top = int(facts.posterior.argmax())
+    probability = percent(facts.shown[top])
+    return f"'{panel.names[top]}' has probability {probability}, and no limit of the policy is passed"
 
 
 def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
@@ -86,7 +88,7 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
             "the probabilities may not apply"
         )
     if limit.alarm and facts.alarm:
-        claimed = panel.names[int(np.argmax(facts.posterior))]
+        claimed = panel.names[int(facts.posterior.argmax())]
         yield alarm_words(claimed, facts.preferred, facts.alarm_p, raised=True)
     if _exceeds(facts.epistemic_bits, limit.epistemic_bits):
         yield (
@@ -96,16 +98,16 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
 
 
 def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
-    limit, names, p, shown = policy.thresholds, panel.names, facts.posterior, facts.shown
-    order = np.argsort(-p, kind="stable")
-    top, second = int(order[0]), int(order[1])
+    limit, names, p, shown = policy.thresholds, panel.names, facts.posterior.tolist(), facts.shown
+    order = sorted(range(len(p)), key=lambda i: -p[i])
+    top, second = order[:2]
     for i in order[1:]:
-        if panel.labels[i].must_not_miss and _reaches(float(p[i]), limit.must_not_miss):
-            yield f"'{names[i]}' must not be missed and keeps {percent(float(shown[i]))}"
+        if panel.labels[i].must_not_miss and _reaches(p[i], limit.must_not_miss):
+            yield f"'{names[i]}' must not be missed and keeps {percent(shown[i])}"
     if limit.confident is not None and p[top] < limit.confident:
         yield (
-            f"'{names[top]}' leads with only {percent(float(shown[top]))}, against "
-            f"{percent(float(shown[second]))} for '{names[second]}'"
+            f"'{names[top]}' leads with only {percent(shown[top])}, against "
+            f"{percent(shown[second])} for '{names[second]}'"
         )
     if policy.origin.refuted:
         yield (

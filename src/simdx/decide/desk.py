@@ -96,10 +96,16 @@ class Desk(Findings):
             *(view.name for view in self.alarm.views),
             *(f"voice: {name}" for name in table.voices or ()),
         )
+        columns = zip(
+            table.entropy_bits.tolist(), table.typicality.tolist(), table.effective_simulations.tolist(),
+            alarms.flag.tolist(), alarms.p_value.tolist(), alarms.score.tolist(), strict=True,
+        )  # fmt: skip
         preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
         agreed = opinions[:, np.arange(len(posterior)), posterior.argmax(axis=1)].T.tolist()
         out = []
-        for i, text in enumerate(observations.texts):
+        floor = None if self._fitted.calibration is None else self._fitted.calibration.floor
+        for i, (text, column) in enumerate(zip(observations.texts, columns, strict=True)):
+            entropy, typicality, effective, flag, p_value, score = column
             views = tuple(
                 ViewAnswer(view=view, label=names[label], probability=p)
                 for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
@@ -107,29 +113,24 @@ class Desk(Findings):
             facts = Facts(
                 posterior=posterior[i],
                 posterior_in_class=table.posterior_in_class[i],
-                entropy_bits=float(table.entropy_bits[i]),
+                entropy_bits=entropy,
                 out_of_class=_at(table.out_of_class, i),
-                typicality=float(table.typicality[i]),
+                typicality=typicality,
                 aleatoric_bits=None if second is None else float(second.aleatoric_bits[i]),
                 epistemic_bits=None if second is None else float(second.epistemic_bits[i]),
-                alarm=bool(alarms.flag[i]),
-                alarm_p=float(alarms.p_value[i]),
-                preferred=tuple(view.label for view in views),
+                alarm=flag,
+                alarm_p=p_value,
+                preferred=tuple(names[label] for label in preferred[i]),
                 conformal_set=None if sets is None else sets[i],
-                effective_simulations=float(table.effective_simulations[i]),
+                effective_simulations=effective,
                 unchecked=self.unchecked,
-                accept_from=None if self._fitted.calibration is None else self._fitted.calibration.floor,
+                accept_from=floor,
                 text=text,
             )
             out.append(
                 Considered(
                     decision=decide(self._material.panel, facts, self.policy, promise),
-                    alarm=AlarmAnswer(
-                        score=float(alarms.score[i]),
-                        flag=bool(alarms.flag[i]),
-                        p_value=float(alarms.p_value[i]),
-                        views=views,
-                    ),
+                    alarm=AlarmAnswer(score=score, flag=flag, p_value=p_value, views=views),
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
                     flip=self._flip(observations, i, facts, prior) if explain else None,

@@ -21,8 +21,9 @@ from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.prior import Prior
 from simdx.abc.space import Apart, Space
 from simdx.methods.calibration import Calibration
-from simdx.methods.lexical import LastBatch, LexicalBasis, Lexicon
+from simdx.methods.lexical import LexicalBasis, Lexicon
 from simdx.methods.material import Gathered, Material, Observations, gather
+from simdx.methods.words import LastBatch
 from simdx.types import Float, Int, Posterior
 
 if TYPE_CHECKING:

@@ -119,8 +119,7 @@ def comparison_from(arrays: Arrays, material: Material, bandwidth: float) -> Com
         vectors, label, arrays["rows"].astype(np.int64), n_labels, embedded.blocks, arrays["mean"]
     )
     assert lexicon.own is not None
-    rows = lexicon.own.at(places)
-    basis = LexicalBasis(lexicon, rows, rows.mean()[None], np.zeros(len(rows), dtype=np.int64), places)
+    basis = LexicalBasis(lexicon, lexicon.own.at(places), places)
     joint = part(arrays, "joint")
     return Comparison(
         space, basis, None, space.bank.astype(np.float64), label, n_labels,

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from simdx.methods.lexical import LastBatch
+from simdx.methods.words import LastBatch
 from simdx.methods.material import Material, Observations
 from simdx.types import Float, Int, content_hash, plain
 

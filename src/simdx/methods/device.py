@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from simdx.abc.prior import Prior
-from simdx.abc.second_order import concentration_cap, dirichlet_differential_entropy
+from simdx.abc.second_order import concentration_cap
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput, MissingExtra
 from simdx.methods.fitted import Inferred, Settings
@@ -111,7 +111,6 @@ class DeviceDirichlet(OnDevice):
             aleatoric_bits=answer.aleatoric_bits,
             epistemic_bits=answer.epistemic_bits,
             alpha0=answer.alpha0,
-            differential_entropy=dirichlet_differential_entropy(answer.mean * answer.alpha0[:, None]),
             effective_draws=effective,
             cap=concentration_cap(prior.alpha, s.populations) if hard else None,
         )

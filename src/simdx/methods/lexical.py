@@ -11,52 +11,20 @@ needs no more, and a linear summary of the lexical space is a linear summary of 
 
 from __future__ import annotations
 
-import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simdx.methods.questions import as_statements
+from simdx.methods.sparse import Sparse, Turned, many
+from simdx.methods.words import LastBatch, WordPieces, WordProducts, words, words_of
 from simdx.types import Float, Int, Mask
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
-
-    from simdx.methods.word_products import WordProducts
 
 SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
+SHORTEST_ROW = 1e-12  # a text of no known piece has none
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
-REMEMBERED_WORDS = 50_000  # some megabytes; a fuller memory starts anew
-FEW, FEW_AT_HAND = 16, 4  # texts that numpy handles before scipy is imported for them; once it is there
-SPARSE = 0.25  # of entries that are not zero: fewer are walked through, more are multiplied as a block
-OFTEN = 0.2  # of the texts that a gram must be in to stand in the dense block
-_WORD = re.compile(r"[^\W\d_]+")
-
-
-class LastBatch:
-    """Remembers what was made of one batch, so that its several readers share one computation. The two are
-    stored as one tuple: a reader in another thread sees a matching pair or recomputes."""
-
-    def __init__(self) -> None:
-        self._held: tuple[Any, Any] | None = None
-
-    def get(self, batch: Any, make: Callable[[], Any]) -> Any:
-        held = self._held
-        if held is not None and held[0] is batch:
-            return held[1]
-        made = make()
-        self._held = (batch, made)
-        return made
-
-
-def many(texts: int) -> bool:
-    return texts > (FEW_AT_HAND if "scipy.sparse" in sys.modules else FEW)
 
 
 def grams(word: str) -> list[str]:
@@ -69,113 +37,13 @@ def whole_words(word: str) -> list[str]:
     return [word] if len(word) > 1 else []
 
 
-class Sparse:
-    """Rows that are mostly zero: row i has `value[k]` in `column[k]`, k from `ends[i]` to `ends[i + 1]`."""
-
-    def __init__(self, ends: Int, column: Int, value: Float, width: int) -> None:
-        self.ends, self.column, self.value, self.width = ends, column, value, width
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    @cached_property
-    def csr(self) -> csr_matrix:
-        from scipy.sparse import csr_matrix
-
-        return csr_matrix((self.value, self.column, self.ends), shape=(len(self), self.width))
-
-    @cached_property
-    def row(self) -> Int:
-        """Which row each value is in."""
-        return np.repeat(np.arange(len(self)), np.diff(self.ends))
-
-    @cached_property
-    def turned(self) -> Sparse:
-        """The same with rows and columns exchanged."""
-        order = np.argsort(self.column, kind="stable")
-        ends = np.zeros(self.width + 1, dtype=np.int64)
-        np.cumsum(np.bincount(self.column, minlength=self.width), out=ends[1:])
-        return Sparse(ends, self.row[order], self.value[order], len(self))
-
-    def at(self, rows: Int) -> Sparse:
-        """Some of the rows."""
-        many = np.diff(self.ends)[rows]
-        ends = np.concatenate([[0], np.cumsum(many)])
-        place = np.repeat(self.ends[rows] - ends[:-1], many) + np.arange(ends[-1])
-        return Sparse(ends, self.column[place], self.value[place], self.width)
-
-    def only(self, entries: Mask) -> Sparse:
-        """Some of the entries of all rows."""
-        ends = np.concatenate([[0], np.cumsum(entries)])[self.ends]
-        return Sparse(ends, self.column[entries], self.value[entries], self.width)
-
-    def mean(self) -> Float:
-        """(width,) of the rows."""
-        return np.bincount(self.column, weights=self.value, minlength=self.width) / len(self)
-
-    def sums(self, values: Float) -> Float:
-        """(rows,) the sum over each row of one number per entry."""
-        return np.asarray(np.bincount(self.row, weights=values, minlength=len(self)), dtype=float)
-
-    def dot(self, dense: Float) -> Float:
-        """(rows,) with a vector."""
-        return self.sums(self.value * dense[self.column])
-
-    def into(self, dense: Float) -> Float:
-        """(rows, m) the product with a dense matrix."""
-        if many(len(self)) and len(self.value) < len(self) * self.width * SPARSE:
-            return np.asarray(self.csr @ dense)
-        rows = np.zeros((len(self), self.width))
-        rows[self.row, self.column] = self.value
-        return rows @ dense
-
-    def times(self, other: Sparse) -> Float:
-        """(rows, other.width) the product with rows that this one's columns count, dense."""
-        if many(len(self)):
-            return np.asarray((self.csr @ other.csr).toarray())
-        out = np.zeros((len(self), other.width))
-        for i, row in enumerate(out):
-            mine = slice(self.ends[i], self.ends[i + 1])
-            met = other.at(self.column[mine])
-            weights = met.value * np.repeat(self.value[mine], np.diff(met.ends))
-            row += np.bincount(met.column, weights=weights, minlength=other.width)
-        return out
-
-
-class Turned:
-    """Rows to take products with, by their columns: those that many rows have as a dense block.
-
-    A few hundred frequent grams make most of the meetings of two texts; a matrix product is ten times faster
-    at those than a walk through lists, and wasteful for all others.
-    """
-
-    def __init__(self, rows: Sparse) -> None:
-        many = np.bincount(rows.column, minlength=rows.width)
-        often = np.flatnonzero(many > OFTEN * len(rows))
-        self._place = np.full(rows.width, -1)
-        self._place[often] = np.arange(len(often))
-        place = self._place[rows.column]
-        here = place >= 0
-        self._dense = np.zeros((len(often), len(rows)))
-        self._dense[place[here], rows.row[here]] = rows.value[here]
-        self._others = rows.only(~here).turned
-
-    def under(self, rows: Sparse) -> Float:
-        """(N, n) dot products of other rows with these."""
-        place = self._place[rows.column]
-        here = place >= 0
-        often = rows.only(here)
-        often = Sparse(often.ends, place[here], often.value, len(self._dense))
-        return rows.only(~here).times(self._others) + often.into(self._dense)
-
-
 class Lexicon:
     """Texts to sparse unit rows. Words repeat far more than texts do, so each word is taken apart once."""
 
     def __init__(self, vocabulary: Iterable[str], idf: Float, pieces: Callable[[str], list[str]]) -> None:
         self._pieces, self.idf = pieces, idf
         self._column = {piece: i for i, piece in enumerate(vocabulary)}
-        self._columns_of: dict[str, Int] = {}
+        self._apart = WordPieces(self._column, pieces)
         self._last, self._last_met = LastBatch(), LastBatch()
         self.own_counts: Sparse | None = None  # of texts that most comparisons are with, where they were told
         self.own: Sparse | None = None  # their rows
@@ -192,7 +60,7 @@ class Lexicon:
         documents: Counter[str] = Counter()
         for text in texts:
             held: set[str] = set()
-            for word in set(_words(text)):
+            for word in set(words(text)):
                 if word not in parts:
                     parts[word] = pieces(word)
                 held.update(parts[word])
@@ -210,35 +78,71 @@ class Lexicon:
         assert self.own is not None
         return Turned(self.own)
 
-    def met(self, texts: Sequence[str]) -> Float:
-        """(N, own) dot products of texts with the lexicon's own, once for all that ask about this batch."""
-        return self._last_met.get(texts, lambda: self._met(texts))
+    def met(self, texts: Sequence[str]) -> tuple[Float, Mask]:
+        """(N, own) dot products of texts with the lexicon's own, and which texts have any known piece.
 
-    def _met(self, texts: Sequence[str]) -> Float:
-        counts, rows, length = self._taken(texts)
-        by_pieces = many(len(texts)) and self._pieces is not whole_words  # which have no products to add up
-        by_words = self._of_own.sums(*_words_of(texts)) if by_pieces else None
-        if by_words is None:
-            return self.products(rows)
-        n = counts.value
-        more = Sparse(counts.ends, counts.column, (1 + np.log(n) - n) * self.idf[counts.column], self.size)
-        by_words += self.products(more.only(n > 1))
-        by_words /= length[:, None]
-        return by_words
+        Made once for all that ask about this batch.
+        """
+        return self._last_met.get(texts, lambda: self._by_words(texts) or self._by_pieces(texts))
+
+    def _by_pieces(self, texts: Sequence[str]) -> tuple[Float, Mask]:
+        rows = self.rows(texts)
+        return self.products(rows), np.diff(rows.ends) > 0
+
+    def _by_words(self, texts: Sequence[str]) -> tuple[Float, Mask] | None:
+        """The same from the products of a text's words, which are kept; None where that is not possible.
+
+        A row's value is (1 + log n) idf for a piece that a text has n times. Were it n idf, products would be
+        sums over the text's words. So those are added up, and pieces that it repeats are multiplied for the
+        difference. Where a word is a piece, each counts 1 + log n times.
+        """
+        distinct, said = words_of(texts)
+        if self._pieces is whole_words:
+            weighed = Sparse(said.ends, said.column, 1 + np.log(said.value), said.width)
+            length = np.sqrt(weighed.sums((weighed.value * self._idf_of(distinct)[said.column]) ** 2))
+            dot = self._of_own.sums(distinct, weighed)
+        elif many(len(texts)):
+            counts = self.counts(texts)
+            repeated = counts.value > 1
+            weight = self.idf[counts.column]
+            again = counts.only(repeated)
+            weight[repeated] *= 1 + np.log(again.value)
+            length = np.sqrt(counts.sums(weight**2))
+            dot = self._of_own.sums(distinct, said)
+            if dot is not None:
+                again.value = weight[repeated] - again.value * self.idf[again.column]
+                dot += self.products(again)
+        else:
+            return None
+        if dot is None:
+            return None
+        dot /= np.maximum(length, SHORTEST_ROW)[:, None]
+        return dot, length > SHORTEST_ROW
 
     @cached_property
     def _of_own(self) -> WordProducts:
-        """Of words as often as they are said: what a text's own products are but for repeated pieces."""
-        from simdx.methods.word_products import WordProducts
-
-        def made(words: list[str]) -> Float:
-            rows = self._counted(words).csr
+        def of_grams(new: list[str]) -> Float:
+            rows = self._apart.of(new).csr
             rows.sum_duplicates()
             value = rows.data * self.idf[rows.indices]
             return self.products(Sparse(rows.indptr, rows.indices, value, self.size))
 
-        assert self.own is not None
-        return WordProducts(len(self.own), made)
+        def of_words(new: list[str]) -> Float:
+            out = np.zeros((len(new), len(own)))
+            known = [(i, self._column[word]) for i, word in enumerate(new) if word in self._column]
+            places, columns = np.array(known, dtype=np.int64).reshape(-1, 2).T
+            met = own.turned.at(columns)
+            out[places[met.row], met.column] = met.value * self.idf[columns][met.row]
+            return out
+
+        own = self.own
+        assert own is not None
+        return WordProducts(len(own), of_words if self._pieces is whole_words else of_grams)
+
+    def _idf_of(self, distinct: list[str]) -> Float:
+        """Of words that are pieces; 0 for an unknown one."""
+        column = np.fromiter((self._column.get(word, -1) for word in distinct), np.int64, len(distinct))
+        return np.append(self.idf, 0.0)[column]
 
     def products(self, rows: Sparse) -> Float:
         """(N, own) the same from rows."""
@@ -267,61 +171,33 @@ class Lexicon:
 
     def rows(self, texts: Sequence[str]) -> Sparse:
         """(N, vocabulary) unit rows, logarithmic counts; a text of unknown words is a zero row."""
-        return self._taken(texts)[1]
-
-    def _taken(self, texts: Sequence[str]) -> tuple[Sparse, Sparse, Float]:
-        """Counts, unit rows and what their length was."""
-        return self._last.get(texts, lambda: self._weighed(self.counts(texts)))
+        return self._last.get(texts, lambda: self.weighed(self.counts(texts)))
 
     def weighed(self, counts: Sparse) -> Sparse:
         """Unit rows from counts."""
-        return self._weighed(counts)[1]
-
-    def _weighed(self, counts: Sparse) -> tuple[Sparse, Sparse, Float]:
         value = (1 + np.log(counts.value)) * self.idf[counts.column]
-        length = np.maximum(np.sqrt(counts.sums(value**2)), 1e-12)
-        return counts, Sparse(counts.ends, counts.column, value / length[counts.row], counts.width), length
+        length = np.maximum(np.sqrt(counts.sums(value**2)), SHORTEST_ROW)
+        return Sparse(counts.ends, counts.column, value / length[counts.row], counts.width)
 
     def counts(self, texts: Sequence[str]) -> Sparse:
         """How often each text has each piece of the vocabulary."""
-        distinct, found, ends = _words_of(texts)
-        words = self._counted(distinct)
+        distinct, said = words_of(texts)
+        pieces = self._apart.of(distinct)
         if many(len(texts)):
-            product = Sparse(ends, found, np.ones(len(found)), len(distinct)).csr @ words.csr
+            product = said.csr @ pieces.csr
             return Sparse(product.indptr, product.indices, product.data, self.size)
-        rows = [
-            np.unique(words.at(found[ends[i] : ends[i + 1]]).column, return_counts=True)
-            for i in range(len(texts))
-        ]
-        own = np.cumsum([0, *(len(c) for c, _ in rows)])
-        if not rows:
-            return Sparse(own, words.column, np.zeros(0), self.size)
-        columns, values = (np.concatenate(side) for side in zip(*rows, strict=True))
-        return Sparse(own, columns, values.astype(float), self.size)
-
-    def _counted(self, words: list[str]) -> Sparse:
-        """(words, vocabulary) a one for each time that a word has a piece."""
-        parts = self._of_words(words)
-        column = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-        ends = np.cumsum([0, *map(len, parts)])
-        return Sparse(ends, column, np.ones(len(column)), self.size)
+        rows = []
+        for begin, end in zip(said.ends[:-1], said.ends[1:], strict=True):
+            met = pieces.at(said.column[begin:end])
+            rows.append(np.bincount(met.column, said.value[begin:end][met.row], self.size))
+        dense = np.array(rows).reshape(len(texts), self.size)
+        row, column = np.nonzero(dense)
+        ends = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(texts)))])
+        return Sparse(ends, column, dense[row, column], self.size)
 
     @property
     def size(self) -> int:
         return len(self.idf)
-
-    def _of_words(self, words: list[str]) -> list[Int]:
-        """The columns of each word's pieces, as often as it has them."""
-        known = self._columns_of
-        new = [word for word in words if word not in known]
-        if len(known) + len(new) > REMEMBERED_WORDS:
-            known, new = {}, words
-        column = self._column
-        for word in new:
-            pieces = [column[piece] for piece in self._pieces(word) if piece in column]
-            known[word] = np.array(pieces, dtype=np.int64)
-        self._columns_of = known if len(known) <= REMEMBERED_WORDS else {}
-        return [known[word] for word in words]
 
 
 class LexicalBasis:
@@ -331,14 +207,18 @@ class LexicalBasis:
     """
 
     def __init__(
-        self, lexicon: Lexicon, rows: Sparse, means: Float, writer: Int, places: Int | None = None
+        self,
+        lexicon: Lexicon,
+        rows: Sparse,
+        places: Int | None = None,
+        means: tuple[Float, Int] | None = None,
     ) -> None:
-        """`means` (writers, vocabulary); `writer`: which of them is each row's. Cases have the last.
-
-        `places`: where the rows stand among the lexicon's own, if they all do.
-        """
-        self.lexicon, self.rows, self.means, self.writer, self.places = lexicon, rows, means, writer, places
-        self._between = means @ means.T
+        """`places`: where the rows stand among the lexicon's own, if they all do. `means`: (writers,
+        vocabulary), and which of them is each row's; cases have the last. Left out: the rows' own mean."""
+        self.lexicon, self.rows, self.places, self._told_means = lexicon, rows, places, means
+        self.means, self.writer = means or (rows.mean()[None], np.zeros(len(rows), dtype=np.int64))
+        self._between = self.means @ self.means.T
+        writer = self.writer
         on_means, self._length = self._centred(rows, writer)
         # (writers, basis) what each mean says of each row, once that row is centred
         self._of_means = on_means.T - self._between[:, writer]
@@ -349,52 +229,41 @@ class LexicalBasis:
 
     def cosines(self, texts: Sequence[str]) -> Float:
         """(N, basis) of cases, centred; 0 for a text of unknown words."""
-        rows = self.lexicon.rows(texts)
-        dot = self._turned.under(rows) if self.places is None else self.lexicon.met(texts)[:, self.places]
-        return self._cosines(dot, rows, np.full(len(rows), len(self.means) - 1))
+        writer = np.full(len(texts), len(self.means) - 1)
+        if self.places is None:
+            return self.cosines_of(self.lexicon.rows(texts), writer)
+        met, known = self.lexicon.met(texts)
+        dot = met[:, self.places]
+        if self._told_means is None:  # what a text says of a mean is the mean of what it says
+            on_means, length = self._length_of(dot.mean(axis=1, keepdims=True), known, writer)
+        else:
+            on_means, length = self._centred(self.lexicon.rows(texts), writer)
+        return self._cosines(dot, on_means, length, known, writer)
 
     def cosines_of(self, rows: Sparse, writer: Int) -> Float:
         """(N, basis) of rows, each centred on the mean of its writer."""
-        return self._cosines(self._turned.under(rows), rows, writer)
-
-    def _cosines(self, dot: Float, rows: Sparse, writer: Int) -> Float:
         on_means, length = self._centred(rows, writer)
+        return self._cosines(self._turned.under(rows), on_means, length, np.diff(rows.ends) > 0, writer)
+
+    def _cosines(self, dot: Float, on_means: Float, length: Float, known: Mask, writer: Int) -> Float:
         dot -= on_means[:, self.writer]
         dot -= self._of_means[writer]
         dot /= self._length
         dot /= length[:, None]
-        dot[np.diff(rows.ends) == 0] = 0.0
+        dot[~known] = 0.0
         return dot
 
     def _centred(self, rows: Sparse, writer: Int) -> tuple[Float, Float]:
-        """(N, means) what rows say of the means, and the length of each row without its own."""
+        """(N, means) what unit rows say of the means, and the length of each row without its own."""
         on_means = np.stack([rows.dot(mean) for mean in self.means], axis=1)
-        square = rows.sums(rows.value**2)
-        own = on_means[np.arange(len(rows)), writer]
-        return on_means, np.sqrt(np.maximum(square - 2 * own + np.diag(self._between)[writer], 1e-12))
+        return self._length_of(on_means, np.diff(rows.ends) > 0, writer)
+
+    def _length_of(self, on_means: Float, known: Mask, writer: Int) -> tuple[Float, Float]:
+        own = on_means[np.arange(len(known)), writer]
+        return on_means, np.sqrt(np.maximum(known - 2 * own + np.diag(self._between)[writer], 1e-12))
 
     def at(self, order: Int) -> LexicalBasis:
         """The same texts in another order."""
         places = None if self.places is None else self.places[order]
-        return LexicalBasis(self.lexicon, self.rows.at(order), self.means, self.writer[order], places)
-
-
-_last_words = LastBatch()  # several lexicons are asked about one batch
-
-
-def _words_of(texts: Sequence[str]) -> tuple[list[str], Int, Int]:
-    """The distinct words of a batch, which of them its texts have one after another, and where each ends."""
-
-    def made() -> tuple[list[str], Int, Int]:
-        words = [_words(text) for text in texts]
-        every = list(chain.from_iterable(words))
-        distinct = list(dict.fromkeys(every))
-        place = {word: i for i, word in enumerate(distinct)}
-        found = np.fromiter(map(place.__getitem__, every), np.int64, len(every))
-        return distinct, found, np.cumsum([0, *map(len, words)])
-
-    return _last_words.get(texts, made)
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(as_statements(text).lower())
+        means = None if self._told_means is None else (self.means, self.writer[order])
+        return LexicalBasis(self.lexicon, self.rows.at(order), places, means)

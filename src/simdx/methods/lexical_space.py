@@ -26,16 +26,15 @@ class LexicalSpace:
         """`places`: where the texts stand among the lexicon's own, if they all do."""
         rows = lexicon.rows(texts) if places is None or lexicon.own is None else lexicon.own.at(places)
         stands_apart = np.zeros(len(rows), dtype=bool) if apart is None else apart.rows
-        means = [rows.at(np.flatnonzero(~stands_apart)).mean()]
-        means += [] if apart is None else [apart.mean]
         writer = stands_apart.astype(np.int64)
         self.spanning = _spanning(stands_apart)
+        means = None
+        if apart is not None or len(self.spanning) < len(rows):
+            of_bank = rows.at(np.flatnonzero(~stands_apart)).mean()
+            every = np.stack([of_bank, *([] if apart is None else [apart.mean])])
+            means = every, writer[self.spanning]
         self.basis = LexicalBasis(
-            lexicon,
-            rows.at(self.spanning),
-            np.stack(means),
-            writer[self.spanning],
-            None if places is None else places[self.spanning],
+            lexicon, rows.at(self.spanning), None if places is None else places[self.spanning], means
         )
         whole = self.basis.cosines_of(rows, writer)
         gram = whole[self.spanning]

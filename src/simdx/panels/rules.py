@@ -79,6 +79,8 @@ def _parts(argument: Any) -> Iterator[Any]:
 
 def matching(rules: Sequence[ReviewRule], text: str) -> list[ReviewRule]:
     """The rules a case's text meets, in their order."""
+    if not rules:
+        return []
     flat = " ".join(text[:SCANNED].split()).casefold()
     return [rule for rule in rules if _meets(rule, flat)]
 

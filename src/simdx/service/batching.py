@@ -4,8 +4,8 @@ One thread owns the engine. While it works on a batch, requests queue; when it i
 together with every other of the same panel, method and prior. An idle service answers at once, a busy one in
 batches: after a large one it gives its callers some milliseconds to ask again. A batch's audit records are
 written in one transaction before any of its answers leaves. Where there are workers (`workers`), each has two
-threads, so that it answers the next batch while the last one is recorded; what stays in this process, as a
-case behind a slider does, is answered here.
+threads: it is given the next batch, once that is as large, while it answers the last one. What stays in this
+process, as a case behind a slider does, is answered here.
 
 Explaining an answer (which sentences matter, at which prior it flips) costs several times the answer. When
 more texts are at hand than `explained_texts`, answers go out without it, and say so in their notes: under
@@ -37,7 +37,7 @@ from simdx.service.meters import Meters
 from simdx.service.preview import previews
 from simdx.service.problems import Problem
 from simdx.service.wire import dump
-from simdx.service.workers import Worker, noted
+from simdx.service.workers import Worker
 
 JUST_NOW = 0.25  # seconds after which callers who were answered no longer count as being there
 CROWD = 16  # callers answered at once, from which on they are waited for
@@ -53,13 +53,16 @@ class _Job:
     abandoned: bool = field(default=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Lane:
     """Jobs that wait, and who answers them: a worker, or this process."""
 
     jobs: deque[_Job]
     worker: Worker | None
+    wake: threading.Condition
     turn: threading.Lock = field(default_factory=threading.Lock)  # who holds it takes the next batch
+    asked: int = 0  # texts that are being answered
+    enough: int = 0  # texts without which it need not be woken
 
 
 class Batcher:
@@ -82,17 +85,16 @@ class Batcher:
         self._here: deque[_Job] = deque()
         self._away: deque[_Job] = deque() if workers else self._here  # what a worker can answer
         self._waiting = 0
-        self._under_way = 0  # texts taken and not answered yet
-        self._enough = 0  # texts without which the engine's thread need not be woken
-        self._wake = threading.Condition()
+        self._under_way = 0  # texts taken and not delivered yet
+        self._lock = threading.Lock()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        lanes = [_Lane(self._here, None)]
-        for worker in workers:
-            lanes += [_Lane(self._away, worker)] * 2
+        own = _Lane(self._here, None, threading.Condition(self._lock))
+        others = [_Lane(self._away, worker, threading.Condition(self._lock)) for worker in workers]
+        self._lanes = [own, *others]
         self._threads = [
             threading.Thread(target=self._work, args=(lane,), name=f"simdx-engine-{i}", daemon=True)
-            for i, lane in enumerate(lanes)
+            for i, lane in enumerate([own, *others, *others])
         ]
 
     def start(self) -> None:
@@ -101,9 +103,10 @@ class Batcher:
             thread.start()
 
     def close(self) -> None:
-        with self._wake:
+        with self._lock:
             self._closing = True
-            self._wake.notify_all()
+            for lane in self._lanes:
+                lane.wake.notify_all()
         until = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
             thread.join(timeout=max(0.0, until - time.monotonic()))
@@ -112,15 +115,17 @@ class Batcher:
         """Wait for the answer, within the time limit; refuse at once where the queue is full."""
         assert self._loop is not None
         job = _Job(ask, self._loop.create_future())
-        with self._wake:
+        with self._lock:
             if self._waiting + len(ask.texts) > self._limit:
                 raise Problem(
                     "overloaded", "The engine has too many texts waiting; try again.", retry_after=1
                 )
-            (self._away if ask.portable else self._here).append(job)
+            jobs = self._away if ask.portable else self._here
+            jobs.append(job)
             self._waiting += len(ask.texts)
-            if self._waiting >= self._enough:
-                self._wake.notify_all()
+            for lane in self._lanes:
+                if lane.jobs is jobs and self._waiting >= lane.enough:
+                    lane.wake.notify()
         self._meters.waiting.set(self._waiting)
         try:
             async with asyncio.timeout(self._seconds):
@@ -142,45 +147,58 @@ class Batcher:
         callers = 0
         while True:
             with lane.turn:
-                batch = self._next(lane.jobs, callers)
-                if batch is None:
-                    return
-                told = self._answer(batch, lane.worker)
+                batch = self._next(lane, callers)
+            if batch is None:
+                return
+            told = self._answer(batch, lane.worker)
+            with self._lock:
+                lane.asked -= _texts(batch)
+                lane.wake.notify()
             callers = len(batch)
             self._deliver(self._recorded(told))
             self._answered = (_texts(batch), time.perf_counter())
-            with self._wake:
+            with self._lock:
                 self._under_way -= _texts(batch)
 
-    def _next(self, jobs: deque[_Job], callers: int) -> list[_Job] | None:
+    def _next(self, lane: _Lane, callers: int) -> list[_Job] | None:
         """Wait for a batch; None when the service stops, and whoever still waits is told so."""
-        with self._wake:
+        jobs = lane.jobs
+        with self._lock:
             while True:
-                while not jobs and not self._closing:
-                    self._wake.wait()
-                self._gather(callers)
+                lane.wake.wait_for(lambda: jobs or self._closing)
+                self._gather(lane, callers)
                 if self._closing:
                     left = [jobs.popleft() for _ in range(len(jobs))]
                     break
                 if batch := [job for job in self._take(jobs) if not job.abandoned]:
                     self._under_way += _texts(batch)
+                    lane.asked += _texts(batch)
                     return batch
         stopping = Problem("overloaded", "The service is stopping.", retry_after=5)
         self._deliver([(job, stopping) for job in left])
         return None
 
-    def _gather(self, callers: int) -> None:
-        """Let a crowd that was just answered ask again, rather than halve it into two batches for good.
+    def _gather(self, lane: _Lane, callers: int) -> None:
+        """A batch has a cost of its own: let the next one grow to the size of the last.
 
-        The loop that must hear it needs the interpreter meanwhile; a batch has a cost of its own.
+        A worker that is being asked has something to do. Here, a crowd that was just answered is given some
+        time to ask again, rather than halved into two batches for good; the loop that must hear it needs the
+        interpreter meanwhile.
         """
-        texts, when = self._answered
-        late = time.perf_counter() - when > JUST_NOW
-        if callers < CROWD or late or self._away is not self._here:
-            return
-        self._enough = min(self._batch_texts, self._waiting + texts)
-        self._wake.wait_for(lambda: self._closing or self._waiting >= self._enough, callers * ASKING_SECONDS)
-        self._enough = 0
+        if lane.worker is not None:
+            lane.enough = min(self._batch_texts, lane.asked)
+            lane.wake.wait_for(
+                lambda: self._closing or self._waiting >= min(self._batch_texts, lane.asked)
+            )
+        else:
+            texts, when = self._answered
+            late = time.perf_counter() - when > JUST_NOW
+            if callers >= CROWD and not late and self._away is self._here:
+                lane.enough = min(self._batch_texts, self._waiting + texts)
+                lane.wake.wait_for(
+                    lambda: self._closing or self._waiting >= lane.enough, callers * ASKING_SECONDS
+                )
+        lane.enough = 0
 
     def _take(self, jobs: deque[_Job]) -> list[_Job]:
         """The oldest job and those like it, in order, up to the batch size; others keep their places."""
@@ -252,7 +270,7 @@ class Batcher:
         told = []
         for ask, observations in zip(asks, observed, strict=True):
             mine: list[Answer] = [next(answers) for _ in ask.texts]
-            bodies = [noted(a.to_json(), _note(ask, calm)) for a in mine]
+            bodies = [a.noted(_note(ask, calm)).to_json() for a in mine]
             draws = None
             if ask.draws:
                 draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)

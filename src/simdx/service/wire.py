@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
 
@@ -17,6 +18,8 @@ def dump(value: Any) -> bytes:
 
 
 def finite(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return finite(value.model_dump(mode="python"))
     if isinstance(value, dict):
         return {str(k): finite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -39,7 +39,9 @@ class Worker:
 
     def __init__(self, config: ServiceConfig) -> None:
         self._config = config
-        self._asking = threading.Lock()
+        # Answers come in the order of the asks. Whoever has asked waits for its turn to hear before the next
+        # may ask: the worker has one batch to answer and one to go on with.
+        self._asking, self._hearing = threading.Lock(), threading.Lock()
         self._served: Mapping[str, Any] = {}
         self._start()
 
@@ -75,18 +77,25 @@ class Worker:
             "panel": panel, "method": method, "prior": prior.probabilities.tolist(), "alpha0": prior.alpha0,
             "texts": list(texts), "explain": explain, "note": note,
         }  # fmt: skip
+        head = body = None
         with self._asking:
             if self._process.poll() is not None:
-                self._restart()
-            head = body = None
+                with self._hearing:
+                    self._restart()
             with contextlib.suppress(OSError):  # it ended while it was told
                 _send(self._process.stdin, json.dumps(asked).encode("ascii"))
+            self._hearing.acquire()
+        try:
+            with contextlib.suppress(OSError, ValueError):  # ValueError: the last one heard that it ended
                 head = _receive(self._process.stdout)
                 body = None if head is None else _receive(self._process.stdout)
             if head is None or body is None:
+                self._process.kill()
                 self._end()
                 log.error("a worker ended while it was asked (status %s)", self._process.returncode)
                 raise Problem("overloaded", "The engine stopped; try again.", retry_after=1)
+        finally:
+            self._hearing.release()
         said = json.loads(head)
         if "refused" in said:
             raise BadInput(said["refused"])
@@ -109,11 +118,15 @@ class Worker:
     def close(self, seconds: float = STOP_SECONDS) -> None:
         """End it: by itself within that time, unless somebody is asking it for longer."""
         if self._asking.acquire(timeout=seconds):
-            self._end(seconds)
+            calm = self._hearing.acquire(timeout=seconds)
+            if calm:
+                self._end(seconds)
+                self._hearing.release()
             self._asking.release()
-        else:
-            self._process.kill()  # whoever asks it is told that it stopped, and clears up
-            self._process.wait()
+            if calm:
+                return
+        self._process.kill()  # whoever asks it is told that it stopped, and clears up
+        self._process.wait()
 
     def _end(self, seconds: float = STOP_SECONDS) -> None:
         """Of whoever holds the lock: a pipe that is being read cannot be closed."""
@@ -178,19 +191,12 @@ def _answer(registry: Any, ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         classifier = registry.get(ask["panel"], ask["method"])
         prior = Prior(np.array(ask["prior"]), ask["alpha0"])
         answers = classifier.infer(ask["texts"], prior, explain=ask["explain"])
-        bodies = [dump(noted(answer.to_json(), ask["note"])) for answer in answers]
+        bodies = [dump(answer.noted(ask["note"])) for answer in answers]
     except BadInput as error:
         return {"refused": str(error)}, b""
     except Exception as error:
         return {"failed": place_of(error)}, b""
     return {"lengths": [len(body) for body in bodies]}, b"".join(bodies)
-
-
-def noted(answer: dict[str, Any], note: str | None) -> dict[str, Any]:
-    """An answer with one more note on how it was made."""
-    if note is not None:
-        answer["provenance"]["notes"].append(note)
-    return answer
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""The words of texts, and what is kept of each word because words repeat far more than texts do."""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from simdx.methods.questions import as_statements
+from simdx.methods.sparse import Sparse, runs
+from simdx.types import Float, Int
+
+REMEMBERED_WORDS = 50_000  # some megabytes; a fuller memory starts anew
+MOST_LETTERS = 5000  # more than a language writes with, far fewer than there are
+KEPT_BYTES = 32_000_000  # of products, at most; memory that no word has filled yet is not taken
+
+
+class LastBatch:
+    """Remembers what was made of one batch, so that its several readers share one computation. The two are
+    stored as one tuple: a reader in another thread sees a matching pair or recomputes."""
+
+    def __init__(self) -> None:
+        self._held: tuple[Any, Any] | None = None
+
+    def get(self, batch: Any, make: Callable[[], Any]) -> Any:
+        held = self._held
+        if held is not None and held[0] is batch:
+            return held[1]
+        made = make()
+        self._held = (batch, made)
+        return made
+
+
+_last_words = LastBatch()  # several lexicons are asked about one batch
+
+
+class _Letters(dict[int, str]):
+    """A character by its code: itself where it is a letter, else a space. ASCII text passes at C's speed."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        found = letter if letter.isalnum() and not letter.isdecimal() else " "
+        if len(self) < MOST_LETTERS:
+            self[code] = found
+        return found
+
+
+_LETTERS = _Letters()
+
+
+def words(text: str) -> list[str]:
+    """In small letters; what is no letter stands between them."""
+    return as_statements(text).lower().translate(_LETTERS).split()
+
+
+def words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
+    """The distinct words of a batch, and how often each text has each of them."""
+    return _last_words.get(texts, lambda: _words_of(texts))
+
+
+def _words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
+    said = [Counter(words(text)) for text in texts]
+    every = list(chain.from_iterable(said))
+    distinct = list(dict.fromkeys(every))
+    place = {word: i for i, word in enumerate(distinct)}
+    column = np.fromiter(map(place.__getitem__, every), np.int64, len(every))
+    times = np.fromiter(chain.from_iterable(one.values() for one in said), float, len(every))
+    return distinct, Sparse(np.cumsum([0, *map(len, said)]), column, times, len(distinct))
+
+
+class WordPieces:
+    """The columns of a word's pieces, as often as it has them; it is taken apart when it is first met."""
+
+    def __init__(self, column: dict[str, int], pieces: Callable[[str], list[str]]) -> None:
+        self._column, self._pieces, self._lock = column, pieces, threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._place: dict[str, int] = {}
+        self._ends, self._columns = array("q", [0]), array("q")
+
+    def of(self, distinct: list[str]) -> Sparse:
+        """(words, vocabulary) a one for each time that a word has a piece."""
+        with self._lock:
+            new = [word for word in distinct if word not in self._place]
+            if len(self._place) + len(new) > REMEMBERED_WORDS:
+                self._forget()
+                new = distinct
+            for word in new:
+                self._place[word] = len(self._place)
+                self._columns.extend(
+                    self._column[piece] for piece in self._pieces(word) if piece in self._column
+                )
+                self._ends.append(len(self._columns))
+            return self._at(np.fromiter(map(self._place.__getitem__, distinct), np.int64, len(distinct)))
+
+    def _at(self, rows: Int) -> Sparse:
+        """A function of its own: an array does not grow while somebody has a view of it."""
+        ends, columns = np.frombuffer(self._ends, np.int64), np.frombuffer(self._columns, np.int64)
+        lengths = ends[rows + 1] - ends[rows]
+        column = columns[runs(ends[rows], lengths)]
+        return Sparse(
+            np.concatenate([[0], np.cumsum(lengths)]), column, np.ones(len(column)), len(self._column)
+        )
+
+
+class WordProducts:
+    """(words, width) numbers of each word, made when it is first met; a fuller memory starts anew."""
+
+    def __init__(self, width: int, make: Callable[[list[str]], Float]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._place: dict[str, int] = {}
+        self._kept = np.empty((KEPT_BYTES // (8 * max(1, width)), width))
+
+    def sums(self, distinct: list[str], said: Sparse) -> Float | None:
+        """(texts, width) over the words of each text, weighted; None where they are too many to be kept."""
+        with self._lock:
+            rows = self._rows(distinct)
+            if rows is None:
+                return None
+            return Sparse(said.ends, rows[said.column], said.value, len(self._kept)).gathered(self._kept)
+
+    def _rows(self, distinct: list[str]) -> Int | None:
+        with suppress(KeyError):  # as a rule all of them have been met
+            return np.fromiter(map(self._place.__getitem__, distinct), np.int64, len(distinct))
+        new = [word for word in distinct if word not in self._place]
+        if len(self._place) + len(new) > len(self._kept):
+            self._place, new = {}, distinct
+        if len(new) > len(self._kept):
+            return None
+        first = len(self._place)
+        self._kept[first : first + len(new)] = self._make(new)
+        self._place.update(zip(new, range(first, first + len(new)), strict=True))
+        return np.fromiter(map(self._place.__getitem__, distinct), np.int64, len(distinct))
