@@ -1,10 +1,12 @@
 """Lexical rows against their definition, by each way they are computed."""
 
+import re
+
 import numpy as np
 import pytest
 
 from simdx.abc.space import Apart
-from simdx.methods import lexical, lexical_space, sparse, words
+from simdx.methods import lexical, lexical_space, reading, sparse
 from simdx.methods.lexical import LEAST_TEXTS, Lexicon
 from simdx.methods.lexical_space import LexicalSpace
 from simdx.types import Bank, Float
@@ -32,6 +34,11 @@ def by_definition(texts: list[str]) -> Float:
             row[kept.index(gram)] = (1 + np.log(grams(text).count(gram))) * idf
         row /= max(np.linalg.norm(row), 1e-12)
     return rows
+
+
+def test_words_are_runs_of_letters_in_every_script() -> None:
+    every = "".join(f"ab{chr(code)}cd " for code in range(0x3000) if not chr(code).isupper())
+    assert reading.words(every) == re.findall(r"[^\W\d_]+", every)
 
 
 def unit(rows: Float) -> Float:
@@ -94,7 +101,7 @@ def test_products_by_words_are_those_by_grams(
     texts = list(toy_bank.texts)
     lexicon = Lexicon.of(texts, least_texts=1)
     lexicon.take(lexicon.counts(texts))
-    monkeypatch.setattr(words, "KEPT_BYTES", kept_words * 8 * len(texts))
+    monkeypatch.setattr(reading, "KEPT_BYTES", kept_words * 8 * len(texts))
     for start in range(3):
         cases = [
             *texts[start::3],

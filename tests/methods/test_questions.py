@@ -2,7 +2,7 @@
 
 import pytest
 
-from simdx.methods.questions import as_statements
+from simdx.methods.reading import as_statements
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def _wrong(context: Context, name: str) -> int:
 
 
 def _observations(n: int) -> Observations:
-    return Observations(tuple(f"case {i}" for i in range(n)), np.zeros((n, 2)), tuple(range(n)))
+    return Observations(tuple(f"case {i}" for i in range(n)), np.zeros((n, 2)))
 
 
 # --------------------------------------------------------------------------- scores
@@ -245,7 +245,8 @@ class _Bayes:
         self.likelihood = likelihood
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        joint = self.likelihood[list(observations.keys)] * prior.probabilities
+        rows = [int(text.removeprefix("case ")) for text in observations.texts]
+        joint = self.likelihood[rows] * prior.probabilities
         p = joint / joint.sum(axis=1, keepdims=True)
         return Inferred(Posterior(p, np.ones(len(p)), np.zeros(len(p))))
 

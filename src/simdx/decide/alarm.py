@@ -75,7 +75,7 @@ def soft_posterior(
     top = logit.max(axis=1, keepdims=True)
     weight = np.exp(logit - np.where(np.isfinite(top), top, 0.0))
     member = np.eye(len(prior))[label_index]
-    here = member.sum(axis=0)[None, :] if own is None else (~own) @ member
+    here = np.bincount(label_index, minlength=len(prior)) if own is None else (~own) @ member
     mass = prior * (weight @ member) / np.maximum(here, 1)
     total = mass.sum(axis=1, keepdims=True)
     return np.where(total > 0, mass / np.where(total > 0, total, 1.0), prior)

@@ -23,7 +23,7 @@ from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods.fitted import RECIPE_VERSION, AnswerTable, Fitted, Settings, joined
 from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
-from simdx.methods.material import Material, as_cases, named, part
+from simdx.methods.material import Material, Observations, named, part
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Float, Int, content_hash
@@ -239,7 +239,7 @@ class Findings:
             return seen, truth, None
         whole = fit_method(material, self._settings) if self._material.has_archive else self._fitted
         uniform = Prior.uniform(len(bank.labels))
-        return seen, truth, joined([answers, whole.answer(as_cases(more, raw), uniform)])
+        return seen, truth, joined([answers, whole.answer(Observations(tuple(more), raw), uniform)])
 
 
 def _blocks(material: Material) -> dict[str, slice]:

@@ -33,7 +33,7 @@ from simdx.decide.policy import (
 )
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
-from simdx.methods.material import Material, as_cases
+from simdx.methods.material import Material, Observations
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Panel
 
@@ -175,7 +175,7 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
             material.real,
             material.calibration,  # that of the whole bank: it is what will answer
         )
-        seen = as_cases([bank.texts[i] for i in held], embedded.vectors[held])
+        seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)
     if not parts:

@@ -23,7 +23,7 @@ from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.comparison import AmongLabels
 from simdx.methods.crossfit import FOLDS, fold_of
-from simdx.methods.material import Centre, Material, Observations, RealCases, as_cases
+from simdx.methods.material import Centre, Material, Observations, RealCases
 from simdx.methods.outside import Outside
 from simdx.methods.rehearsal import calibrated
 from simdx.types import Float, Int, content_hash, plain
@@ -56,7 +56,8 @@ def with_archive(
     centred = material.beside(real)
     if weight == 0:
         return centred
-    share = shares(centred, as_cases(texts, vectors).at(np.arange(min(len(texts), MOST_ADOPTED))), bandwidth)
+    first = min(len(texts), MOST_ADOPTED)
+    share = shares(centred, Observations(tuple(texts[:first]), vectors[:first]), bandwidth)
     text_of, label = np.nonzero(share > LEAST_SHARE)
     return material.beside(
         RealCases(

@@ -23,7 +23,7 @@ from simdx.abc.space import Apart, Space
 from simdx.methods.calibration import Calibration
 from simdx.methods.lexical import LexicalBasis, Lexicon
 from simdx.methods.material import Gathered, Material, Observations, gather
-from simdx.methods.words import LastBatch
+from simdx.methods.reading import LastBatch
 from simdx.types import Float, Int, Posterior
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from simdx.methods.words import LastBatch
 from simdx.methods.material import Material, Observations
+from simdx.methods.reading import LastBatch
 from simdx.types import Float, Int, content_hash, plain
 
 FOLDS = 5  # fits that an archive costs at most, beside the whole one

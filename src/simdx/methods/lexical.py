@@ -17,8 +17,8 @@ from functools import cached_property
 
 import numpy as np
 
+from simdx.methods.reading import LastBatch, WordPieces, WordProducts, words, words_of
 from simdx.methods.sparse import Sparse, Turned, many
-from simdx.methods.words import LastBatch, WordPieces, WordProducts, words, words_of
 from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
@@ -73,10 +73,15 @@ class Lexicon:
         """Let these be the counts of its own texts."""
         self.own_counts, self.own = counts, self.weighed(counts)
 
+    @property
+    def taken(self) -> Sparse:
+        """Its own texts' rows, where they were told."""
+        assert self.own is not None
+        return self.own
+
     @cached_property
     def _own_turned(self) -> Turned:
-        assert self.own is not None
-        return Turned(self.own)
+        return Turned(self.taken)
 
     def met(self, texts: Sequence[str]) -> tuple[Float, Mask]:
         """(N, own) dot products of texts with the lexicon's own, and which texts have any known piece.
@@ -96,31 +101,33 @@ class Lexicon:
         sums over the text's words. So those are added up, and pieces that it repeats are multiplied for the
         difference. Where a word is a piece, each counts 1 + log n times.
         """
+        by_word = self._pieces is whole_words
+        if not by_word and not many(len(texts)):
+            return None
         distinct, said = words_of(texts)
-        if self._pieces is whole_words:
-            weighed = Sparse(said.ends, said.column, 1 + np.log(said.value), said.width)
-            length = np.sqrt(weighed.sums((weighed.value * self._idf_of(distinct)[said.column]) ** 2))
-            dot = self._of_own.sums(distinct, weighed)
-        elif many(len(texts)):
-            counts = self.counts(texts)
-            repeated = counts.value > 1
-            weight = self.idf[counts.column]
+        if by_word:
+            said = Sparse(said.ends, said.column, 1 + np.log(said.value), said.width)
+        found = self._of_own.sums(distinct, said)
+        if found is None:
+            return None
+        if by_word:
+            dot, idf = found[0][:, :-1], found[1]
+            length = np.sqrt(said.sums((said.value * idf[said.column]) ** 2))
+        else:
+            dot, counts = found[0], self.counts(texts)
+            repeated, weight = counts.value > 1, self.idf[counts.column]
             again = counts.only(repeated)
             weight[repeated] *= 1 + np.log(again.value)
             length = np.sqrt(counts.sums(weight**2))
-            dot = self._of_own.sums(distinct, said)
-            if dot is not None:
-                again.value = weight[repeated] - again.value * self.idf[again.column]
-                dot += self.products(again)
-        else:
-            return None
-        if dot is None:
-            return None
+            again.value = weight[repeated] - again.value * self.idf[again.column]
+            dot += self.products(again)
         dot /= np.maximum(length, SHORTEST_ROW)[:, None]
         return dot, length > SHORTEST_ROW
 
     @cached_property
     def _of_own(self) -> WordProducts:
+        own: Sparse = self.taken
+
         def of_grams(new: list[str]) -> Float:
             rows = self._apart.of(new).csr
             rows.sum_duplicates()
@@ -128,21 +135,18 @@ class Lexicon:
             return self.products(Sparse(rows.indptr, rows.indices, value, self.size))
 
         def of_words(new: list[str]) -> Float:
-            out = np.zeros((len(new), len(own)))
+            """Its idf stands last."""
+            out = np.zeros((len(new), len(own) + 1))
             known = [(i, self._column[word]) for i, word in enumerate(new) if word in self._column]
             places, columns = np.array(known, dtype=np.int64).reshape(-1, 2).T
             met = own.turned.at(columns)
             out[places[met.row], met.column] = met.value * self.idf[columns][met.row]
+            out[places, -1] = self.idf[columns]
             return out
 
-        own = self.own
-        assert own is not None
-        return WordProducts(len(own), of_words if self._pieces is whole_words else of_grams)
-
-    def _idf_of(self, distinct: list[str]) -> Float:
-        """Of words that are pieces; 0 for an unknown one."""
-        column = np.fromiter((self._column.get(word, -1) for word in distinct), np.int64, len(distinct))
-        return np.append(self.idf, 0.0)[column]
+        if self._pieces is whole_words:
+            return WordProducts(len(own) + 1, of_words)
+        return WordProducts(len(own), of_grams)
 
     def products(self, rows: Sparse) -> Float:
         """(N, own) the same from rows."""
@@ -190,7 +194,7 @@ class Lexicon:
         for begin, end in zip(said.ends[:-1], said.ends[1:], strict=True):
             met = pieces.at(said.column[begin:end])
             rows.append(np.bincount(met.column, said.value[begin:end][met.row], self.size))
-        dense = np.array(rows).reshape(len(texts), self.size)
+        dense: Float = np.array(rows, dtype=float).reshape(len(texts), self.size)
         row, column = np.nonzero(dense)
         ends = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(texts)))])
         return Sparse(ends, column, dense[row, column], self.size)

@@ -17,7 +17,7 @@ from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration import Calibration
 from simdx.methods.lexical import LARGEST_BASIS, Lexicon
-from simdx.methods.questions import as_statements
+from simdx.methods.reading import as_statements
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key, is_writable
 
 MAX_TEXT_BYTES = 2_000_000
@@ -142,7 +142,7 @@ class Material:
     def observe(self, texts: Sequence[str], of: Sequence[str] | None = None) -> Observations:
         """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
         vectors = embed_texts(self.embedder, [as_statements(text) for text in texts])
-        return as_cases(texts, vectors, None if of is None else tuple(of))
+        return Observations(tuple(texts), vectors, None if of is None else tuple(of))
 
 
 def named(prefix: str, arrays: Mapping[str, Float]) -> dict[str, Float]:
@@ -157,26 +157,24 @@ def part(arrays: Mapping[str, Float], prefix: str) -> dict[str, Float]:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Cases as a method sees them: their texts, raw embeddings, and the keys of their random streams."""
+    """Cases as a method sees them: their texts and raw embeddings."""
 
     texts: tuple[str, ...]
     vectors: Float
-    keys: tuple[int, ...]
     of: tuple[str, ...] | None = None  # the whole texts, where these are made of them: a sentence left out
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """Of the cases' random streams."""
+        return tuple(case_key(text) for text in self.texts)
 
     def at(self, rows: Int) -> Observations:
         """Some of the cases."""
         return Observations(
             tuple(self.texts[i] for i in rows),
             self.vectors[rows],
-            tuple(self.keys[i] for i in rows),
             None if self.of is None else tuple(self.of[i] for i in rows),
         )
-
-
-def as_cases(texts: Sequence[str], vectors: Float, of: tuple[str, ...] | None = None) -> Observations:
-    """Texts that were embedded before, as cases."""
-    return Observations(tuple(texts), vectors, tuple(case_key(text) for text in texts), of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,7 +42,7 @@ from simdx.methods.calibration import (
 )
 from simdx.methods.comparison import AmongLabels
 from simdx.methods.fitted import RECIPE_VERSION
-from simdx.methods.material import Material, Observations, as_cases
+from simdx.methods.material import Material, Observations
 from simdx.methods.outside import Novelty
 from simdx.types import Float, Int, Mask, case_key, content_hash
 
@@ -148,15 +148,15 @@ def rehearse(
         texts = [material.bank.texts[i] for i in held]
         hasty = [in_haste(text) for text in texts]
         seen = {
-            "as written": as_cases(texts, material.embedded.vectors[held]),
-            "in haste": as_cases(hasty, embed_cached(material.embedder, hasty)),
+            "as written": Observations(tuple(texts), material.embedded.vectors[held]),
+            "in haste": Observations(tuple(hasty), embed_cached(material.embedder, hasty)),
         }
         for kind, cases in seen.items():
             kinds[kind].append(_answered(labels, opposition, cases, material.bank.label_index[held]))
         if opposition is not None and len(unknown):
             assert material.embedded.background is not None
             others = [material.bank.background[i] for i in unknown]
-            seen_others = as_cases(others, material.embedded.background[unknown])
+            seen_others = Observations(tuple(others), material.embedded.background[unknown])
             beyond.append(_answered(labels, opposition, seen_others, np.zeros(len(others), dtype=np.int64)))
         if progress is not None:
             progress(done + 1, FOLDS)

@@ -98,7 +98,8 @@ class Sparse:
         if many(len(self)):
             return np.asarray(self.csr @ dense)
         mine = [slice(*ends) for ends in zip(self.ends[:-1], self.ends[1:], strict=True)]
-        return np.stack([self.value[own] @ dense[self.column[own]] for own in mine])
+        rows = [self.value[own] @ dense[self.column[own]] for own in mine]
+        return np.array(rows, dtype=float).reshape(len(self), dense.shape[1])
 
     def times(self, other: Sparse) -> Float:
         """(rows, other.width) the product with rows that this one's columns count, dense."""
@@ -107,7 +108,8 @@ class Sparse:
             return np.asarray((self.csr @ other.csr).toarray())
         met = other.at(self.column)
         place = np.repeat(self.row * other.width, meetings) + met.column
-        found = np.bincount(place, met.value * np.repeat(self.value, meetings), len(self) * other.width)
+        weight = met.value * np.repeat(self.value, meetings)
+        found = np.asarray(np.bincount(place, weight, len(self) * other.width), dtype=float)
         return found.reshape(len(self), other.width)
 
 

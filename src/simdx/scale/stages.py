@@ -24,7 +24,7 @@ from simdx.methods.material import check_text
 from simdx.scale.blocks import ID, TEXT, Block, from_bytes, to_bytes
 from simdx.scale.job import Job
 from simdx.scale.storage import Place
-from simdx.types import Float, case_key
+from simdx.types import Float
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,9 +80,7 @@ class AnswerStage:
         good = [i for i, error in enumerate(errors) if error is None]
 
         def answer(rows: list[int]) -> dict[str, list[Any]]:
-            observations = Observations(
-                tuple(texts[i] for i in rows), vectors[rows], tuple(case_key(texts[i]) for i in rows)
-            )
+            observations = Observations(tuple(texts[i] for i in rows), vectors[rows])
             columns = self._columns(self._classifier.infer_batch_observed(observations, self._job.prior))
             if self._job.decide:
                 columns |= self._decisions(observations)

@@ -187,9 +187,7 @@ class Batcher:
         """
         if lane.worker is not None:
             lane.enough = min(self._batch_texts, lane.asked)
-            lane.wake.wait_for(
-                lambda: self._closing or self._waiting >= min(self._batch_texts, lane.asked)
-            )
+            lane.wake.wait_for(lambda: self._closing or self._waiting >= min(self._batch_texts, lane.asked))
         else:
             texts, when = self._answered
             late = time.perf_counter() - when > JUST_NOW
@@ -343,9 +341,7 @@ def _split(observations: Observations, asks: Sequence[Ask]) -> list[Observations
     out, start = [], 0
     for ask in asks:
         part = slice(start, start + len(ask.texts))
-        out.append(
-            Observations(observations.texts[part], observations.vectors[part], observations.keys[part])
-        )
+        out.append(Observations(observations.texts[part], observations.vectors[part]))
         start = part.stop
     return out
 
@@ -356,5 +352,4 @@ def _join(parts: Sequence[Observations]) -> Observations:
     return Observations(
         tuple(t for p in parts for t in p.texts),
         np.concatenate([p.vectors for p in parts]),
-        tuple(k for p in parts for k in p.keys),
     )

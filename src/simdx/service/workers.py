@@ -11,6 +11,7 @@ log and in no file.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -29,8 +30,14 @@ from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
 from simdx.service.wire import dump
 
+try:
+    import fcntl
+except ImportError:  # not on this platform
+    fcntl = None  # type: ignore[assignment]
+
 log = logging.getLogger("simdx.service")
 STOP_SECONDS = 5.0  # for a worker to end once nobody asks it any more
+PIPE_BYTES = 1 << 20  # what Linux allows everybody: a batch of answers
 _SIZE = 8  # bytes that say how long a message is
 
 
@@ -52,6 +59,11 @@ class Worker:
             [sys.executable, "-P", "-m", "simdx.service.workers"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
+        with contextlib.suppress(
+            AttributeError, OSError
+        ):  # a worker need not wait until its answers are read
+            assert self._process.stdout is not None
+            fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         config = self._config
         told = {
             "panels": dict(config.panels), "methods": config.methods, "embedder": config.embedder,
@@ -179,6 +191,7 @@ def main() -> None:
         except SimdxError as error:
             _send(said, dump({"refused": str(error)}))
             return
+        gc.freeze()  # what is loaded stays
         _send(said, dump({"serves": registry.served}))
         while (message := _receive(asked)) is not None:
             head, body = _answer(registry, json.loads(message))

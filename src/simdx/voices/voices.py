@@ -25,7 +25,7 @@ from simdx.baselines.interview import Asking
 from simdx.baselines.wording import LETTERS
 from simdx.methods.fitted import Carried, Fitted, Inferred, Progress, Settings
 from simdx.methods.material import Material, Observations
-from simdx.methods.questions import as_statements
+from simdx.methods.reading import as_statements
 from simdx.methods.recipe import fit_recipe
 from simdx.types import Float, Posterior, SecondOrder
 from simdx.voices.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under

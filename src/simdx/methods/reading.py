@@ -1,10 +1,18 @@
-"""The words of texts, and what is kept of each word because words repeat far more than texts do."""
+"""How a text is read: as statements, then as words. Words repeat more than texts, so much is kept of them.
+
+*Questions and answers.* A symptom checker's history is a list such as "Do you have a cough? Yes. Have you
+travelled? No." Read as plain text, a question that was answered with no is evidence for what it asks about,
+and the wording of the questions dilutes the rest. So a question answered with yes is read as a statement, one
+answered with no is left out, and any other answer is kept behind its question. Text without such pairs is
+returned unchanged.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 from array import array
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -12,13 +20,41 @@ from typing import Any
 
 import numpy as np
 
-from simdx.methods.questions import as_statements
 from simdx.methods.sparse import Sparse, runs
 from simdx.types import Float, Int
 
 REMEMBERED_WORDS = 50_000  # some megabytes; a fuller memory starts anew
 MOST_LETTERS = 5000  # more than a language writes with, far fewer than there are
 KEPT_BYTES = 32_000_000  # of products, at most; memory that no word has filled yet is not taken
+
+
+# --------------------------------------------------------------------------- statements
+
+_PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
+_IS_CHECKLIST = re.compile(r"\?[ \t]*(?:yes|no|y|n)\b", re.IGNORECASE)
+_NO = frozenset({"no", "n", "none", "nowhere", "never", "not at all"})
+_YES = frozenset({"yes", "y"})
+_OPENING = re.compile(
+    r"^\s*(?:do|does|did|have|has|had|are|is|were|was|can|could|how|what|where|which)\b"
+    r"(?:\s+(?:you|your|the|it|have|had|been|feel|noticed|experiencing|an?|any|ever|currently|recently)\b)*\s*",
+    re.IGNORECASE,
+)
+
+
+def as_statements(text: str) -> str:
+    """What a text states, where it is a list of questions and answers; else the text itself."""
+    return _PAIR.sub(_stated, text) if _IS_CHECKLIST.search(text) else text
+
+
+def _stated(pair: re.Match[str]) -> str:
+    answer = pair[2].strip()
+    if answer.lower() in _NO:
+        return " "
+    stated = _OPENING.sub("", pair[1]).strip()
+    return f" {stated}. " if answer.lower() in _YES else f" {stated} {answer}. "
+
+
+# --------------------------------------------------------------------------- words
 
 
 class LastBatch:
@@ -65,13 +101,17 @@ def words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
 
 
 def _words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
-    said = [Counter(words(text)) for text in texts]
+    said = [words(text) for text in texts]
     every = list(chain.from_iterable(said))
-    distinct = list(dict.fromkeys(every))
-    place = {word: i for i, word in enumerate(distinct)}
-    column = np.fromiter(map(place.__getitem__, every), np.int64, len(every))
-    times = np.fromiter(chain.from_iterable(one.values() for one in said), float, len(every))
-    return distinct, Sparse(np.cumsum([0, *map(len, said)]), column, times, len(distinct))
+    place: defaultdict[str, int] = defaultdict()
+    place.default_factory = place.__len__
+    found = np.fromiter(map(place.__getitem__, every), np.int64, len(every))
+    lengths = np.fromiter(map(len, said), np.int64, len(said))
+    row = np.repeat(np.arange(len(said)), lengths)
+    entry, times = np.unique(row * len(place) + found, return_counts=True)
+    row, column = np.divmod(entry, max(1, len(place)))
+    ends = np.searchsorted(row, np.arange(len(said) + 1))
+    return list(place), Sparse(ends, column, times.astype(float), len(place))
 
 
 class WordPieces:
@@ -118,13 +158,17 @@ class WordProducts:
         self._place: dict[str, int] = {}
         self._kept = np.empty((KEPT_BYTES // (8 * max(1, width)), width))
 
-    def sums(self, distinct: list[str], said: Sparse) -> Float | None:
-        """(texts, width) over the words of each text, weighted; None where they are too many to be kept."""
+    def sums(self, distinct: list[str], said: Sparse) -> tuple[Float, Float] | None:
+        """(texts, width) over the words of each text, weighted, and (words,) the last number of each.
+
+        None where the words are too many to be kept.
+        """
         with self._lock:
             rows = self._rows(distinct)
             if rows is None:
                 return None
-            return Sparse(said.ends, rows[said.column], said.value, len(self._kept)).gathered(self._kept)
+            placed = Sparse(said.ends, rows[said.column], said.value, len(self._kept))
+            return placed.gathered(self._kept), self._kept[rows, -1]
 
     def _rows(self, distinct: list[str]) -> Int | None:
         with suppress(KeyError):  # as a rule all of them have been met
