@@ -37,8 +37,8 @@ def by_definition(texts: list[str]) -> Float:
 
 
 def test_words_are_runs_of_letters_in_every_script() -> None:
-    every = "".join(f"ab{chr(code)}cd " for code in range(0x3000) if not chr(code).isupper())
-    assert reading.words(every) == re.findall(r"[^\W\d_]+", every)
+    every = "".join(f"ab{chr(code)}cd " for code in range(0x3000))
+    assert reading.words(every) == re.findall(r"[^\W\d_]+", every.lower())
 
 
 def unit(rows: Float) -> Float:
