@@ -3,6 +3,7 @@
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ if not os.environ.get("HYPOTHESIS_SEARCH"):
     settings.load_profile("same-inputs")
 
 ROOT = Path(__file__).resolve().parents[1]
+CUDA = Path("/dev/nvidiactl").exists()  # asking torch would import it in every process
 WORDS = {
     "apple": "red sweet fruit tree orchard juice core peel",
     "river": "water bank current bridge flood boat stream delta",
@@ -80,6 +82,26 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(20_000, 20, 100)
 
 
+# Files that import torch and its like, which takes ten seconds: one process runs them all.
+HEAVY = (
+    "contracts/test_methods", "contracts/test_embedders", "embedders/test_embedders", "methods/test_engines",
+    "simulators/test_transformers", "cli/test_abi_command", "cli/test_distil", "cli/test_classify",
+    "properties/test_names", "amortised/", "baselines/", "gpu/", "voices/",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: rank.get("/".join(item.path.with_suffix("").parts[-2:]), len(rank)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadFileScheduling
+
+    class HeavyTogether(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return "heavy" if file.removeprefix("tests/").startswith(HEAVY) else file
+
+    return HeavyTogether(config, log)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -57,24 +58,27 @@ def imports_of(file: Path) -> set[str]:
 
 
 MODULES = modules()
-IMPORTS = {name: imports_of(file) for name, file in MODULES.items()}
 TOLD = told()
 
 
+@cache
+def imports() -> dict[str, set[str]]:
+    """Module -> the modules it imports."""
+    return {name: imports_of(file) for name, file in MODULES.items()}
+
+
+@cache
 def rooms() -> dict[str, set[str]]:
     """Room -> the rooms its modules import."""
     out: dict[str, set[str]] = {}
-    for name, others in IMPORTS.items():
+    for name, others in imports().items():
         room = name.split(".")[1] if "." in name else ""
         out.setdefault(room, set()).update(other.split(".")[1] for other in others)
     return {room: others - {room} for room, others in out.items() if room and not room.startswith("__")}
 
 
-DONE = rooms()
-
-
 def test_every_room_has_a_row_in_order() -> None:
-    assert set(DONE) == set(ORDER)
+    assert set(rooms()) == set(ORDER)
     assert list(TOLD) == ORDER, "docs/architecture.md lists the rooms in another order"
 
 
@@ -83,27 +87,27 @@ def test_imports_are_those_of_the_table(room: str) -> None:
     if TOLD[room] == {"everything"}:
         return
     together = {name for name in TOLD if TOLD[name] is TOLD[room]}  # rooms that share a row
-    used = set().union(*(DONE[name] for name in together)) - together - FREE
+    used = set().union(*(rooms()[name] for name in together)) - together - FREE
     assert used == TOLD[room], "docs/architecture.md and the code differ"
 
 
 @pytest.mark.parametrize("room", ORDER)
 def test_no_arrow_goes_up(room: str) -> None:
     below = set(ORDER[: ORDER.index(room)])
-    assert DONE[room] <= below, f"{room} imports what stands above it: {DONE[room] - below}"
+    assert rooms()[room] <= below, f"{room} imports what stands above it: {rooms()[room] - below}"
 
 
 def test_files_import_in_no_circle() -> None:
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter(imports()).prepare()
     except CycleError as error:
         pytest.fail(f"files import each other: {' -> '.join(error.args[1])}")
 
 
 def test_the_numerics_stand_alone() -> None:
     for room in ("abc", "metrics"):
-        assert not DONE[room] - FREE
-    assert DONE["models"] - FREE == {"disk"}
+        assert not rooms()[room] - FREE
+    assert rooms()["models"] - FREE == {"disk"}
 
 
 def test_long_files_have_a_reason() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
@@ -24,6 +23,7 @@ from simdx.errors import BadInput, RunFailed
 from simdx.methods import Material
 from simdx.types import Float
 from tests.amortised.conftest import WORDS, toy_material
+from tests.conftest import CUDA
 
 
 def by_hand(network: Network, x: Float) -> Float:
@@ -72,7 +72,7 @@ def test_the_first_layer_sees_only_coordinates(plain: Network, space: Space) -> 
     assert plain.alpha(moved) == pytest.approx(plain.alpha(space.bank), rel=1e-3)
 
 
-@pytest.mark.parametrize("device", ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+@pytest.mark.parametrize("device", ["torch:cpu", *(["cuda"] if CUDA else [])])
 def test_the_device_changes_no_answer(
     plain: Network, conditioned: Network, material: Material, tmp_path: Path, device: str
 ) -> None:

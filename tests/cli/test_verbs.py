@@ -2,9 +2,13 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Cli
 
@@ -150,3 +154,26 @@ def test_classify_imports_what_it_uses() -> None:
     files, heavy = done.stderr.split(maxsplit=1)
     assert int(files) <= 60
     assert heavy.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "line"),
+    [("libarrow.so: failed to map segment from shared object", 1, "out of memory"),
+     ("No module named 'pyarrow'", 2, r"simdx\[eval\]")],
+)  # fmt: skip
+def test_a_library_without_room_is_not_one_that_is_missing(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, line: str
+) -> None:
+    class Loader(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name.split(".")[0] == "pyarrow":
+                raise ImportError(said)
+
+    monkeypatch.setattr(sys, "meta_path", [Loader(), *sys.meta_path])
+    for name in [n for n in sys.modules if n.split(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "cases.csv").write_text("text,label\nA soft bluish swelling of the lip,oral mucocele\n")
+    data, out = tmp_path / "cases.csv", tmp_path / "out"
+    done = cli("evaluate", "--panel", "oral-lesions", "--data", data, "--out", out)
+    assert done.code == code
+    assert re.search(line, done.err)

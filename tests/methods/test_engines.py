@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from simdx import Answer, BadInput, Classifier
 from simdx.answer import SamplerAnswer
 from simdx.methods.two_stage import FaissNeighbours
 from simdx.types import Bank, Case, Panel
+from tests.conftest import CUDA
 
 # Texts without simulations at equal distance: torch's sort breaks such ties, numpy keeps them together.
 TEXTS = [
@@ -18,7 +18,7 @@ TEXTS = [
     "oil and fuel in the motor",
     "a red engine with oil on the bridge and a current of juice",
 ]
-DEVICES = ["torch:cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+DEVICES = ["torch:cpu", *(["cuda"] if CUDA else [])]
 
 
 @pytest.mark.parametrize("device", DEVICES)

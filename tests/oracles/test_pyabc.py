@@ -5,8 +5,9 @@ distance from the exact answer must look like a draw of that. (pyABC interpolate
 between neighbouring distances, a difference of at most one simulation.)
 """
 
+from types import ModuleType
+
 import numpy as np
-import pyabc
 import pytest
 
 from simdx.abc.exact import dirichlet, multinomial
@@ -22,6 +23,14 @@ PARTICLES, POPULATIONS, CASES = 300, 4, 3
 ROUGHER_KERNEL = 2.0
 
 
+@pytest.fixture(scope="module")
+def pyabc() -> ModuleType:
+    """Imported where it is run: it takes seconds."""
+    import pyabc
+
+    return pyabc
+
+
 @pytest.fixture(autouse=True)
 def _repeatable() -> None:
     """pyABC draws from numpy's global stream; a test must give the same answer every time."""
@@ -34,7 +43,7 @@ def bound(own: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return gap.mean(axis=0) + 5 * gap.std(axis=0, ddof=1)
 
 
-def test_m_smc():
+def test_m_smc(pyabc: ModuleType) -> None:
     problem = make_problem(4, 200, 384, CASES, seed=3)
     bank = (problem.bank, problem.labels, 4, problem.cases, problem.prior)
     exact = multinomial(*bank, kernel="hard", boundary="whole", populations=POPULATIONS).probabilities
@@ -52,7 +61,7 @@ def test_m_smc():
     assert np.all(total_variation(theirs, exact) < bound(own, exact))
 
 
-def test_d_smc():
+def test_d_smc(pyabc: ModuleType) -> None:
     problem = make_problem(4, 200, 384, CASES, seed=4)
     exact = dirichlet(
         problem.means, problem.cases, problem.prior, seed=0, draws=20_000, populations=POPULATIONS

@@ -248,7 +248,7 @@ def test_what_a_killed_writer_leaves_is_no_row(
 def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_path: Path) -> None:
     """kill -9 on two processes: a worker in mid-run, then the run itself; the same command ends it."""
     source, out, alone = tmp_path / "in", tmp_path / "out", tmp_path / "alone"
-    write_file(source / "a.parquet", range(1600), case_texts(toy_bank, 1600), row_group=1200)
+    write_file(source / "a.parquet", range(800), case_texts(toy_bank, 800), row_group=600)
     arguments = [sys.executable, "-m", "tests.scale.run_job", str(source), str(out), "processes"]
     said = tmp_path / "said"
     with said.open("wb") as file:
@@ -266,11 +266,11 @@ def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_
         driver.wait()
     assert not (out / DONE_FILE).exists()
     summary = run(job, source, out, InProcesses(2), block_rows=5)
-    assert (summary.rows, summary.failed) == (1600, 0)
+    assert (summary.rows, summary.failed) == (800, 0)
     assert summary.blocks_before >= 10
     run(job, source, alone, block_rows=5)
     found, expected = answers(out), answers(alone)
-    assert found.column("id").to_pylist() == expected.column("id").to_pylist() == sorted(range(1600))
+    assert found.column("id").to_pylist() == expected.column("id").to_pylist() == sorted(range(800))
     np.testing.assert_allclose(posteriors(found), posteriors(expected), rtol=0, atol=1e-9)
 
 

@@ -82,7 +82,8 @@ def guarded(call: Callable[[], object]) -> int:
             return _complain("interrupted", 130)
         return result if isinstance(result, int) else 0
     except SimdxError as error:
-        return _complain(str(error), error.exit_code)
+        # A library that finds no room looks like one that is not installed.
+        return _complain(*((_NO_MEMORY, 1) if _no_room(error.__context__) else (str(error), error.exit_code)))
     except BrokenPipeError:
         # The reader of our output has gone; point stdout nowhere so that exit does not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -92,7 +93,7 @@ def guarded(call: Callable[[], object]) -> int:
     except MemoryError:
         return _complain(_NO_MEMORY, 1)
     except Exception as error:
-        if isinstance(error, ImportError) and _UNMAPPED.search(str(error)):
+        if _no_room(error):
             return _complain(_NO_MEMORY, 1)
         if type(error).__name__ == "NoArgsIsHelpError":  # a bare verb: its help, in lines as it was made
             print(error, file=sys.stderr)
@@ -115,6 +116,10 @@ def guarded(call: Callable[[], object]) -> int:
 _NO_MEMORY = "out of memory: give a smaller bank, fewer texts at once, or more memory"
 # What the loader says of a library there is no room for.
 _UNMAPPED = re.compile("allocate memory|failed to map segment", re.IGNORECASE)
+
+
+def _no_room(error: BaseException | None) -> bool:
+    return isinstance(error, ImportError) and _UNMAPPED.search(str(error)) is not None
 
 
 def _complain(message: str, code: int) -> int:

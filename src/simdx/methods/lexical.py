@@ -11,13 +11,14 @@ needs no more, and a linear summary of the lexical space is a linear summary of 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
-from simdx.methods.reading import LastBatch, WordPieces, WordProducts, words, words_of
+from simdx.methods.reading import LastBatch, WordPieces, WordProducts, words_of
 from simdx.methods.sparse import Sparse, Turned, many
 from simdx.types import Float, Int, Mask
 
@@ -56,18 +57,21 @@ class Lexicon:
         least_texts: int = LEAST_TEXTS,
     ) -> Lexicon:
         """The vocabulary of these texts. `pieces`: what a word is taken apart into."""
-        parts: dict[str, list[str]] = {}
-        documents: Counter[str] = Counter()
-        for text in texts:
-            held: set[str] = set()
-            for word in set(words(text)):
-                if word not in parts:
-                    parts[word] = pieces(word)
-                held.update(parts[word])
-            documents.update(held)
-        kept = sorted(piece for piece, n in documents.items() if n >= least_texts)
-        count = np.array([documents[piece] for piece in kept], dtype=float)
-        return cls(kept, np.log((1 + len(texts)) / (1 + count)) + 1, pieces)
+        distinct, said = words_of(texts)
+        number: defaultdict[str, int] = defaultdict()
+        number.default_factory = number.__len__
+        parts = [[number[piece] for piece in pieces(word)] for word in distinct]
+        column = np.fromiter(chain.from_iterable(parts), np.int64)
+        apart = Sparse(np.cumsum([0, *map(len, parts)]), column, np.ones(len(column)), len(number))
+        texts_with = np.bincount((said.csr @ apart.csr).indices, minlength=len(number))
+        kept = sorted(piece for piece, n in zip(number, texts_with.tolist(), strict=True) if n >= least_texts)
+        place = np.array([number[piece] for piece in kept], dtype=np.int64)
+        made = cls(kept, np.log((1 + len(texts)) / (1 + texts_with[place])) + 1, pieces)
+        known = texts_with[column] >= least_texts
+        renumbered = np.zeros(len(number), dtype=np.int64)
+        renumbered[place] = np.arange(len(place))
+        made._apart.know(distinct, apart.only(known).ends, renumbered[column[known]])
+        return made
 
     def take(self, counts: Sparse) -> None:
         """Let these be the counts of its own texts."""

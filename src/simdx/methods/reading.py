@@ -125,6 +125,12 @@ class WordPieces:
         self._place: dict[str, int] = {}
         self._ends, self._columns = array("q", [0]), array("q")
 
+    def know(self, distinct: list[str], ends: Int, columns: Int) -> None:
+        """Words that were taken apart elsewhere."""
+        if len(distinct) <= REMEMBERED_WORDS:
+            self._place = {word: i for i, word in enumerate(distinct)}
+            self._ends, self._columns = array("q", ends.tobytes()), array("q", columns.tobytes())
+
     def of(self, distinct: list[str]) -> Sparse:
         """(words, vocabulary) a one for each time that a word has a piece."""
         with self._lock:
