@@ -36,9 +36,10 @@ demo: $(VENV)/.core ## core install, then the main job: a case in, a posterior o
 	@mkdir -p out
 	@$(VENV)/bin/python -m simdx.demo --html out/demo.html
 
-# Two workers on two cores: a second BLAS thread in each would only be in the way.
+# Three processes on two cores: one of them always waits for something. A second BLAS thread in each would only be
+# in the way.
 test: setup ## the fast tests
-	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: setup ## real models end to end, faults, kills, long statistics
 	OPENBLAS_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow --timeout 900
