@@ -18,7 +18,11 @@ if not os.environ.get("HYPOTHESIS_SEARCH"):
     settings.load_profile("same-inputs")
 
 ROOT = Path(__file__).resolve().parents[1]
-CUDA = Path("/dev/nvidiactl").exists()  # asking torch would import it in every process
+CUDA = False
+if Path("/dev/nvidiactl").exists():  # asking torch imports it in every process
+    import torch
+
+    CUDA = torch.cuda.is_available()
 WORDS = {
     "apple": "red sweet fruit tree orchard juice core peel",
     "river": "water bank current bridge flood boat stream delta",
@@ -97,6 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    if config.getoption("dist") != "loadfile":
+        return None
     from xdist.scheduler import LoadFileScheduling
 
     class HeavyTogether(LoadFileScheduling):

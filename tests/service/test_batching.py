@@ -22,6 +22,7 @@ from simdx.service.batching import BUSY, Batcher
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
 from simdx.service.wire import dump
+from tests.loopback import until
 
 
 class Said:
@@ -158,10 +159,10 @@ class Beside:
         return [dump(Said(text).to_json()) for text in texts]
 
 
-def beside(worker: Beside, record: Any = lambda entries: None) -> Batcher:
+def beside(*workers: Beside, record: Any = lambda entries: None) -> Batcher:
     return Batcher(
         lambda panel, method: None, record, Meters(), batch_texts=64, waiting_texts=100, seconds=5.0,
-        workers=[worker],
+        workers=workers,
     )  # fmt: skip
 
 
@@ -173,16 +174,50 @@ def test_a_worker_gets_its_next_batch_once_that_is_as_large_as_the_last() -> Non
         batcher.start()
         worker.open.clear()
         asked = []
-        for said in ([5], [5, 3], [5, 3], [5, 7], [5, 7], [5, 7]):  # a third batch waits until one is done
-            asked.append(asyncio.create_task(batcher.ask(ask("a", n=[5, 3, 1, 3, 20, 1][len(asked)]))))
-            await asyncio.sleep(0.05)
-            assert [n for n, _ in worker.calls] == said[: len(worker.calls)]
+        for n, calls in ((5, 1), (3, 1), (1, 1), (3, 2), (20, 2), (1, 2)):  # a third waits until one is done
+            asked.append(asyncio.create_task(batcher.ask(ask("a", n=n))))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(until, lambda calls=calls: len(worker.calls) >= calls)
+            await asyncio.sleep(0.02)
+            assert len(worker.calls) == calls
         worker.open.set()
         await asyncio.gather(*asked)
         await asyncio.to_thread(batcher.close)
 
     asyncio.run(main())
     assert [n for n, _ in worker.calls] == [5, 7, 21]
+
+
+def test_workers_share_what_waits() -> None:
+    """One that is idle takes it; one that finds it taken when it may go on waits for more."""
+    workers = [Beside(), Beside()]
+
+    async def main() -> None:
+        batcher = beside(*workers)
+        batcher.start()
+
+        async def asked(n: int, calls: int) -> asyncio.Task[Any]:
+            task = asyncio.create_task(batcher.ask(ask("a", n=n)))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(until, lambda: sum(len(w.calls) for w in workers) >= calls)
+            await asyncio.sleep(0.02)
+            return task
+
+        for _ in range(10):
+            for worker in workers:
+                worker.calls.clear()
+                worker.open.clear()
+            tasks = [await asked(4, 1), await asked(5, 2)]
+            assert [len(worker.calls) for worker in workers] == [1, 1]
+            tasks.append(await asked(1, 2))  # waits for either
+            for worker in sorted(workers, key=lambda w: -w.calls[0][0]):
+                worker.open.set()
+                await asyncio.sleep(0.01)
+            await asyncio.gather(*tasks)
+        assert all(thread.is_alive() for thread in batcher._threads)
+        await asyncio.to_thread(batcher.close)
+
+    asyncio.run(main())
 
 
 def test_texts_that_are_being_recorded_are_still_there() -> None:
@@ -194,7 +229,7 @@ def test_texts_that_are_being_recorded_are_still_there() -> None:
         recorded.wait(5)
 
     async def main() -> None:
-        batcher = beside(worker, record)
+        batcher = beside(worker, record=record)
         many = [replace(ask("a"), texts=tuple(f"{name}{i}" for i in range(13))) for name in "ab"]
         batcher.start()
         first = asyncio.create_task(batcher.ask(many[0]))

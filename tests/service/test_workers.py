@@ -79,21 +79,40 @@ def test_one_that_dies_while_it_is_told_costs_one_refusal(worker: Worker) -> Non
     assert len(ask(worker)) == 1
 
 
-def test_two_may_ask_at_once_and_hear_their_own(worker: Worker) -> None:
+def test_two_may_ask_at_once_and_hear_their_own(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{TEXT} {i} days." for i in range(12)]
     alone = [ask(worker, text) for text in texts]
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(lambda text: ask(worker, text), texts)) == alone
+        sent, send = list[bytes](), workers._send
+        monkeypatch.setattr(
+            workers, "_send", lambda pipe, message: (send(pipe, message), sent.append(message))
+        )
         os.kill(worker._process.pid, signal.SIGSTOP)
-        asked = [pool.submit(ask, worker, texts[0])]
-        until(lambda: worker._hearing.locked() and not worker._asking.locked())
-        asked.append(pool.submit(ask, worker, texts[1]))
-        until(worker._asking.locked)  # until it may hear
+        asked = [pool.submit(ask, worker, text) for text in texts[:2]]
+        until(lambda: len(sent) == 2)
         worker._process.kill()
         for one in asked:
             with pytest.raises(Problem, match="The engine stopped"):
                 one.result(10)
     assert ask(worker, texts[0]) == alone[0]
+
+
+def test_an_answer_that_was_not_heard_is_not_the_next_ones(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = ask(worker), ask(worker, f"{TEXT} It hurts.")
+    assert first != second
+    receive = workers._receive
+
+    def out_of_memory(pipe: object) -> bytes | None:
+        monkeypatch.setattr(workers, "_receive", receive)
+        raise MemoryError
+
+    monkeypatch.setattr(workers, "_receive", out_of_memory)
+    with pytest.raises(MemoryError):
+        ask(worker)
+    assert ask(worker, f"{TEXT} It hurts.") == second
 
 
 def test_one_that_does_not_answer_is_ended_while_it_is_asked(

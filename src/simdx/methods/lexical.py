@@ -24,6 +24,7 @@ from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
 LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
+AT_ONCE = 1000  # texts whose pieces are counted together
 SHORTEST_ROW = 1e-12  # a text of no known piece has none
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
 
@@ -63,7 +64,10 @@ class Lexicon:
         parts = [[number[piece] for piece in pieces(word)] for word in distinct]
         column = np.fromiter(chain.from_iterable(parts), np.int64)
         apart = Sparse(np.cumsum([0, *map(len, parts)]), column, np.ones(len(column)), len(number))
-        texts_with = np.bincount((said.csr @ apart.csr).indices, minlength=len(number))
+        texts_with = np.zeros(len(number), dtype=np.int64)
+        for start in range(0, len(texts), AT_ONCE):
+            held = said.csr[start : start + AT_ONCE] @ apart.csr
+            texts_with += np.bincount(held.indices, minlength=len(number))
         kept = sorted(piece for piece, n in zip(number, texts_with.tolist(), strict=True) if n >= least_texts)
         place = np.array([number[piece] for piece in kept], dtype=np.int64)
         made = cls(kept, np.log((1 + len(texts)) / (1 + texts_with[place])) + 1, pieces)

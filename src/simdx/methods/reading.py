@@ -15,7 +15,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -101,13 +100,11 @@ def words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
 
 
 def _words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
-    said = [words(text) for text in texts]
-    every = list(chain.from_iterable(said))
     place: defaultdict[str, int] = defaultdict()
     place.default_factory = place.__len__
-    found = np.fromiter(map(place.__getitem__, every), np.int64, len(every))
-    lengths = np.fromiter(map(len, said), np.int64, len(said))
-    row = np.repeat(np.arange(len(said)), lengths)
+    said = [np.array([place[word] for word in words(text)], dtype=np.int64) for text in texts]
+    found = np.concatenate([*said, np.zeros(0, dtype=np.int64)])
+    row = np.repeat(np.arange(len(said)), [*map(len, said)])
     entry, times = np.unique(row * len(place) + found, return_counts=True)
     row, column = np.divmod(entry, max(1, len(place)))
     ends = np.searchsorted(row, np.arange(len(said) + 1))
@@ -138,12 +135,16 @@ class WordPieces:
             if len(self._place) + len(new) > REMEMBERED_WORDS:
                 self._forget()
                 new = distinct
-            for word in new:
-                self._place[word] = len(self._place)
-                self._columns.extend(
-                    self._column[piece] for piece in self._pieces(word) if piece in self._column
-                )
-                self._ends.append(len(self._columns))
+            try:
+                for word in new:
+                    self._place[word] = len(self._place)
+                    self._columns.extend(
+                        self._column[piece] for piece in self._pieces(word) if piece in self._column
+                    )
+                    self._ends.append(len(self._columns))
+            except BaseException:  # half a word known would be another word from then on
+                self._forget()
+                raise
             return self._at(np.fromiter(map(self._place.__getitem__, distinct), np.int64, len(distinct)))
 
     def _at(self, rows: Int) -> Sparse:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FEW, FEW_AT_HAND = 16, 4  # rows that numpy handles before scipy is imported for them; once it is there
 FEW_MEETINGS = 100_000  # of entries in a product, that numpy adds up faster than scipy is called
+MOST_MEETINGS = 2_000_000  # some tens of megabytes, whatever scipy takes to import
 SPARSE = 0.25  # of entries that are not zero: fewer are walked through, more are multiplied as a block
 OFTEN = 0.2  # of the rows that a column must be in to stand in the dense block
 
@@ -104,7 +105,7 @@ class Sparse:
     def times(self, other: Sparse) -> Float:
         """(rows, other.width) the product with rows that this one's columns count, dense."""
         meetings = np.diff(other.ends)[self.column]
-        if many(len(self)) and meetings.sum() > FEW_MEETINGS:
+        if meetings.sum() > (FEW_MEETINGS if many(len(self)) else MOST_MEETINGS):
             return np.asarray((self.csr @ other.csr).toarray())
         met = other.at(self.column)
         place = np.repeat(self.row * other.width, meetings) + met.column

@@ -123,9 +123,7 @@ class Batcher:
             jobs = self._away if ask.portable else self._here
             jobs.append(job)
             self._waiting += len(ask.texts)
-            for lane in self._lanes:
-                if lane.jobs is jobs and self._waiting >= lane.enough:
-                    lane.wake.notify()
+            self._stir(jobs)
         self._meters.waiting.set(self._waiting)
         try:
             async with asyncio.timeout(self._seconds):
@@ -140,6 +138,11 @@ class Batcher:
         except asyncio.CancelledError:
             job.abandoned = True
             raise
+
+    def _stir(self, jobs: deque[_Job]) -> None:
+        for lane in self._lanes:
+            if lane.jobs is jobs and self._waiting >= lane.enough:
+                lane.wake.notify()
 
     # ----------------------------------------------------------------- the engine's thread
 
@@ -170,9 +173,13 @@ class Batcher:
                 if self._closing:
                     left = [jobs.popleft() for _ in range(len(jobs))]
                     break
+                if not jobs:  # another worker took them meanwhile
+                    continue
                 if batch := [job for job in self._take(jobs) if not job.abandoned]:
                     self._under_way += _texts(batch)
                     lane.asked += _texts(batch)
+                    if jobs:
+                        self._stir(jobs)
                     return batch
         stopping = Problem("overloaded", "The service is stopping.", retry_after=5)
         self._deliver([(job, stopping) for job in left])
@@ -181,13 +188,13 @@ class Batcher:
     def _gather(self, lane: _Lane, callers: int) -> None:
         """A batch has a cost of its own: let the next one grow to the size of the last.
 
-        A worker that is being asked has something to do. Here, a crowd that was just answered is given some
-        time to ask again, rather than halved into two batches for good; the loop that must hear it needs the
-        interpreter meanwhile.
+        A worker that is being asked has something to do, and leaves jobs to one that has not. Here, a crowd
+        that was just answered is given some time to ask again, rather than halved into two batches for good;
+        the loop that must hear it needs the interpreter meanwhile.
         """
         if lane.worker is not None:
             lane.enough = min(self._batch_texts, lane.asked)
-            lane.wake.wait_for(lambda: self._closing or self._waiting >= min(self._batch_texts, lane.asked))
+            lane.wake.wait_for(lambda: self._closing or not lane.asked or self._may_follow(lane))
         else:
             texts, when = self._answered
             late = time.perf_counter() - when > JUST_NOW
@@ -197,6 +204,11 @@ class Batcher:
                     lambda: self._closing or self._waiting >= lane.enough, callers * ASKING_SECONDS
                 )
         lane.enough = 0
+
+    def _may_follow(self, lane: _Lane) -> bool:
+        """May a batch be sent behind the one that is being answered?"""
+        idle = any(other.asked == 0 for other in self._lanes if other.jobs is lane.jobs)
+        return not idle and self._waiting >= min(self._batch_texts, lane.asked)
 
     def _take(self, jobs: deque[_Job]) -> list[_Job]:
         """The oldest job and those like it, in order, up to the batch size; others keep their places."""

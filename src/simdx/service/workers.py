@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import json
 import logging
 import os
@@ -49,6 +50,7 @@ class Worker:
         # Answers come in the order of the asks. Whoever has asked waits for its turn to hear before the next
         # may ask: the worker has one batch to answer and one to go on with.
         self._asking, self._hearing = threading.Lock(), threading.Lock()
+        self._numbers = itertools.count()
         self._served: Mapping[str, Any] = {}
         self._start()
 
@@ -87,28 +89,32 @@ class Worker:
         """The body of each text's answer, with a note in its provenance."""
         asked = {
             "panel": panel, "method": method, "prior": prior.probabilities.tolist(), "alpha0": prior.alpha0,
-            "texts": list(texts), "explain": explain, "note": note,
+            "texts": list(texts), "explain": explain, "note": note, "number": next(self._numbers),
         }  # fmt: skip
-        head = body = None
+        message = json.dumps(asked).encode("ascii")
         with self._asking:
             if self._process.poll() is not None:
                 with self._hearing:
                     self._restart()
-            with contextlib.suppress(OSError):  # it ended while it was told
-                _send(self._process.stdin, json.dumps(asked).encode("ascii"))
+            with contextlib.suppress(OSError, ValueError):  # it ended; whoever heard it has closed the pipe
+                _send(self._process.stdin, message)
             self._hearing.acquire()
+        said = body = None
         try:
-            with contextlib.suppress(OSError, ValueError):  # ValueError: the last one heard that it ended
+            with contextlib.suppress(OSError, ValueError):
                 head = _receive(self._process.stdout)
                 body = None if head is None else _receive(self._process.stdout)
-            if head is None or body is None:
+                said = None if head is None or body is None else json.loads(head)
+        finally:
+            # What is left in the pipe would be heard by the next one, about another patient.
+            if said is None or said["number"] != asked["number"]:
+                said = None
                 self._process.kill()
                 self._end()
-                log.error("a worker ended while it was asked (status %s)", self._process.returncode)
-                raise Problem("overloaded", "The engine stopped; try again.", retry_after=1)
-        finally:
             self._hearing.release()
-        said = json.loads(head)
+        if said is None or body is None:
+            log.error("a worker ended while it was asked (status %s)", self._process.returncode)
+            raise Problem("overloaded", "The engine stopped; try again.", retry_after=1)
         if "refused" in said:
             raise BadInput(said["refused"])
         if "failed" in said:
@@ -137,8 +143,9 @@ class Worker:
             self._asking.release()
             if calm:
                 return
-        self._process.kill()  # whoever asks it is told that it stopped, and clears up
-        self._process.wait()
+        process = self._process
+        process.kill()  # whoever asks it is told that it stopped, and clears up
+        process.wait()
 
     def _end(self, seconds: float = STOP_SECONDS) -> None:
         """Of whoever holds the lock: a pipe that is being read cannot be closed."""
@@ -194,8 +201,9 @@ def main() -> None:
         gc.freeze()  # what is loaded stays
         _send(said, dump({"serves": registry.served}))
         while (message := _receive(asked)) is not None:
-            head, body = _answer(registry, json.loads(message))
-            _send(said, dump(head))
+            ask = json.loads(message)
+            head, body = _answer(registry, ask)
+            _send(said, dump({**head, "number": ask["number"]}))
             _send(said, body)
 
 
