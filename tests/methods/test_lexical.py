@@ -111,3 +111,20 @@ def test_products_by_words_are_those_by_grams(
         ] * 4
         assert lexical.many(len(cases))
         assert np.abs(lexicon.met(cases)[0] - lexicon.products(lexicon.rows(cases))).max() < 1e-12
+
+
+def test_a_word_that_could_not_be_taken_apart_leaves_none_half_known() -> None:
+    refused = ["tree"]
+
+    def pieces(word: str) -> list[str]:
+        if word in refused:
+            refused.clear()
+            raise MemoryError
+        return lexical.grams(word)
+
+    lexicon = Lexicon.of(TEXTS)
+    known = Lexicon(lexicon._column, lexicon.idf, pieces)
+    with pytest.raises(MemoryError):
+        known.rows(["red bark of a tree"])
+    expected = lexicon.rows(TEXTS).csr.toarray()
+    assert np.allclose(known.rows(TEXTS).csr.toarray(), expected, atol=1e-12)
