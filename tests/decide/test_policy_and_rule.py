@@ -65,6 +65,11 @@ def test_a_certainty_that_is_only_rounding_is_not_claimed(toy_panel: Panel) -> N
         ({"aleatoric_bits": 1.4}, "test", "ambiguous"),
         ({"entropy_bits": 1.3}, "test", "entropy 1.30"),
         ({"posterior": np.array([0.7, 0.25, 0.05])}, "test", "leads with only 81 %"),
+        (
+            {"posterior": np.array([0.7, 0.25, 0.05]), "out_of_class": 0.9},
+            "review",
+            "no label has more than 9 % ('apple'), none of these 90 %",
+        ),
         ({"posterior": np.array([0.85, 0.02, 0.13])}, "test", "'engine' must not be missed"),
         ({"conformal_set": ("apple", "river")}, "test", "90% set holds 'apple', 'river'"),
         ({"effective_simulations": 2.0}, "test", "only 2.0 effective simulations"),

@@ -105,9 +105,12 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
         if panel.labels[i].must_not_miss and _reaches(p[i], limit.must_not_miss):
             yield f"'{names[i]}' must not be missed and keeps {percent(shown[i])}"
     if limit.confident is not None and p[top] < limit.confident:
+        outside = facts.out_of_class or 0.0
+        most, other = (f"'{names[i]}'" for i in (top, second))
         yield (
-            f"'{names[top]}' leads with only {percent(shown[top])}, against "
-            f"{percent(shown[second])} for '{names[second]}'"
+            f"{most} leads with only {percent(shown[top])}, against {percent(shown[second])} for {other}"
+            if outside <= shown[top]
+            else f"no label has more than {percent(shown[top])} ({most}), none of these {percent(outside)}"
         )
     if policy.origin.refuted:
         yield (
