@@ -245,13 +245,6 @@ class Answer(Part):
         preferred = [view.label for view in alarm.views]
         return alarm_words(self.label, preferred, alarm.p_value, alarm.flag)
 
-    def noted(self, note: str | None) -> Answer:
-        """With one more note on how it was made."""
-        if note is None:
-            return self
-        origin = self.provenance.model_copy(update={"notes": (*self.provenance.notes, note)})
-        return self.model_copy(update={"provenance": origin})
-
     def to_json(self) -> dict[str, Any]:
         """The contract's object, of plain JSON types."""
         return self.model_dump(mode="json")

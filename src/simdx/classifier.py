@@ -269,13 +269,19 @@ class Classifier:
         return self.material.observe(texts)
 
     def infer_observed(
-        self, observations: Observations, prior: PriorLike = None, *, explain: bool = True, ask: bool = False
+        self,
+        observations: Observations,
+        prior: PriorLike = None,
+        *,
+        explain: bool = True,
+        ask: bool = False,
+        note: str | None = None,
     ) -> list[Answer]:
-        """Answers for texts observed before, under this prior."""
+        """Answers for texts observed before, under this prior; `note` joins those on how they were made."""
         if not observations.texts:
             return []
         table = self.fitted.answer(observations, self.prior(prior))
-        considered = self.desk.consider(observations, table, explain=explain, ask=ask)
+        considered = self.desk.consider(observations, table, explain=explain, ask=ask, note=note)
         carried = self.fitted.carried(observations, table.prior)
         evidence = evidence_of(carried, table.posterior_in_class, self.panel.names, self.bank.texts)
         return [self._answer(i, table, considered[i], evidence[i]) for i in range(len(considered))]
@@ -380,7 +386,7 @@ class Classifier:
 
 
 def infer_panels(
-    classifiers: Sequence[Classifier], text: str, priors: Sequence[PriorLike] = (), **how: bool
+    classifiers: Sequence[Classifier], text: str, priors: Sequence[PriorLike] = (), **how: Any
 ) -> list[Answer]:
     """Independent questions about one text: an answer of each; it is embedded once for each embedder."""
     seen: dict[str, Observations] = {}

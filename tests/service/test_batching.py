@@ -33,12 +33,8 @@ class Said:
     second_order_is_its_own = False
     outcomes: ClassVar[dict[str, float]] = {"a": 1.0}
 
-    def __init__(self, text: str) -> None:
-        self.text, self.notes = text, list[str]()
-
-    def noted(self, note: str | None) -> Said:
-        self.notes += [] if note is None else [note]
-        return self
+    def __init__(self, text: str, note: str | None = None) -> None:
+        self.text, self.notes = text, [] if note is None else [note]
 
     def to_json(self) -> dict[str, Any]:
         origin = dict.fromkeys(("bank", "embedder", "kernel", "seed", "version"), "x")
@@ -68,10 +64,12 @@ class Scripted:
     def pairs(self, text: str, answer: Said) -> tuple[()]:
         return ()
 
-    def infer_observed(self, observations: Observations, prior: Prior, explain: bool) -> list[Said]:
+    def infer_observed(
+        self, observations: Observations, prior: Prior, explain: bool, note: str | None
+    ) -> list[Said]:
         self.calls.append(observations.texts)
         self.explained.append(explain)
-        return [Said(text) for text in observations.texts]
+        return [Said(text, note) for text in observations.texts]
 
 
 def ask(text: str, request: str = "r", prior: Prior | None = None, panel: str = "p", n: int = 1) -> Ask:

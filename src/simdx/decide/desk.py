@@ -80,16 +80,24 @@ class Desk(Findings):
         return replace(found, flag=found.flag | most), np.concatenate([opinions, [*table.voices.values()]])
 
     def consider(
-        self, observations: Observations, table: AnswerTable, *, explain: bool = True, ask: bool = False
+        self,
+        observations: Observations,
+        table: AnswerTable,
+        *,
+        explain: bool = True,
+        ask: bool = False,
+        note: str | None = None,
     ) -> list[Considered]:
-        """All of it for N answers; `explain` adds sentences and flip, `ask` the missing finding."""
+        """All of it for N answers; `explain` adds sentences and flip, `ask` the missing finding, `note` a
+        note on how they were made."""
         if not observations.texts:
             return []
         names, prior, posterior = self._material.panel.names, table.prior.probabilities, table.posterior
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
         few = too_few(self.policy)
-        notes = (*withheld, f"thresholds are round figures: {few}") if few else withheld
+        round_figures = (f"thresholds are round figures: {few}",) if few else ()
+        notes = (*withheld, *round_figures, *(() if note is None else (note,)))
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
         heard = (

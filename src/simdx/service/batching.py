@@ -276,11 +276,15 @@ class Batcher:
             made = iter(previews(classifier, _join(observed), asks[0].prior))
             return [Told(tuple(next(made) for _ in o.texts), (), o, None) for o in observed]
         wanted = asks[0].explain
-        answers = iter(classifier.infer_observed(_join(observed), asks[0].prior, explain=wanted and calm))
+        answers = iter(
+            classifier.infer_observed(
+                _join(observed), asks[0].prior, explain=wanted and calm, note=_note(asks[0], calm)
+            )
+        )
         told = []
         for ask, observations in zip(asks, observed, strict=True):
             mine: list[Answer] = [next(answers) for _ in ask.texts]
-            bodies = [a.noted(_note(ask, calm)).to_json() for a in mine]
+            bodies = [a.to_json() for a in mine]
             draws = None
             if ask.draws:
                 draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)

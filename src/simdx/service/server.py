@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import socket
@@ -44,6 +45,7 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
         # The engine lets go of the interpreter at every product of matrices, and beside a busy event loop
         # would get it back after 5 ms each time.
         sys.setswitchinterval(0.0005)
+        gc.freeze()  # what is loaded stays
         server.run(sockets=[listener])
     finally:
         listener.close()

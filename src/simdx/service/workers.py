@@ -211,8 +211,9 @@ def _answer(registry: Any, ask: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     try:
         classifier = registry.get(ask["panel"], ask["method"])
         prior = Prior(np.array(ask["prior"]), ask["alpha0"])
-        answers = classifier.infer(ask["texts"], prior, explain=ask["explain"])
-        bodies = [dump(answer.noted(ask["note"])) for answer in answers]
+        seen = classifier.observe(ask["texts"])
+        answers = classifier.infer_observed(seen, prior, explain=ask["explain"], note=ask["note"])
+        bodies = [dump(answer) for answer in answers]
     except BadInput as error:
         return {"refused": str(error)}, b""
     except Exception as error:
