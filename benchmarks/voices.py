@@ -1,44 +1,131 @@
 """One local model heard three ways: the table of `results/voices`, from scores that were made on a GPU.
 
-    python -m benchmarks.voices
+    python -m benchmarks.voices [--simulate ../shared/data]
 
 `scores/` holds what Qwen2.5-Coder-1.5B said (numbers in the order of the cases; its README says how):
 log-probabilities of every text under every prompt, those of the option letters in every order, and the
 recipe's posteriors over the bank that the same model wrote (`simulate_own`) or that a large model wrote
-(`simulate_strong`). Temperatures and pool are the product's. No label of a case is used but to score answers.
+(`simulate_strong`), which `--simulate` makes again. Temperatures and pool are the product's. No label of a case
+is used but to score answers; what was chosen by labels was chosen on the development panels.
 """
 
+import argparse
 import itertools
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax, logit, softmax
 
 from simdx.abc.prior import Prior
+from simdx.classifier import Classifier
 from simdx.metrics.calibration import top_label_ece
 from simdx.metrics.scores import auroc
-from simdx.types import Float, Int
-from simdx.voices.likelihood import NONE_PRIOR, CaseScores, fit_temperature, mixture, posterior_under
-from simdx.voices.pooling import FLOOR, HARDER, pooled
+from simdx.panels import load_panel
+from simdx.types import Bank, Float, Int
+from simdx.voices.likelihood import (
+    NONE_PRIOR,
+    CaseScores,
+    fit_temperature,
+    length,
+    mixture,
+    posterior_under,
+    stretched,
+)
+from simdx.voices.pooling import FLOOR, pooled
 
 FOLDER = Path("results/voices")
 SCORES = FOLDER / "scores"
-# Panel -> labels, is it question-and-answer text
-PANELS = {
-    "symptom-to-diagnosis": (6, False),
-    "oral-lesions": (3, False),
-    "case-reports": (7, False),
-    "airways": (8, True),
-    "clinc10": (10, False),
-    "abstracts": (5, False),
-}
-# Whose simulated texts a panel's temperatures are found on: its own bank's, else a large model's.
-WRITERS = {"own": "its own texts", "strong": "a large model's texts"}
+BANKS = Path("results/banks")
 RESAMPLES = 2000
 CHANCE = 200  # draws of what would be right if the answers were calibrated
+
+
+class Tried(NamedTuple):
+    """A panel with its cases, of the data folder; `checklist`: they are lists of questions and answers."""
+
+    labels: int
+    cases: str
+    ood: str | None = None
+    checklist: bool = False
+    own_panel: str | None = None  # a file of the data folder; none: packaged, or a development panel
+
+
+PANELS = {
+    "symptom-to-diagnosis": Tried(6, "sd/cases.jsonl", "sd/ood.jsonl"),
+    "oral-lesions": Tried(3, "oral/vignettes.jsonl", "oral/ood.jsonl"),
+    "case-reports": Tried(7, "pmc/cases.jsonl", "pmc/ood.jsonl"),
+    "airways": Tried(
+        8, "transfer/airways/cases.jsonl", "transfer/airways/ood.jsonl", True, "transfer/airways/panel.yaml"
+    ),
+    "clinc10": Tried(
+        10, "transfer/clinc10/cases.jsonl", "transfer/clinc10/ood.jsonl", False, "transfer/clinc10/panel.yaml"
+    ),
+    "abstracts": Tried(5, "transfer/abstracts/cases.jsonl", None, False, "transfer/abstracts/panel.yaml"),
+}
+# Labels that no panel above has; their cases are among those that are outside of it there.
+DEVELOPMENT = {
+    "skin": Tried(6, "sd/ood.jsonl"),
+    "general": Tried(10, "sd/ood.jsonl"),
+    "belly": Tried(6, "pmc/ood.jsonl"),
+    "head": Tried(6, "pmc/ood.jsonl"),
+    "requests": Tried(16, "transfer/clinc10/ood.jsonl"),
+    "heart": Tried(8, "transfer/ddxplus41/cases.jsonl", checklist=True),
+    "nerves": Tried(8, "transfer/ddxplus41/cases.jsonl", checklist=True),
+}
+EVERY = PANELS | DEVELOPMENT
+
+
+# ----------------------------------------------------------------------------- the recipe's voice
+
+
+def simulate(panel: str, data: Path) -> None:
+    """The recipe's answers over each bank, and how long the cases and the bank's texts are."""
+    tried = EVERY[panel]
+    source = str(FOLDER / "development" / f"{panel}.yaml") if panel in DEVELOPMENT else panel
+    if tried.own_panel is not None:
+        source = str(data / tried.own_panel)
+    loaded = load_panel(source)
+    cases = [row for row in _rows(data / tried.cases) if _label(row) in loaded.names]
+    outside = [] if tried.ood is None else _rows(data / tried.ood)
+    doors = {"own": Classifier(loaded, _own_bank(panel, loaded.names))}
+    if panel in PANELS:
+        doors["strong"] = Classifier(source)
+    for bank, door in doors.items():
+        kept: dict[str, Any] = {"y": [loaded.names.index(_label(row)) for row in cases]}
+        for part, rows in (("cases", cases), ("ood", outside)):
+            if rows:
+                texts = [row["text"] for row in rows]
+                table = door.infer_batch_observed(door.observe(texts))
+                kept |= {part: table.posterior_in_class, f"{part}_length": [length(text) for text in texts]}
+                if table.out_of_class is not None:
+                    kept[f"{part}_none"] = table.out_of_class
+        kept["usual_length"] = np.mean([length(text) for text in door.bank.texts])
+        np.savez_compressed(SCORES / f"{panel}.simulate_{bank}.npz", **kept)
+
+
+def _own_bank(panel: str, names: tuple[str, ...]) -> Bank:
+    folder = BANKS / f"{panel}-qwen2.5-coder-1.5b"
+    beside = folder / "background.jsonl"
+    if not beside.is_file():
+        beside = BANKS / "backgrounds" / f"{folder.name}-broad.jsonl"
+    rows = _rows(folder / "bank.jsonl")
+    index = np.array([names.index(row["label"]) for row in rows])
+    background = tuple(row["text"] for row in _rows(beside))
+    return Bank(panel, names, tuple(row["text"] for row in rows), index, background, name="own")
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _label(row: dict[str, str]) -> str:
+    return row["label"] if "label" in row else row["topic"]
+
+
+# ----------------------------------------------------------------------------- voices
 
 
 def density(name: str, n_labels: int) -> CaseScores:
@@ -56,46 +143,41 @@ def letters(name: str) -> Float:
     return np.log(np.maximum(softmax(found, axis=2).mean(axis=1), FLOOR))
 
 
-def temperatures(panel: str) -> tuple[tuple[float, float], str] | None:
-    """Of likelihood and letters, and whose texts they were found on; None where none were scored."""
-    for writer, about in WRITERS.items():
-        path = SCORES / f"{panel}.{writer}.npz"
-        if path.is_file():
-            truth = np.load(path)["label"]
-            likelihood = fit_temperature(density(f"{panel}.{writer}", PANELS[panel][0]).labels, truth)
-            ask = fit_temperature(letters(f"{panel}.{writer}"), truth)
-            return (HARDER * max(1.0, likelihood), HARDER * ask), about
-    return None
+def temperatures(panel: str) -> tuple[float, float]:
+    """Of likelihood and letters, found on texts of the model's own bank."""
+    truth = np.load(SCORES / f"{panel}.own.npz")["label"]
+    likelihood = fit_temperature(density(f"{panel}.own", EVERY[panel].labels).labels, truth)
+    return max(1.0, likelihood), fit_temperature(letters(f"{panel}.own"), truth)
 
 
-def heard(panel: str, part: str, bank: str, n_labels: int, warm: tuple[float, float]) -> dict[str, Float]:
-    recipe = np.load(SCORES / f"{panel}.simulate_{bank}.npz")[part]
-    return {
-        "simulate": np.log(np.maximum(recipe, FLOOR)),
-        "likelihood": density(f"{panel}.{part}", n_labels).tempered(warm[0]),
-        "ask": letters(f"{panel}.{part}") / warm[1],
-    }
+def heard(
+    panel: str, part: str, bank: str, warm: tuple[float, float]
+) -> tuple[dict[str, Float], dict[str, Float]]:
+    """Each voice's log-likelihoods, and its log odds of none of these.
 
-
-def none_signs(
-    panel: str, part: str, bank: str, n_labels: int, warm: tuple[float, float]
-) -> dict[str, Float]:
-    """Log odds of none of these, by voice; asking has none, so how unsure it is stands for it."""
-    found = density(f"{panel}.{part}", n_labels)
-    inside = np.logaddexp.reduce(found.tempered(warm[0]), axis=1) - math.log(n_labels)
-    signs = {
-        "likelihood": found.neutral / warm[0] - inside + logit(NONE_PRIOR),
-        "ask": -log_softmax(letters(f"{panel}.{part}"), axis=1).max(axis=1),
-    }
+    Asking has none of the latter, so how unsure it is stands for them.
+    """
+    n_labels = EVERY[panel].labels
     kept = np.load(SCORES / f"{panel}.simulate_{bank}.npz")
+    by_case = stretched(warm[0], kept[f"{part}_length"], float(kept["usual_length"]))
+    found, asked = density(f"{panel}.{part}", n_labels).tempered(by_case), letters(f"{panel}.{part}")
+    voices = {
+        "simulate": np.log(np.maximum(kept[part], FLOOR)),
+        "likelihood": found.labels,
+        "ask": asked / warm[1],
+    }
+    inside = np.logaddexp.reduce(found.labels, axis=1) - math.log(n_labels)
+    none = {
+        "likelihood": found.neutral - inside + logit(NONE_PRIOR),
+        "ask": -log_softmax(asked, axis=1).max(axis=1),
+    }
     if f"{part}_none" in kept:
-        signs["simulate"] = logit(np.clip(kept[f"{part}_none"], FLOOR, 1 - FLOOR))
-        signs["simulate + likelihood + ask"] = (signs["simulate"] + signs["likelihood"]) / 2
-    return signs
+        none["simulate"] = logit(np.clip(kept[f"{part}_none"], FLOOR, 1 - FLOOR))
+        none[" + ".join(voices)] = (none["simulate"] + none["likelihood"]) / 2
+    return voices, none
 
 
-def _there(panel: str, part: str) -> bool:
-    return (SCORES / f"{panel}.{part}.npz").is_file()
+# ----------------------------------------------------------------------------- figures
 
 
 def accuracy_and_ece(p: Float, truth: Int) -> tuple[float, float]:
@@ -114,101 +196,85 @@ def figures(p: Float, truth: Int, rng: np.random.Generator) -> dict[str, Any]:
         "accuracy": accuracy_and_ece(p, truth)[0], "accuracy_interval": [float(low[0]), float(high[0])],
         "ece": accuracy_and_ece(p, truth)[1], "ece_interval": [float(low[1]), float(high[1])],
         "ece_if_calibrated": float(np.mean(chance)),
+        "log_loss": -float(np.log(np.maximum(p[np.arange(len(p)), truth], FLOOR)).mean()),
     }  # fmt: skip
 
 
-def measure(panel: str, warm: tuple[float, float], about: str, bank: str = "own") -> dict[str, Any]:
-    n_labels, checklist = PANELS[panel]
+def measure(panel: str, bank: str = "own") -> dict[str, Any]:
+    tried, warm = EVERY[panel], temperatures(panel)
     truth = np.load(SCORES / f"{panel}.simulate_{bank}.npz")["y"]
-    rng, prior = np.random.default_rng(0), Prior.uniform(n_labels)
-    voices = heard(panel, "cases", bank, n_labels, warm)
+    rng, prior = np.random.default_rng(0), Prior.uniform(tried.labels)
+    voices, inside = heard(panel, "cases", bank, warm)
     rows: dict[str, Any] = {}
     for size in (1, 2, 3):
         for names in itertools.combinations(voices, size):
             some = {name: voices[name] for name in names}
-            p = posterior_under(pooled(some, np.full(len(truth), checklist)), prior)
+            p = posterior_under(pooled(some, np.full(len(truth), tried.checklist)), prior)
             rows[" + ".join(names)] = figures(p, truth, rng)
-    if _there(panel, "ood"):
-        inside, outside = (none_signs(panel, part, bank, n_labels, warm) for part in ("cases", "ood"))
+    if (SCORES / f"{panel}.ood.npz").is_file():
+        outside = heard(panel, "ood", bank, warm)[1]
         for name in [name for name in inside if name in outside]:
-            sign = inside[name]
-            joined = np.concatenate([sign, outside[name]])
-            positive = np.r_[np.zeros(len(sign)), np.ones(len(outside[name]))]
+            joined = np.concatenate([inside[name], outside[name]])
+            positive = np.r_[np.zeros(len(inside[name])), np.ones(len(outside[name]))]
             rows[name]["none_auroc"] = auroc(joined, positive).value
     return {
-        "n": len(truth), "labels": n_labels, "bank": bank, "checklist": checklist, "voices": rows,
-        "temperature": {"likelihood": warm[0], "ask": warm[1], "found_on": about},
+        "n": len(truth), "labels": tried.labels, "bank": bank, "checklist": tried.checklist, "voices": rows,
+        "temperature": {"likelihood": warm[0], "ask": warm[1]},
     }  # fmt: skip
 
 
-def second_voice(panel: str, warm: tuple[float, float]) -> dict[str, Any]:
-    """The same pool on texts that a large model wrote: what the rule could be judged by without a label."""
-    kept, n_labels = np.load(SCORES / f"{panel}.simulate_on_strong.npz"), PANELS[panel][0]
-    voices = {
-        "simulate": np.log(np.maximum(kept["p"], FLOOR)),
-        "likelihood": density(f"{panel}.strong", n_labels).tempered(warm[0]),
-        "ask": letters(f"{panel}.strong") / warm[1],
-    }
-    rng, prior = np.random.default_rng(0), Prior.uniform(n_labels)
-    every = {**{name: {name: v} for name, v in voices.items()}, " + ".join(voices): voices}
+def means(panels: dict[str, Any]) -> dict[str, Any]:
+    keys = ("accuracy", "ece", "ece_if_calibrated", "log_loss")
+    names = next(iter(panels.values()))["voices"]
     return {
-        name: figures(posterior_under(pooled(some), prior), kept["y"], rng) for name, some in every.items()
-    }
-
-
-def main() -> None:
-    found = {panel: temperatures(panel) for panel in PANELS}
-    known = [warm for warm in found.values() if warm is not None]
-    middle = np.exp(np.mean(np.log([warm for warm, _ in known]), axis=0))
-    shared = (float(middle[0]), float(middle[1])), "the other panels' mean"
-    settled = {panel: warm or shared for panel, warm in found.items()}
-    panels = {panel: measure(panel, *settled[panel]) for panel in PANELS}
-    names = list(next(iter(panels.values()))["voices"])
-    means = {
-        name: {
-            key: float(np.mean([p["voices"][name][key] for p in panels.values()]))
-            for key in ("accuracy", "ece", "ece_if_calibrated")
-        }
+        name: {key: float(np.mean([p["voices"][name][key] for p in panels.values()])) for key in keys}
         for name in names
     }
-    record = {
-        "model": "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M read as bfloat16), one H200",
-        "command": "python -m benchmarks.voices",
-        "panels": panels, "mean": means,
-        "beside_a_large_models_bank": {
-            panel: measure(panel, *settled[panel], "strong")
-            for panel in PANELS
-            if _there(panel, "simulate_strong")
-        },
-        "second_voice": {
-            panel: second_voice(panel, settled[panel][0])
-            for panel in PANELS
-            if _there(panel, "simulate_on_strong")
-        },
-    }  # fmt: skip
-    (FOLDER / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def table(panels: dict[str, Any]) -> list[str]:
     lines = [
         "| | " + " | ".join(f"{p} ({r['n']})" for p, r in panels.items()) + " | mean |",
         "|---" * (len(panels) + 2) + "|",
     ]
-    for name in names:
+    for name, mean in means(panels).items():
         cells = []
         for row in panels.values():
             one = row["voices"][name]
             low, high = one["accuracy_interval"]
             cells.append(f"{one['accuracy']:.3f} [{low:.2f}, {high:.2f}] ({one['ece']:.3f})")
-        mean = means[name]
         lines.append(f"| {name} | " + " | ".join(cells) + f" | {mean['accuracy']:.3f} ({mean['ece']:.3f}) |")
-    lines += [
+    return lines
+
+
+def main() -> None:
+    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parse.add_argument("--simulate", type=Path, metavar="DATA", help="answer the cases by the recipe again")
+    if (data := parse.parse_args().simulate) is not None:
+        for panel in EVERY:
+            simulate(panel, data)
+    panels = {panel: measure(panel) for panel in PANELS}
+    development = {panel: measure(panel) for panel in DEVELOPMENT}
+    record = {
+        "model": "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M read as bfloat16), one H200",
+        "command": "python -m benchmarks.voices --simulate ../shared/data",
+        "panels": panels, "mean": means(panels),
+        "development": {"panels": development, "mean": means(development)},
+        "beside_a_large_models_bank": {panel: measure(panel, "strong") for panel in PANELS},
+    }  # fmt: skip
+    (FOLDER / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    lines = [
+        *table(panels),
         "",
         "Out-of-class AUROC:",
         "",
         "| | " + " | ".join(panels) + " |",
         "|---" * (len(panels) + 1) + "|",
     ]
-    for name in ("simulate", "likelihood", "ask", names[-1]):
+    for name in ("simulate", "likelihood", "ask", "simulate + likelihood + ask"):
         aurocs = [row["voices"][name].get("none_auroc") for row in panels.values()]
         lines.append(f"| {name} | " + " | ".join("–" if a is None else f"{a:.3f}" for a in aurocs) + " |")
+    lines += ["", "Development panels:", "", *table(development)]
     (FOLDER / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
 

@@ -21,7 +21,7 @@ from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
-from simdx.methods.fitted import RECIPE_VERSION, AnswerTable, Fitted, Settings, joined
+from simdx.methods.fitted import AnswerTable, Fitted, Settings, joined, recipe_of
 from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
 from simdx.methods.material import Material, Observations, named, part
 from simdx.models.verify import home
@@ -87,7 +87,7 @@ class Findings:
             "embedder": self._material.embedder.id,
             "method": settings.method,
             "engine": settings.engine,
-            "recipe": str(RECIPE_VERSION),
+            "recipe": str(recipe_of(settings.method)),
             "settings": ", ".join(f"{k}={v}" for k, v in sorted(chosen.items())),
         }
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from simdx import __version__
 from simdx.disk import seal_holds, sealed
-from simdx.methods.fitted import RECIPE_VERSION
+from simdx.methods.fitted import recipe_of
 from simdx.types import content_hash
 
 FORMAT = 1
@@ -30,7 +30,7 @@ _PACKAGES = ("numpy", "scipy", "wordllama", "xllamacpp", "sentence-transformers"
 def identity(settings: Mapping[str, Any], hashes: Mapping[str, Any]) -> str:
     """Of a result: what was chosen, the content of what was read, and the number of the recipe."""
     parts = (json.dumps(part, sort_keys=True, ensure_ascii=False) for part in (settings, hashes))
-    return content_hash("result", f"recipe {RECIPE_VERSION}", *parts)
+    return content_hash("result", f"recipe {recipe_of(settings.get('method'))}", *parts)
 
 
 @dataclass(frozen=True)

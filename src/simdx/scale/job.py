@@ -15,7 +15,7 @@ from simdx.abc.prior import Prior
 from simdx.bank.files import read_bank
 from simdx.classifier import Classifier
 from simdx.errors import BadInput
-from simdx.methods import RECIPE_VERSION, Settings
+from simdx.methods.fitted import Settings, recipe_of
 from simdx.panels import load_panel
 from simdx.panels.load import PACKAGED
 from simdx.types import Bank, Panel, content_hash
@@ -75,7 +75,7 @@ class Job:
     def describe(self, classifier: Classifier) -> dict[str, Any]:
         """The job in words and hashes; two jobs with equal descriptions give equal answers."""
         return {
-            "recipe": RECIPE_VERSION,
+            "recipe": recipe_of(self.settings.method),
             "panel": classifier.panel.name,
             "labels": list(classifier.panel.names),
             "bank": classifier.bank.identity,

@@ -7,8 +7,9 @@ in windows of 300 words, at most four, each after the prompt; a case's score is 
 that length alone makes no answer surer.
 
 *Temperature.* On the model's own samples from these prompts T = 1 is right by construction; of other texts a
-model is surer than it should be. T is found on some texts of the panel's bank (least log loss, not below 1)
-and raised by `HARDER`, since real text is harder than simulated text.
+model is surer than it should be. T is found on some texts of the panel's bank (least log loss, not below 1).
+The errors of a text's words add up as a random walk, so for a text longer than the bank's T grows with the
+square root of its length.
 
 *None of these* is one more hypothesis: the neutral prompts, which speak of the register and of no label.
 """
@@ -34,7 +35,6 @@ from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
 from simdx.methods.material import Material, Observations
 from simdx.simulators.scoring import Scorer, scorer_of
 from simdx.types import Float, Int, Posterior, content_hash
-from simdx.voices.pooling import HARDER
 from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
 from simdx.voices.rehearsal import Rehearsal
 
@@ -52,8 +52,9 @@ class CaseScores:
     labels: Float  # (N, K)
     neutral: Float  # (N,)
 
-    def tempered(self, temperature: float) -> Float:
-        return self.labels / temperature
+    def tempered(self, temperature: Float) -> CaseScores:
+        """At a temperature for each text (N,)."""
+        return CaseScores(self.labels / temperature[:, None], self.neutral / temperature)
 
 
 def windows(text: str) -> list[str]:
@@ -63,6 +64,16 @@ def windows(text: str) -> list[str]:
         return [text.strip()]
     starts = range(0, min(len(words), WINDOW_WORDS * MOST_WINDOWS), WINDOW_WORDS)
     return [" ".join(words[at : at + WINDOW_WORDS]) for at in starts]
+
+
+def length(text: str) -> float:
+    """Words of a window, on average: what a text's score is a sum over."""
+    return float(np.mean([len(window.split()) for window in windows(text)]))
+
+
+def stretched(temperature: float, lengths: Float, usual: float) -> Float:
+    """(N,) the temperature of each text, where the one given was found on texts of the usual length."""
+    return temperature * np.sqrt(np.maximum(lengths / usual, 1.0))
 
 
 def mixture(scores: Float, n_labels: int) -> CaseScores:
@@ -106,8 +117,7 @@ class Likelihood(Fitted):
         self._none_prior = material.bank.none_prior if material.bank.none_prior is not None else NONE_PRIOR
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        found = self.scores(observations.texts)
-        p = posterior_under(found.tempered(self.temperature), prior)
+        p = posterior_under(self.tempered(observations.texts).labels, prior)
         n = len(p)
         usage = {
             "simulator": self.scorer.id,
@@ -118,13 +128,14 @@ class Likelihood(Fitted):
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float:
         """Probability of the neutral hypothesis beside the labels, at the same temperature."""
-        return expit(self.log_odds_none(self.scores(observations.texts), prior))
+        return expit(self.log_odds_none(observations.texts, prior))
 
-    def log_odds_none(self, found: CaseScores, prior: Prior) -> Float:
+    def log_odds_none(self, texts: Sequence[str], prior: Prior) -> Float:
+        found = self.tempered(texts)
         with np.errstate(divide="ignore"):
-            inside = logsumexp(found.tempered(self.temperature) + np.log(prior.probabilities), axis=1)
+            inside = logsumexp(found.labels + np.log(prior.probabilities), axis=1)
         odds = math.log(self._none_prior) - math.log1p(-self._none_prior)
-        return found.neutral / self.temperature - inside + odds
+        return found.neutral - inside + odds
 
     def cost(self) -> str:
         """What answering takes, said before it starts; in seconds once a text was scored here."""
@@ -140,6 +151,10 @@ class Likelihood(Fitted):
         return said if faster is None else f"{said} (faster: --simulator {faster})"
 
     # ----------------------------------------------------------------- scores
+
+    def tempered(self, texts: Sequence[str]) -> CaseScores:
+        lengths = np.array([length(text) for text in texts])
+        return self.scores(texts).tempered(stretched(self.temperature, lengths, self.usual_length))
 
     def scores(self, texts: Sequence[str]) -> CaseScores:
         """Of cases: kept by a hash of their content, on disk only where the user named a folder."""
@@ -183,11 +198,11 @@ class Likelihood(Fitted):
     @cached_property
     def temperature(self) -> float:
         found = mixture(self.rehearsal.numbers(), len(self.material.panel.names))
-        return settled_temperature(found.labels, self.rehearsal.truth)
+        return max(1.0, fit_temperature(found.labels, self.rehearsal.truth))
 
-
-def settled_temperature(log_likelihood: Float, truth: Int) -> float:
-    return HARDER * max(1.0, fit_temperature(log_likelihood, truth))
+    @cached_property
+    def usual_length(self) -> float:
+        return float(np.mean([length(text) for text in self.material.bank.texts]))
 
 
 def posterior_under(log_likelihood: Float, prior: Prior) -> Float:

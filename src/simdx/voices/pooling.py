@@ -16,7 +16,6 @@ from scipy.special import log_softmax
 from simdx.types import Float, Mask
 
 FLOOR = 1e-6  # of a voice's probability: what one voice may say against a label
-HARDER = math.sqrt(2.0)  # real text wants a temperature so many times the one that simulated text wants
 CHECKLIST = 0.5  # weight of a density on a list of questions and answers, which no prompt would write
 
 

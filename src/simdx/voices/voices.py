@@ -29,7 +29,7 @@ from simdx.methods.reading import as_statements
 from simdx.methods.recipe import fit_recipe
 from simdx.types import Float, Posterior, SecondOrder
 from simdx.voices.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
-from simdx.voices.pooling import FLOOR, HARDER, pooled
+from simdx.voices.pooling import FLOOR, pooled
 from simdx.voices.rehearsal import Rehearsal
 
 
@@ -67,11 +67,7 @@ class Voices(Fitted):
         """Each voice's tempered log-likelihoods (N, K)."""
         uniform = Prior.uniform(len(self.material.panel.names))
         recipe = self.simulate.infer(observations, uniform).posterior.probabilities
-        found = self.likelihood.scores(observations.texts)
-        heard = {
-            "simulate": _log(recipe),
-            "likelihood": found.tempered(self.likelihood.temperature),
-        }
+        heard = {"simulate": _log(recipe), "likelihood": self.likelihood.tempered(observations.texts).labels}
         if self.ask is not None:
             asked = self.ask.infer(observations, uniform).posterior.probabilities
             heard["ask"] = _log(asked) / self.ask_temperature
@@ -104,10 +100,10 @@ class Voices(Fitted):
     def ask_temperature(self) -> float:
         """Found on the bank's texts as the likelihood's is; letters are less sure than they should be."""
         kept = self.ask_rehearsal
-        return HARDER * fit_temperature(_log(kept.numbers()), kept.truth)
+        return fit_temperature(_log(kept.numbers()), kept.truth)
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float:
-        found = self.likelihood.log_odds_none(self.likelihood.scores(observations.texts), prior)
+        found = self.likelihood.log_odds_none(observations.texts, prior)
         by_recipe = self.simulate.out_of_class(observations, prior)
         if by_recipe is None:
             return expit(found)
