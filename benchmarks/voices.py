@@ -5,8 +5,8 @@
 `scores/` holds what Qwen2.5-Coder-1.5B said (numbers in the order of the cases; its README says how):
 log-probabilities of every text under every prompt, those of the option letters in every order, and the
 recipe's posteriors over the bank that the same model wrote (`simulate_own`) or that a large model wrote
-(`simulate_strong`), which `--simulate` makes again. Temperatures and pool are the product's. No label of a case
-is used but to score answers; what was chosen by labels was chosen on the development panels.
+(`simulate_strong`), which `--simulate` makes again. Temperatures and pool are the product's. No label of a
+case is used but to score answers; what was chosen by labels was chosen on the development panels.
 """
 
 import argparse
@@ -35,11 +35,13 @@ from simdx.voices.likelihood import (
     stretched,
 )
 from simdx.voices.pooling import FLOOR, pooled
+from simdx.voices.rehearsal import texts_of_a_label
 
 FOLDER = Path("results/voices")
 SCORES = FOLDER / "scores"
 BANKS = Path("results/banks")
 RESAMPLES = 2000
+FEW_DRAWS = 25
 CHANCE = 200  # draws of what would be right if the answers were calibrated
 
 
@@ -143,11 +145,12 @@ def letters(name: str) -> Float:
     return np.log(np.maximum(softmax(found, axis=2).mean(axis=1), FLOOR))
 
 
-def temperatures(panel: str) -> tuple[float, float]:
-    """Of likelihood and letters, found on texts of the model's own bank."""
-    truth = np.load(SCORES / f"{panel}.own.npz")["label"]
-    likelihood = fit_temperature(density(f"{panel}.own", EVERY[panel].labels).labels, truth)
-    return max(1.0, likelihood), fit_temperature(letters(f"{panel}.own"), truth)
+def temperatures(panel: str, rows: Int | None = None) -> tuple[float, float]:
+    """Of likelihood and letters, found on texts of the model's own bank: all that were scored, or these."""
+    some = slice(None) if rows is None else rows
+    truth = np.load(SCORES / f"{panel}.own.npz")["label"][some]
+    likelihood = fit_temperature(density(f"{panel}.own", EVERY[panel].labels).labels[some], truth)
+    return max(1.0, likelihood), fit_temperature(letters(f"{panel}.own")[some], truth)
 
 
 def heard(
@@ -211,6 +214,16 @@ def measure(panel: str, bank: str = "own") -> dict[str, Any]:
             some = {name: voices[name] for name in names}
             p = posterior_under(pooled(some, np.full(len(truth), tried.checklist)), prior)
             rows[" + ".join(names)] = figures(p, truth, rng)
+    right = {name: v.argmax(axis=1) == truth for name, v in voices.items()}
+    best = max(right, key=lambda name: float(right[name].mean()))
+    pool = pooled(voices, np.full(len(truth), tried.checklist)).argmax(axis=1) == truth
+    gap = pool.astype(float) - right[best]
+    draws = gap[rng.integers(0, len(gap), size=(RESAMPLES, len(gap)))].mean(axis=1)
+    beside = {
+        "voice": best,
+        "difference": gap.mean(),
+        "interval": np.quantile(draws, [0.025, 0.975]).tolist(),
+    }
     if (SCORES / f"{panel}.ood.npz").is_file():
         outside = heard(panel, "ood", bank, warm)[1]
         for name in [name for name in inside if name in outside]:
@@ -219,8 +232,64 @@ def measure(panel: str, bank: str = "own") -> dict[str, Any]:
             rows[name]["none_auroc"] = auroc(joined, positive).value
     return {
         "n": len(truth), "labels": tried.labels, "bank": bank, "checklist": tried.checklist, "voices": rows,
-        "temperature": {"likelihood": warm[0], "ask": warm[1]},
+        "temperature": {"likelihood": warm[0], "ask": warm[1]}, "beside_best_voice": beside,
     }  # fmt: skip
+
+
+def few_texts(panel: str) -> dict[str, float]:
+    """All three voices at temperatures from as few texts as a processor is given: the mean over draws."""
+    tried, rng = EVERY[panel], np.random.default_rng(0)
+    truth = np.load(SCORES / f"{panel}.simulate_own.npz")["y"]
+    label = np.load(SCORES / f"{panel}.own.npz")["label"]
+    each, found = texts_of_a_label(tried.labels, quick=False), list[tuple[float, float]]()
+    for _ in range(FEW_DRAWS):
+        by_label = [rng.permutation(np.flatnonzero(label == k))[:each] for k in range(tried.labels)]
+        voices, _ = heard(panel, "cases", "own", temperatures(panel, np.concatenate(by_label)))
+        pool = pooled(voices, np.full(len(truth), tried.checklist))
+        found.append(accuracy_and_ece(posterior_under(pool, Prior.uniform(tried.labels)), truth))
+    accuracy, ece = np.mean(found, axis=0)
+    return {"accuracy": float(accuracy), "ece": float(ece)}
+
+
+def trials() -> list[dict[str, Any]]:
+    """What was tried on the development panels: the rule first, then one or two changes of it."""
+    plain = {"hotter": 1.0, "simulate": 1.0, "total": 1.0, "checklist": 0.5, "growth": 0.5, "ask": "ask"}
+    changes: list[dict[str, Any]] = [
+        {}, {"hotter": 2**0.25}, {"hotter": 2**0.5}, {"simulate": 2**0.5}, {"total": 1.25}, {"total": 1.5},
+        {"simulate": 2**0.5, "total": 1.25}, {"checklist": 0.0}, {"checklist": 1.0}, {"growth": 0.0},
+        {"growth": 1.0}, {"hotter": 2**0.5, "growth": 0.0}, {"ask": "described"},
+    ]  # fmt: skip
+    keys = ("accuracy", "ece", "log_loss")
+    found = []
+    for change in changes:
+        rows = [tried_so(panel, **(plain | change)) for panel in DEVELOPMENT]
+        found.append(change | {key: float(np.mean([row[key] for row in rows])) for key in keys})
+    return found
+
+
+def tried_so(
+    panel: str, *, hotter: float, simulate: float, total: float, checklist: float, growth: float, ask: str
+) -> dict[str, float]:
+    """All three voices of a development panel, put together in another way."""
+    kept = np.load(SCORES / f"{panel}.simulate_own.npz")
+    warm = temperatures(panel)
+    longer = np.maximum(kept["cases_length"] / kept["usual_length"], 1.0)[:, None] ** growth
+    by_ask = letters(f"{panel}.cases") / warm[1]
+    if ask == "described":
+        own = np.load(SCORES / f"{panel}.own_described.ask.npz")
+        by_ask = letters(f"{panel}.cases_described")
+        by_ask = by_ask / fit_temperature(letters(f"{panel}.own_described"), own["label"])
+    voices = {
+        "simulate": np.log(np.maximum(kept["cases"], FLOOR)) / simulate,
+        "likelihood": density(f"{panel}.cases", EVERY[panel].labels).labels / (warm[0] * hotter * longer),
+        "ask": by_ask / hotter,
+    }
+    parts = [np.maximum(log_softmax(v, axis=1), math.log(FLOOR)) for v in voices.values()]
+    weights = [1.0, checklist if EVERY[panel].checklist else 1.0, 1.0]
+    p = softmax(total * np.average(parts, axis=0, weights=weights), axis=1)
+    accuracy, ece = accuracy_and_ece(p, kept["y"])
+    loss = -float(np.log(p[np.arange(len(p)), kept["y"]]).mean())
+    return {"accuracy": accuracy, "ece": ece, "log_loss": loss}
 
 
 def means(panels: dict[str, Any]) -> dict[str, Any]:
@@ -259,7 +328,8 @@ def main() -> None:
         "model": "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M read as bfloat16), one H200",
         "command": "python -m benchmarks.voices --simulate ../shared/data",
         "panels": panels, "mean": means(panels),
-        "development": {"panels": development, "mean": means(development)},
+        "few_texts": {panel: few_texts(panel) for panel in PANELS},
+        "development": {"panels": development, "mean": means(development), "trials": trials()},
         "beside_a_large_models_bank": {panel: measure(panel, "strong") for panel in PANELS},
     }  # fmt: skip
     (FOLDER / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

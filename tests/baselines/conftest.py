@@ -19,6 +19,7 @@ class WordDensity:
     """A density over words: one that the prompt holds is nine times as probable. It counts what it scores."""
 
     remote = False
+    quick = False
     id = "words"
 
     def __init__(self) -> None:

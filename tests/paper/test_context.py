@@ -20,9 +20,9 @@ from paper.measures.scores import unreadable
 from paper.world import Variant, pool, written_by_variants
 from simdx.bank.files import packaged_bank
 from simdx.errors import BadInput
+from simdx.methods import fitted
 from simdx.metrics import accuracy
 from simdx.panels import load_source
-from simdx.runs import record
 from tests.conftest import ROOT
 from tests.paper.conftest import PANEL, SMALL, small_context, write_banks
 
@@ -61,7 +61,7 @@ def test_answers_are_read_back_from_disk(context: Context, monkeypatch: pytest.M
     assert np.array_equal(outside["probabilities"], again.answers_outside(spec)["probabilities"])
     with pytest.raises(AssertionError, match="fitted again"):
         again.answers(replace(spec, seed=1))
-    monkeypatch.setattr(record, "RECIPE_VERSION", record.RECIPE_VERSION + 1)
+    monkeypatch.setattr(fitted, "RECIPE_VERSION", fitted.RECIPE_VERSION + 1)
     with pytest.raises(AssertionError, match="fitted again"):  # of a changed method nothing is taken over
         small_context(context.out, context.banks_folder, context.asking_folder).answers(spec)
 

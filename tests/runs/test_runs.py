@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from simdx.errors import RunFailed
-from simdx.methods import RECIPE_VERSION
-from simdx.runs import NotRun, Record, Result, Spec, Store, fail, identity, record, run, runner
+from simdx.methods import fitted
+from simdx.runs import NotRun, Record, Result, Spec, Store, fail, identity, run, runner
 
 
 class Cases:
@@ -42,7 +42,7 @@ def test_a_result_stands_while_inputs_settings_and_recipe_do(
     assert len(calls) == 1
     run(counting(calls), Cases("y"), store)
     run(counting(calls, seed=1), Cases("y"), store)
-    monkeypatch.setattr(record, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(fitted, "RECIPE_VERSION", fitted.RECIPE_VERSION + 1)
     run(counting(calls, seed=1), Cases("y"), store)
     run(counting(calls, seed=1), Cases("y"), store)
     assert len(calls) == 4

@@ -77,7 +77,7 @@ def test_the_exact_posterior_is_calibrated_on_the_models_own_texts(tiny: Any) ->
     found = mixture(scored(scorer_of(tiny), PROMPTS, texts).logprob, n_labels)
 
     def gaps(temperature: float) -> tuple[float, float]:
-        p = posterior_under(found.tempered(temperature), Prior.uniform(n_labels))
+        p = posterior_under(found.tempered(np.full(len(truth), temperature)).labels, Prior.uniform(n_labels))
         right = (p.argmax(axis=1) == truth).mean()
         loss = -np.log(p[np.arange(len(truth)), truth]).mean()
         return abs(p.max(axis=1).mean() - right), abs(loss + (p * np.log(p)).sum(axis=1).mean())

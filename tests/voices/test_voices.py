@@ -140,6 +140,33 @@ def test_the_temperature_is_the_one_simulated_text_wants() -> None:
     assert fit_temperature(logits * 3, truth) == pytest.approx(3.0, abs=0.25)
 
 
+def test_a_text_longer_than_the_banks_is_told_with_less_confidence(
+    material: Material, density: WordDensity
+) -> None:
+    """Twice the same words say as much as once: only √2 of their log odds are taken, not 2."""
+    fitted = Likelihood(material, Settings(method="likelihood"), density)
+    fitted.temperature = 1.5
+    usual = "sweet red apple " * 2
+    fitted.usual_length = 6.0
+    once, twice = fitted.tempered([usual, usual * 2]).labels
+    assert np.ptp(once) == pytest.approx(np.ptp(fitted.scores([usual]).labels[0]) / 1.5)
+    assert np.ptp(twice) == pytest.approx(np.sqrt(2) * np.ptp(once))
+    assert np.ptp(fitted.tempered(["sweet red apple"]).labels[0]) == pytest.approx(np.ptp(once) / 2)
+    fitted = Likelihood(material, Settings(method="likelihood"), density)
+    words = [len(text.split()) for text in material.bank.texts]
+    assert fitted.usual_length == pytest.approx(np.mean(words))
+
+
+def test_a_gpu_is_given_more_texts_to_find_its_temperature_on(
+    material: Material, density: WordDensity
+) -> None:
+    few = Likelihood(material, Settings(method="likelihood"), density).unprepared()
+    density.quick = True
+    many = Likelihood(material, Settings(method="likelihood"), density).unprepared()
+    counts = np.bincount(material.bank.label_index)
+    assert few == 12 < many == np.minimum(counts, 40).sum()
+
+
 def test_a_pool_of_equals_is_as_sure_as_each_and_a_checklist_counts_half() -> None:
     sure = np.log(np.array([[0.7, 0.2, 0.1]]))
     other = np.log(np.array([[0.1, 0.2, 0.7]]))
@@ -186,9 +213,7 @@ def test_the_record_is_what_the_pool_makes_of_the_scores(monkeypatch: pytest.Mon
     monkeypatch.setattr(study, "SCORES", ROOT / study.SCORES)
     monkeypatch.setattr(study, "RESAMPLES", 2)
     for panel in ("oral-lesions", "symptom-to-diagnosis", "clinc10"):
-        warm = study.temperatures(panel)
-        assert warm is not None
-        found = study.measure(panel, *warm)["voices"]
+        found = study.measure(panel)["voices"]
         for name, told in record["panels"][panel]["voices"].items():
             for key in ("accuracy", "ece", "none_auroc"):
                 assert found[name].get(key) == pytest.approx(told.get(key), abs=1e-6)

@@ -43,10 +43,11 @@ class Scores(NamedTuple):
 
 
 class Scorer(Protocol):
-    """`id` names the weights; `remote` says that texts leave this machine."""
+    """`id` names the weights; `remote` says that texts leave this machine, `quick` that a GPU scores them."""
 
     id: str
     remote: bool
+    quick: bool
 
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
         """(position, log-probabilities under every prompt, tokens) of each text, as they are known."""
@@ -86,6 +87,7 @@ class TransformersScorer:
         self._torch, self._tokenizer, self._model = simulator.model_parts
         self._rendered = simulator.rendered_prompt
         kind = self._model.device.type
+        self.quick = kind == "cuda"
         self._padded = PADDED_TOKENS.get(kind, PADDED_TOKENS["cpu"])
         self._rows = LOGIT_ROWS.get(kind, LOGIT_ROWS["cpu"])
 
@@ -173,6 +175,7 @@ class LlamaCppScorer:
     """The embedded llama.cpp, made to write the text's own tokens."""
 
     remote = False
+    quick = False
 
     def __init__(self, simulator: LlamaCppSimulator) -> None:
         self.id = simulator.id
@@ -265,6 +268,8 @@ _PROBE = ("Write a short text.", "The harbour was quiet that morning.")  # no ca
 
 class ServerScorer(OpenAIServer):
     """An OpenAI-compatible server that says how probable it finds a prompt; asked once which way it does."""
+
+    quick = False  # it may be, but every request is somebody's time
 
     def __init__(self, model: str, base_url: str, **server: Any) -> None:
         super().__init__(model, base_url, **server)

@@ -186,7 +186,7 @@ class Likelihood(Fitted):
         about = ("likelihood", VERSION, self.scorer.id, self.prompts.hash)
         return Rehearsal(
             self.material.bank, about, len(prompts),
-            lambda texts: ((i, row) for i, row, _ in self.scorer.score(prompts, texts)),
+            lambda texts: ((i, row) for i, row, _ in self.scorer.score(prompts, texts)), self.scorer.quick,
         )  # fmt: skip
 
     def unprepared(self) -> int:

@@ -18,13 +18,18 @@ from simdx.models.verify import home
 from simdx.types import Bank, Float, Int, content_hash
 
 TEXTS = 12  # in all, evenly over the labels
-LEAST_OF_A_LABEL = 2  # with more the temperature stays within its error (docs/method/voices.md)
+LEAST_OF_A_LABEL = 2
+QUICK = 40  # of a label, where a GPU scores them in seconds: rare errors set the temperature
 WORDS = 300  # of a text that are read
 
 
-def rehearsed(bank: Bank) -> Int:
+def texts_of_a_label(labels: int, quick: bool) -> int:
+    return QUICK if quick else max(LEAST_OF_A_LABEL, -(-TEXTS // labels))
+
+
+def rehearsed(bank: Bank, quick: bool) -> Int:
     """Rows of a few texts of each label, the same ones whatever the bank's order."""
-    each = max(LEAST_OF_A_LABEL, -(-TEXTS // len(bank.labels)))
+    each = texts_of_a_label(len(bank.labels), quick)
     order = sorted(range(len(bank.texts)), key=lambda i: content_hash("rehearsed", bank.texts[i]))
     labels = bank.label_index
     chosen = [i for k in range(len(bank.labels)) for i in [j for j in order if labels[j] == k][:each]]
@@ -40,9 +45,10 @@ class Rehearsal:
         about: Sequence[str],
         width: int,
         make: Callable[[list[str]], Iterable[tuple[int, Float]]],
+        quick: bool,
     ) -> None:
         """`about` is everything but the text that the numbers depend on."""
-        rows = rehearsed(bank)
+        rows = rehearsed(bank, quick)
         self.truth = bank.label_index[rows]
         self.texts = [" ".join(bank.texts[i].split()[:WORDS]) for i in rows]
         self._width, self._make = width, make

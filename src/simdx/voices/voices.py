@@ -85,7 +85,7 @@ class Voices(Fitted):
                 yield i, ask.infer(self.material.observe([text]), uniform).posterior.probabilities[0]
 
         about = ("letters", VERSION, ask.simulator.id, *self.material.panel.names)
-        return Rehearsal(bank, about, len(bank.labels), asked)
+        return Rehearsal(bank, about, len(bank.labels), asked, self.likelihood.scorer.quick)
 
     def unprepared(self) -> int:
         letters = 0 if self.ask is None else len(self.ask_rehearsal.missing)
