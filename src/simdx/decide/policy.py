@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -161,9 +161,8 @@ def check_policy(data: Any, where: str, panel: Panel | None = None) -> Policy:
 
 def policy_data(policy: Policy) -> Any:
     """Plain data that `check_policy` takes for the same policy."""
-    data = {f.name: asdict(policy)[f.name] for f in fields(Policy)}
-    data["review_rules"] = [rule.model_dump() for rule in policy.review_rules]
-    return _plain(data)
+    data = asdict(policy) | {"review_rules": [rule.model_dump() for rule in policy.review_rules]}
+    return json.loads(json.dumps(data, allow_nan=False))
 
 
 def policy_text(policy: Policy) -> str:
@@ -171,10 +170,6 @@ def policy_text(policy: Policy) -> str:
     import yaml
 
     return yaml.safe_dump(policy_data(policy), sort_keys=False, allow_unicode=True, width=110)
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, allow_nan=False))
 
 
 def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
