@@ -163,10 +163,6 @@ class Classifier:
         )
 
     @cached_property
-    def _uniform(self) -> Prior:
-        return Prior.uniform(len(self.panel.names))
-
-    @cached_property
     def _bank_name(self) -> str:
         # Hashing a bank costs milliseconds, more than an answer: once per classifier.
         return f"{self.bank.name}@{self.bank.identity[:16]}"
@@ -184,14 +180,8 @@ class Classifier:
         found = self.fitted.calibration
         if found is None:
             return None
-        return CalibrationAnswer(
-            basis=found.basis,
-            sentence=found.sentence(),
-            n=found.n,
-            writers=found.writers,
-            ece=found.ece,
-            ece_interval=found.ece_interval,
-        )
+        same = {name: getattr(found, name) for name in ("basis", "n", "writers", "ece", "ece_interval")}
+        return CalibrationAnswer(sentence=found.sentence(), **same)
 
     @cached_property
     def desk(self) -> Desk:
@@ -328,9 +318,9 @@ class Classifier:
         """
         if options is not None:
             return self.prior(prior).only(self.panel.names, options)
-        if prior is None:
-            return self._uniform
         names = self.panel.names
+        if prior is None:
+            return Prior.uniform(len(names))
         if isinstance(prior, Prior):
             if len(prior.probabilities) != len(names):
                 raise BadInput(f"the prior has {len(prior.probabilities)} labels, the panel has {len(names)}")

@@ -162,11 +162,13 @@ def evaluate(
     references = differentials(dataset, labels)
     fields = {entry: groups_of(dataset, entry) for entry in by}
     store = Store(None if out is None else _prepare(Path(out)), place="")
-    _check_unseen(classifier, dataset)
-    if ood is not None:
-        _check_unseen(classifier, ood)
-    if calibrate is not None:
-        _check_disjoint(calibrate, dataset)
+    # A case the classifier was given with its label says nothing about other cases. A text of the archive may
+    # be asked about: it is answered by a fit without it.
+    real = classifier.material.real
+    labelled = () if real is None else real.only(~real.inferred).texts
+    for asked_about in (dataset, ood):
+        _refuse_known(labelled, asked_about, "among the real cases given")
+    _refuse_known(() if calibrate is None else calibrate.texts, dataset, "in the calibration set")
     given = {"cases": dataset, "ood": ood, "calibrate": calibrate}
     asked = _Asked(
         classifier, classifier.prior(prior), {k: d for k, d in given.items() if d is not None}, options
@@ -250,9 +252,6 @@ def _record(
     }
     gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
     inside = headline_values(arrays["posterior_in_class"], y)
-    separated = None
-    if ood is not None and ood_arrays is not None:
-        separated = _ood(ood, arrays, ood_arrays, resamples=resamples, rng=rng)
     return {
         "n": found.pop("n"),
         "k": found.pop("k"),
@@ -261,8 +260,10 @@ def _record(
         "engine": settings.engine,
         "embedder": classifier.embedder.id,
         **found,
-        "ood": separated,
-        "alarm": _alarm(arrays, y),
+        "ood": None
+        if ood is None or ood_arrays is None
+        else _ood(ood, arrays, ood_arrays, resamples=resamples, rng=rng),
+        "alarm": alarm_performance(p, y, arrays["alarm_flag"] == 1),
         "decisions": _decisions(arrays, y),
         "groups": groups,
         "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
@@ -278,13 +279,6 @@ def _record(
             "notes": list(classifier.notes),
         },
     }
-
-
-def _alarm(arrays: Arrays, y: Int) -> dict[str, Any] | None:
-    """Confident errors the alarm flagged, and confident correct answers it flagged in vain."""
-    if "alarm_flag" not in arrays:
-        return None
-    return asdict(alarm_performance(arrays["posterior"], y, arrays["alarm_flag"] == 1))
 
 
 def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
@@ -381,19 +375,7 @@ def _groups_of_both(dataset: Dataset, calibrate: Dataset | None, by: Sequence[st
     return {entry: groups_of(both, entry) for entry in kept}
 
 
-def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:
-    texts = {plain(t) for t in calibrate.texts}
-    shared = sum(plain(t) in texts for t in dataset.texts)
-    if shared:
-        raise BadInput(f"{shared} evaluated cases are also in the calibration set: separate them")
-
-
-def _check_unseen(classifier: Classifier, dataset: Dataset) -> None:
-    """A case the classifier was given with its label says nothing about other cases."""
-    real = classifier.material.real
-    # A text of the archive may be asked about: it is answered by a fit without it.
-    labelled = () if real is None else real.only(~real.inferred).texts
-    known = {plain(t) for t in labelled}
-    shared = sum(plain(t) in known for t in dataset.texts)
-    if shared:
-        raise BadInput(f"{shared} evaluated cases are also among the real cases given: separate them")
+def _refuse_known(texts: Sequence[str], dataset: Dataset | None, where: str) -> None:
+    known = {plain(t) for t in texts}
+    if shared := sum(plain(t) in known for t in (dataset.texts if dataset is not None else ())):
+        raise BadInput(f"{shared} evaluated cases are also {where}: separate them")

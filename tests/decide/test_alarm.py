@@ -149,11 +149,9 @@ def test_bands_of_too_few_join_their_neighbours() -> None:
 def test_performance_counts_confident_answers_only() -> None:
     posterior = np.array([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9], [0.6, 0.4]])
     found = alarm_performance(posterior, np.array([0, 1, 1, 1]), np.array([True, True, False, True]))
-    assert (found.n_confident_errors, found.n_confident_correct) == (1, 2)
-    assert (found.recall, found.false_alarm) == (1.0, 0.5)
+    assert list(found.values()) == [1, 2, 1.0, 0.5]
     nothing = alarm_performance(posterior[3:], np.array([0]), np.array([False]))
-    assert nothing.recall is None
-    assert nothing.false_alarm is None
+    assert list(nothing.values()) == [0, 0, None, None]
 
 
 def test_packaged_panels_are_seen_through_core_views_only() -> None:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from simdx.abc.space import Apart
-from simdx.methods import lexical, lexical_space, reading, sparse
-from simdx.methods.lexical import LEAST_TEXTS, Lexicon
-from simdx.methods.lexical_space import LexicalSpace
+from simdx.methods import lexical, reading, sparse
+from simdx.methods.lexical import LEAST_TEXTS, LexicalSpace, Lexicon
 from simdx.types import Bank, Float
 
 TEXTS = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
@@ -81,7 +80,7 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
 
 
 def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical_space, "LARGEST_BASIS", 6)
+    monkeypatch.setattr(lexical, "LARGEST_BASIS", 6)
     texts = ["red fruit tree", "red apple fruit", "bark of a tree", "apple and bark"]
     beside = [f"a tree with red {word}" for word in ("bark", "fruit", "apple")] * 4
     apart = np.arange(16) >= 4

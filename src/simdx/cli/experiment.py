@@ -77,9 +77,10 @@ def run(
 def _show_plan(config: ExperimentConfig, folder: Path, base: Path, json: bool) -> None:
     from simdx.experiments.cells import Setting
     from simdx.experiments.grid import expand
-    from simdx.experiments.plan import plan_cells
+    from simdx.experiments.plan import plan_cell
 
-    planned = plan_cells(expand(config), Setting(config, base, folder))
+    setting = Setting(config, base, folder)
+    planned = [plan_cell(cell, setting) for cell in expand(config)]
     rows: list[dict[str, Any]] = [
         {
             "cell": p.cell.slug,

@@ -100,10 +100,8 @@ class Desk(Findings):
         notes = (*withheld, *round_figures, *(() if note is None else (note,)))
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
-        heard = (
-            *(view.name for view in self.alarm.views),
-            *(f"voice: {name}" for name in table.voices or ()),
-        )
+        voices = (f"voice: {name}" for name in table.voices or ())
+        heard = (*(view.name for view in self.alarm.views), *voices)
         columns = zip(
             table.entropy_bits.tolist(), table.typicality.tolist(), table.effective_simulations.tolist(),
             alarms.flag.tolist(), alarms.p_value.tolist(), alarms.score.tolist(), strict=True,
@@ -122,7 +120,7 @@ class Desk(Findings):
                 posterior=posterior[i],
                 posterior_in_class=table.posterior_in_class[i],
                 entropy_bits=entropy,
-                out_of_class=_at(table.out_of_class, i),
+                out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
                 typicality=typicality,
                 aleatoric_bits=None if second is None else float(second.aleatoric_bits[i]),
                 epistemic_bits=None if second is None else float(second.epistemic_bits[i]),
@@ -197,9 +195,9 @@ class Desk(Findings):
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest: Float = np.zeros((0, len(prior)))
-        if flat:
-            rest = self._posterior(self._material.observe(flat, whole), prior)
+        rest = (
+            self._posterior(self._material.observe(flat, whole), prior) if flat else np.zeros((0, len(prior)))
+        )
         ends = np.cumsum([len(v) for v in variants])
         return [
             sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
@@ -216,9 +214,8 @@ class Desk(Findings):
             found = find_flip(facts.posterior_in_class, facts.out_of_class or 0.0, prior, leading, asked)
         except BadInput:  # an amortised network that was trained for one prior has no other answer
             return None
-        return (
-            None if found is None else FlipAnswer(label=self._material.panel.names[found[0]], prior=found[1])
-        )
+        names = self._material.panel.names
+        return None if found is None else FlipAnswer(label=names[found[0]], prior=found[1])
 
     def _missing(self, text: str, facts: Facts, prior: Float) -> MissingFinding | None:
         if not self._cheap or (facts.out_of_class or 0.0) >= 0.5:  # the panel's findings are not its own
@@ -236,7 +233,3 @@ class Desk(Findings):
     def telling(self) -> Telling:
         """The words of the bank that speak for a label."""
         return Telling.of(self._material.bank)
-
-
-def _at(values: Float | None, i: int) -> float | None:
-    return None if values is None else float(values[i])

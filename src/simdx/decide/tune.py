@@ -29,7 +29,6 @@ from simdx.decide.policy import (
     Origin,
     Policy,
     Thresholds,
-    finite_or_none,
 )
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
@@ -81,7 +80,8 @@ def tune_on_labelled(
     thresholds, separation = _thresholds(answers, truth, risk)
     # the guaranteed entropy below replaces the round figure and the limit without a guarantee
     thresholds = replace(thresholds, confident=None, entropy_bits=None)
-    largest = {name: finite_or_none(q) for name, q in zip(panel.names, sets.largest, strict=True)}
+    limits = zip(panel.names, sets.largest, strict=True)
+    largest = {name: float(q) if np.isfinite(q) else None for name, q in limits}
     scores = dict(zip(panel.names, sets.scores, strict=True)) if sets.scores else None
     return Policy(
         panel=panel.name,

@@ -21,7 +21,7 @@ from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.prior import Prior
 from simdx.abc.space import Apart, Space
 from simdx.methods.calibration import Calibration
-from simdx.methods.lexical import LexicalBasis, Lexicon
+from simdx.methods.lexical import LexicalBasis, LexicalSpace, Lexicon
 from simdx.methods.material import Gathered, Material, Observations, gather
 from simdx.methods.reading import LastBatch
 from simdx.types import Float, Int, Posterior
@@ -110,8 +110,7 @@ class Comparison:
         """Fit to rows. `split_last`, joint rows -> part of each: the last label becomes as many labels as it
         has parts.
         """
-        from simdx.methods.lexical_space import LexicalSpace  # an answer does not need them
-        from simdx.methods.logistic import fit_logistic
+        from simdx.methods.logistic import fit_logistic  # an answer does not need it
 
         real, centre = rows.real, rows.centre
         apart = None if real is None or centre is None else Apart(real, centre.embedded)

@@ -248,12 +248,11 @@ def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, 
     table = np.zeros((len(names), len(names)))
     np.add.at(table, (truth, given), 1)
     each = np.maximum(table.sum(axis=1), 1)
-    found = []
-    for a in range(len(names)):
-        for b in range(a + 1, len(names)):
-            share = float((table[a, b] + table[b, a]) / (each[a] + each[b]))
-            if share >= CONFUSED:
-                found.append(Confused(names[a], names[b], round(share, 3)))
+    share = (table + table.T) / (each[:, None] + each)
+    found = [
+        Confused(names[a], names[b], round(float(share[a, b]), 3))
+        for a, b in np.argwhere(np.triu(share >= CONFUSED, 1))
+    ]
     return tuple(sorted(found, key=lambda c: -c.share))
 
 
