@@ -56,13 +56,6 @@ def test_weighted_thresholds_follow_the_definition() -> None:
         assert ours[i, k] == (1 - fresh[i, k] <= quantile)
 
 
-def test_the_same_prior_changes_nothing() -> None:
-    p, y = population(100, OLD, np.random.default_rng(5))
-    share = np.bincount(y) / 100
-    one, other = (calibrate(p, y, kind="split", prior=prior) for prior in (None, share))
-    np.testing.assert_allclose(one.largest, other.largest)
-
-
 def test_coverage_under_label_shift() -> None:
     """Weighted and class-conditional sets keep their coverage where the labels' shares change; split not."""
     rng = np.random.default_rng(6)

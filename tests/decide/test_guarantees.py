@@ -19,20 +19,6 @@ def population(n: int, rng: np.random.Generator, sharp: float = 3.0) -> tuple[Fl
     return p / p.sum(axis=1, keepdims=True), y
 
 
-@pytest.mark.parametrize("level", [0.8, 0.9])
-def test_split_sets_cover_over_many_splits(level: float) -> None:
-    """Expected coverage lies in [level, level + 1/(n+1)); tolerance: four standard errors of the mean."""
-    rng = np.random.default_rng(11)
-    p, y = population(2000, rng)
-    found = []
-    for _ in range(100):
-        order = rng.permutation(len(y))
-        fit, test = order[:200], order[200:]
-        found.append(coverage_of(calibrate(p[fit], y[fit], level=level, kind="split").sets(p[test]), y[test]))
-    slack = 4 * np.std(found) / np.sqrt(len(found))
-    assert level - slack <= np.mean(found) <= level + 1 / 201 + slack
-
-
 def test_class_conditional_sets_cover_every_class() -> None:
     rng = np.random.default_rng(12)
     p, y = population(3000, rng)
@@ -96,8 +82,7 @@ def test_nothing_is_promised_where_nothing_can_be() -> None:
     rng = np.random.default_rng(15)
     p = rng.dirichlet([1, 1], size=200)
     found = control_risk(p, rng.integers(0, 2, 200), target=0.05)
-    assert found.entropy_bits is None
-    assert found.accepted == 0
+    assert (found.entropy_bits, found.accepted) == (None, 0)
 
 
 @pytest.mark.parametrize(

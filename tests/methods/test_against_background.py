@@ -123,8 +123,7 @@ def test_packaged_panels_name_one_bank(name: str) -> None:
     assert bank.against.sum() == parts[source.banks.index(source.against[0])]
     opposition = Opposition.fit(Material.prepare(source.panel, bank, get_embedder("wordllama")))
     assert len(opposition.comparison.label_index) == bank.against.sum() + len(bank.background)
-    assert len(opposition.log_share) == KINDS
-    assert opposition.n_labels == len(source.panel.names)
+    assert (len(opposition.log_share), opposition.n_labels) == (KINDS, len(source.panel.names))
 
 
 PANEL = "labels: [apple, boat]\nbanks: [one.jsonl, two.jsonl]\n"

@@ -70,14 +70,6 @@ def test_smooth_ece_against_direct_quadrature(predictions):
     assert calibration.smooth_ece(p, y).value == pytest.approx(measure(high), abs=1.5e-3)
 
 
-def test_reliability_counts_every_case_once(predictions):
-    p, y = predictions
-    table = calibration.reliability(p, y)
-    assert table.n.sum() == len(y)
-    assert (table.n * table.accuracy).sum() == pytest.approx((p.argmax(1) == y).sum())
-    assert (table.n * table.confidence).sum() == pytest.approx(p.max(1).sum())
-
-
 def test_temperature_against_a_grid_search(predictions):
     p, y = predictions
     fitted = calibration.fit_temperature(p, y)

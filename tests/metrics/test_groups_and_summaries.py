@@ -36,9 +36,7 @@ def test_small_missing_and_empty_groups(predictions, rng):
     assert found["not stated"].too_small
     assert not found["a"].too_small
     empty = found["z"].as_dict()
-    assert empty["n"] == 0
-    assert empty["accuracy"] is None
-    assert empty["undefined"]["accuracy"] == "there are no cases"
+    assert (empty["n"], empty["accuracy"], empty["undefined"]["accuracy"]) == (0, None, "there are no cases")
     with pytest.raises(BadInput):
         by_group(p, y, ["a"], rng=rng)
 
