@@ -33,9 +33,6 @@ METRICS = {"auto": ("accuracy", "brier", "ece", "nll", "error_auroc"), "m-smc": 
 METRICS["d-smc"] = METRICS["m-smc"]
 
 
-# --------------------------------------------------------------------------- calibration
-
-
 def exact_calibration() -> Iterator[Figure]:
     """M-SMC on draws from the bank's own model: ranks, coverage, distance from the conjugate posterior."""
     rng = np.random.default_rng(2)
@@ -98,9 +95,6 @@ def simplex_calibration() -> Iterator[Figure]:
     yield "d_mean_of_accepted_gap", off
 
 
-# --------------------------------------------------------------------------- pyABC
-
-
 def pyabc_agreement(particles: int = 300, populations: int = 4, cases: int = 3) -> Iterator[Figure]:
     """pyABC's distance from the exact answer over that of our own particles (mean + 5 sd, 20 seeds)."""
     import pyabc
@@ -129,9 +123,6 @@ def pyabc_agreement(particles: int = 300, populations: int = 4, cases: int = 3) 
             yield f"pyabc_{kind}_ratio", float((_variation(np.stack(theirs), truth) / allowed).max())
 
 
-# --------------------------------------------------------------------------- panels
-
-
 def panel_quality(data: Path | None) -> Iterator[Figure]:
     """Headline figures of the packaged panels: the shipped recipe and the paper's variants in closed form."""
     for panel, folder in PANELS.items():
@@ -157,9 +148,6 @@ def _cases(panel: str, folder: str | None, data: Path | None) -> tuple[Dataset, 
         return None
     cases = read_cases(data / folder / "cases.jsonl", labels=Classifier(panel).panel.names)
     return cases, read_cases(data / folder / "ood.jsonl", labelled=False)
-
-
-# --------------------------------------------------------------------------- small helpers
 
 
 def _circle(angle: Float) -> Float:

@@ -230,8 +230,6 @@ class Classifier:
             raise BadInput(f"a bank of {len(self.bank.texts)} texts is too large to be compiled")
         return keep(material.address, self.fitted.arrays() | self.desk.arrays(), folder)
 
-    # ----------------------------------------------------------------- answers
-
     @overload
     def infer(
         self, texts: str, prior: PriorLike = None, *, explain: bool = True, ask: bool = False
@@ -326,8 +324,6 @@ class Classifier:
                 raise BadInput(f"the prior has {len(prior.probabilities)} labels, the panel has {len(names)}")
             return prior
         return Prior.from_probabilities(names, prior)
-
-    # ----------------------------------------------------------------- inside
 
     def _answer(
         self, i: int, table: AnswerTable, considered: Considered, evidence: tuple[Evidence, ...]

@@ -44,9 +44,6 @@ class CannotWrite(RunFailed):
     """The disk is full, read-only, or not ours to write."""
 
 
-# --------------------------------------------------------------------------- one file
-
-
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """A file to write into that takes the place of `path` when the block ends well."""
@@ -163,9 +160,6 @@ def sweep(folder: Path, pattern: str) -> None:
                 os.unlink(path)
             finally:
                 os.close(handle)
-
-
-# --------------------------------------------------------------------------- a folder made in one go
 
 
 def refuse_occupied(folder: Path) -> None:

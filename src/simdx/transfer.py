@@ -58,9 +58,7 @@ class Asked:
     outside: Answered | None
     calibration: Calibration  # under the shipped constants
     supervised: float | None
-    by_bandwidth: dict[
-        str, float
-    ]  # log loss at the sharpness that suits each, so that only the ranking counts
+    by_bandwidth: dict[str, float]  # log loss at the sharpness that suits each: only the ranking counts
 
     def at(self, sharpness: float, own: float) -> Calibration:
         """The calibration had the shared constants been these."""

@@ -24,9 +24,6 @@ _WORDS = re.compile(r"\w+")
 NONE_OF_THESE = "none of these"  # the label of a case that has none of the panel's
 
 
-# --------------------------------------------------------------------------- panels
-
-
 @dataclass(frozen=True, slots=True)
 class Label:
     """One diagnosis of a panel. `name` is the string in the data and in every output."""
@@ -184,9 +181,6 @@ class EmbeddedBank:
         return np.bincount(self.label_index, minlength=self.n_labels)
 
 
-# --------------------------------------------------------------------------- answers
-
-
 @dataclass(frozen=True, slots=True)
 class SecondOrder:
     """A posterior on the simplex, summarised. All entropies in bits; arrays over N cases."""
@@ -250,9 +244,6 @@ class Posterior:
             change(*(one.tolerance for one in every)),
             first.combined(change, *seconds) if first is not None and known else None,
         )
-
-
-# --------------------------------------------------------------------------- small shared helpers
 
 
 def entropy_bits(p: Float, axis: int = -1) -> Float:

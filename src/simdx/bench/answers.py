@@ -87,9 +87,6 @@ def per_call(call: Callable[[int], object], calls: int = 20, repeats: int = 3) -
     return least(lambda r: [call(r * calls + i) for i in range(calls)], repeats) / calls
 
 
-# --------------------------------------------------------------------------- texts
-
-
 def windows(bank: Bank, count: int) -> list[str]:
     """Runs of words from the bank's texts, drawn by a seed."""
     rng = np.random.default_rng(0)
@@ -99,9 +96,6 @@ def windows(bank: Bank, count: int) -> list[str]:
         start = int(rng.integers(max(1, len(texts[i]) - WORDS)))
         out.append(" ".join(texts[i][start : start + WORDS]))
     return out
-
-
-# --------------------------------------------------------------------------- parts
 
 
 def cold_start(panel: str, *options: str) -> tuple[float, float, float]:
@@ -158,9 +152,6 @@ def parts_of_an_answer(
         "decision": least(decide, repeats) / n,
     }
     return split, embed + least(products, 2 * repeats) / n
-
-
-# --------------------------------------------------------------------------- others
 
 
 def by_scikit_learn(bank: Bank, texts: Sequence[str], cases: Sequence[str], repeats: int) -> dict[str, float]:

@@ -75,9 +75,6 @@ def run(
     }
 
 
-# --------------------------------------------------------------------------- the service
-
-
 @dataclass(frozen=True, slots=True)
 class Running:
     pid: int
@@ -218,9 +215,6 @@ def post_head(host: str, length: int, token: str | None = None) -> bytes:
     who = f"authorization: Bearer {token}\r\n" if token else ""
     head = f"POST /v1/classify HTTP/1.1\r\nhost: {host}\r\n{who}content-type: application/json\r\n"
     return f"{head}content-length: {length}\r\n\r\n".encode("ascii")
-
-
-# --------------------------------------------------------------------------- beside it
 
 
 def clinic_texts() -> list[str]:

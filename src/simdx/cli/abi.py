@@ -141,9 +141,6 @@ def report(
     say(json, {**record, "cases": cases}, *fidelity.in_words(record))
 
 
-# --------------------------------------------------------------------------- inside
-
-
 def _cases(material: Material, path: str) -> tuple[Float, list[str], Int]:
     """(raw embeddings, ids, positions of the gold labels or -1). Embeddings of cases are not cached."""
     import numpy as np

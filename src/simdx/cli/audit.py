@@ -58,11 +58,8 @@ def export(
             file.write(line.encode("utf-8"))
             count += 1
     head = store.head()[1]
-    tell(
-        json,
-        {"records": count, "head": head, "out": str(out)},
-        f"wrote {count} records to {out}; head {head}",
-    )
+    done = {"records": count, "head": head, "out": str(out)}
+    tell(json, done, f"wrote {count} records to {out}; head {head}")
 
 
 @app.command("verify")

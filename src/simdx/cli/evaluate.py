@@ -60,9 +60,7 @@ def evaluate(
     chosen_prior = prior.over(labels)
     cases = open_data(data, columns=columns, labels=labels)
     cases.cases.label_index(labels)  # a packaged set may belong to another panel
-    differentials(
-        cases.cases, labels
-    )  # read again by what needs them; here a bad one is told before the work
+    differentials(cases.cases, labels)  # read again by what needs them; a bad one is told before the work
     outside = _outside(ood, columns)
     if resamples < 100:
         raise BadInput("--resamples needs at least 100")

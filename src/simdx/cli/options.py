@@ -245,9 +245,6 @@ def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
     return out
 
 
-# --------------------------------------------------------------------------- files
-
-
 @dataclass(frozen=True)
 class ColumnOptions:
     """Where a file of labelled texts has them."""

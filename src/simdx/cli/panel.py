@@ -240,11 +240,6 @@ def compile_(
 
     classifier = Classifier(name, **asdict(chosen))
     path = classifier.compile(out)
-    size = path.stat().st_size
-    found = {
-        "panel": classifier.panel.name,
-        "embedder": classifier.embedder.id,
-        "bytes": size,
-        "path": str(path),
-    }
-    say(json, found, f"{classifier.panel.name}, {classifier.embedder.id}: {size / 1e6:.1f} MB in {path}")
+    size, panel, model = path.stat().st_size, classifier.panel.name, classifier.embedder.id
+    found = {"panel": panel, "embedder": model, "bytes": size, "path": str(path)}
+    say(json, found, f"{panel}, {model}: {size / 1e6:.1f} MB in {path}")

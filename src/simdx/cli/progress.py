@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from simdx.bank.report import BuildProgress
     from simdx.methods.fitted import Fitted
 
-# --------------------------------------------------------------------------- a bank being built
-
 
 @contextmanager
 def building() -> Iterator[Callable[[BuildProgress], None]]:
@@ -87,9 +85,6 @@ def facts_of(p: BuildProgress) -> str:
     return ", ".join(parts)
 
 
-# --------------------------------------------------------------------------- a model asked while answering
-
-
 def prepare(fitted: Fitted) -> None:
     """What the first answer waits for: a bar on a terminal, a line now and then elsewhere. Once the first
     text has been timed, the cost is told in seconds."""
@@ -153,9 +148,6 @@ def calls_of(usage: Usage, seconds: float) -> str:
     return f"{usage.calls} calls, {rate:.0f} a minute, {tokens} tokens, {usage.rejected.total()} rejected"
 
 
-# --------------------------------------------------------------------------- cases being answered
-
-
 class CasesBar:
     """Cases (or `what`) answered of those there are, and what a model was asked for them where one is."""
 
@@ -182,9 +174,6 @@ class CasesBar:
     def asked(self, usage: Usage) -> None:
         words = calls_of(usage, time.monotonic() - self._started)
         self._bar.update(self._task, description=f"cases ({words})")
-
-
-# --------------------------------------------------------------------------- rows and epochs
 
 
 def row_lines(every: float = 10.0) -> Callable[[int, int], None]:

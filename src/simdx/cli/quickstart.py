@@ -70,9 +70,6 @@ def quickstart(
         _step("the page", "serve", "--panel", file, "--port", 0)
 
 
-# --------------------------------------------------------------------------- steps
-
-
 def _step(what: str, *command: object) -> None:
     """Say a command, then run it here."""
     import typer

@@ -67,8 +67,6 @@ class Desk(Findings):
         unweighed = "the bank has no background, so that none of these was never weighed"
         return (*(() if bank.background else (unweighed,)), *thin(bank))
 
-    # ----------------------------------------------------------------- answers
-
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
         seen = SeenTexts(observations.texts, observations.vectors)

@@ -149,9 +149,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-# --------------------------------------------------------------------------- cross-fitting
-
-
 def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTable | None]:
     """Rows of the bank and their answers, each by a fit on the other folds.
 

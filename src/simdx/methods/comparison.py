@@ -83,9 +83,7 @@ class Comparison:
 
     space: Space
     lexical: LexicalBasis  # the rows' own texts in their order, or some texts that span them
-    through: (
-        Float | None
-    )  # (basis, n) from cosines to the basis to those to the rows; None: they are the same
+    through: Float | None  # (basis, n) from cosines to the basis to those to the rows; None: the same
     embedded: Float  # (n, d) label-sorted
     label_index: Int
     n_labels: int
@@ -218,13 +216,8 @@ def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:
     first = len(space.label_index) - len(part)
     order = np.concatenate([np.arange(first), first + np.argsort(part, kind="stable")])
     finer = np.concatenate([space.label_index[:first], space.n_labels - 1 + np.sort(part)])
-    split = replace(
-        space,
-        bank=space.bank[order],
-        label_index=finer,
-        rows=space.rows[order],
-        n_labels=space.n_labels + int(part.max()),
-    )
+    n = space.n_labels + int(part.max())
+    split = replace(space, bank=space.bank[order], label_index=finer, rows=space.rows[order], n_labels=n)
     return split, order
 
 

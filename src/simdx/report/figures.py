@@ -9,11 +9,7 @@ _DIFFERENTIAL = {
     "top3_recall": "top-3 recall",
     "rank_correlation": "order of labels (Spearman)",
 }
-_SETS = {
-    "split": "split",
-    "weighted": "weighted",
-    "class_conditional": "class-conditional",
-}
+_SETS = {"split": "split", "weighted": "weighted", "class_conditional": "class-conditional"}
 
 
 def figure(found: Mapping[str, Any], name: str) -> tuple[str, str]:

@@ -241,9 +241,6 @@ def ternary_plot(p: Float, y: Int, labels: Sequence[str]) -> str:
     return drawing.svg()
 
 
-# --------------------------------------------------------------------------- of a bank
-
-
 def bank_map(bank: Bank, vectors: Float) -> str:
     """The bank on its first two principal axes, one colour a label, background (the last rows) in grey."""
     n = len(bank.texts)

@@ -38,8 +38,6 @@ class Store:
     folder: Path | None
     place: str = "cells"
 
-    # ------------------------------------------------------------------- records
-
     def path(self, name: str, place: str | None = None) -> Path | None:
         return None if self.folder is None else self.folder / (place or self.place) / f"{name}.json"
 
@@ -94,8 +92,6 @@ class Store:
             os.replace(before, after)
         except OSError as error:
             raise cannot_write(after, error) from None
-
-    # ------------------------------------------------------------------- answers
 
     def answers(
         self, key: str, cases: Sequence[T], compute: Callable[[Sequence[T]], Arrays], *,
