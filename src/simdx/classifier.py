@@ -332,6 +332,8 @@ class Classifier:
         tolerance, second, voices = float(table.tolerance[i]), table.second_order, table.voices
         sampler = None if table.trace is None else SamplerAnswer.of(table.trace, i)
         cut_short = [sampler.cut_short] if sampler is not None and sampler.cut_short else []
+        added = considered._asdict()
+        notes = (*added.pop("notes"), *self.notes, *cut_short)
         return Answer(
             panel=self.panel.name,
             method=self.settings.method,
@@ -343,16 +345,11 @@ class Classifier:
             second_order=None if second is None else SecondOrderAnswer.of(names, second, i),
             typicality=float(table.typicality[i]),
             out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
-            alarm=considered.alarm,
-            conformal_set=considered.conformal_set,
             effective_simulations=float(table.effective_simulations[i]),
-            decision=considered.decision,
             voices=None if voices is None else {name: by_name(names, p[i]) for name, p in voices.items()},
             calibration=self._calibration,
             evidence=evidence,
-            sentences=considered.sentences,
-            flip=considered.flip,
-            missing_finding=considered.missing,
+            **added,
             provenance=Provenance(
                 bank=self._bank_name,
                 embedder=self.embedder.id,
@@ -364,7 +361,7 @@ class Classifier:
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
-                notes=(*considered.notes, *self.notes, *cut_short),
+                notes=notes,
                 live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
                 sampler=sampler,
             ),

@@ -59,11 +59,11 @@ def test_rows_are_those_of_the_definition(toy_bank: Bank, way: None) -> None:
     space = LexicalSpace(lexicon, texts)
     centred = unit(rows - rows.mean(axis=0))
     assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-6)
-    together = space.transform(texts)
+    together = space.basis.cosines(texts) @ space.project
     assert np.allclose(together, space.bank, atol=1e-6)
     for text, row in zip(texts, together, strict=True):
-        assert np.abs(space.transform([text])[0] - row).max() < 1e-12
-    assert np.all(space.transform(("1234 ??", "")) == 0)  # unknown words are no evidence
+        assert np.abs((space.basis.cosines([text]) @ space.project)[0] - row).max() < 1e-12
+    assert np.all(space.basis.cosines(("1234 ??", "")) == 0)  # unknown words are no evidence
 
 
 def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
@@ -76,7 +76,8 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
     assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-9)
     asked = ["a red apple tree", "bark and fruit"]
     new = unit(lexicon.rows(asked).csr.toarray() - own)
-    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-9)
+    placed = space.basis.cosines(asked) @ space.project
+    assert np.allclose(placed @ space.bank.T, new @ centred.T, atol=1e-9)
 
 
 def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:

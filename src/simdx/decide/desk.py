@@ -5,8 +5,9 @@ text (`findings`): alarm, conformal set, sentences, flip, missing finding, decis
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,16 +34,16 @@ from simdx.methods.material import Observations
 from simdx.types import Float
 
 
-@dataclass(frozen=True, slots=True)
-class Considered:
-    """What the desk adds to one answer. None where it was not asked for or cannot be said."""
+class Considered(NamedTuple):
+    """What the desk adds to one answer, as `Answer` names it. None where it was not asked for or cannot be
+    said."""
 
     decision: DecisionAnswer
     alarm: AlarmAnswer
     conformal_set: tuple[str, ...] | None
     sentences: tuple[SentenceEffect, ...] | None
     flip: FlipAnswer | None
-    missing: MissingFinding | None
+    missing_finding: MissingFinding | None
     notes: tuple[str, ...]
 
 
@@ -138,7 +139,7 @@ class Desk(Findings):
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
                     flip=self._flip(observations, i, facts, prior) if explain else None,
-                    missing=self._missing(text, facts, prior) if ask else None,
+                    missing_finding=self._missing(text, facts, prior) if ask else None,
                     notes=notes,
                 )
             )

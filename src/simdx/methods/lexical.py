@@ -316,10 +316,6 @@ class LexicalSpace:
         self.project: Float = vector[:, keep] / np.sqrt(value[keep])
         self.bank: Float = whole @ self.project
 
-    def transform(self, texts: Sequence[str]) -> Float:
-        """(N, r) other texts in the same coordinates."""
-        return self.basis.cosines(texts) @ self.project
-
 
 def _spanning(stands_apart: Mask) -> Int:
     """Which rows span the space: all, or the bank's first of all, evenly spaced."""

@@ -166,7 +166,7 @@ def _gaps(
     for i, metric in enumerate(METRICS):
         a, b = (None if np.isnan(values[i]) else float(values[i]) for values in point)
         difference = point[0][i] - point[1][i]
-        interval = interval_of(difference, draws[:, i], 0.95, (-np.inf, np.inf))
+        interval = interval_of(difference, draws[:, i], (-np.inf, np.inf))
         p_value = None if interval.low is None else p_value_of(difference, draws[:, i])
         out.append(Gap(field, value, n, metric, a, b, interval.low, interval.high, p_value, None, small))
     return out
