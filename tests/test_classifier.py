@@ -51,14 +51,6 @@ def test_no_texts_are_no_answers(classifier: Classifier) -> None:
     assert classifier.predict_proba([]).shape == (0, 3)
 
 
-def test_the_provenance_names_a_kernel_only_where_there_is_one(toy_panel: Panel, toy_bank: Bank) -> None:
-    found = {
-        method: Classifier(toy_panel, toy_bank, method=method).infer(CASES[0]).provenance.kernel
-        for method in ("auto", "m-smc", "bank-logistic", "centroid")
-    }
-    assert found == {"auto": "soft", "m-smc": "hard", "bank-logistic": None, "centroid": None}
-
-
 def test_another_method_on_the_same_bank(toy_panel: Panel, toy_bank: Bank) -> None:
     bank = replace(toy_bank, background=("a stone wall", "a grey cloud"))
     first = Classifier(toy_panel, bank, none_prior=0.2)

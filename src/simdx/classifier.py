@@ -106,11 +106,8 @@ class Classifier:
             self.bank = at_prior(self.bank, none_prior)
         self._given_policy = policy
         named = embedder if embedder is not None else self.panel.embedder
-        self.embedder = (
-            get_embedder(named, allow_remote=allow_remote)
-            if isinstance(named, str)
-            else admit(named, allow_remote)
-        )
+        found = get_embedder(named, allow_remote=allow_remote) if isinstance(named, str) else named
+        self.embedder = admit(found, allow_remote)
         folder = None if self._source is None else self._source.folder
         material = prepared(self.panel, self.bank, self.embedder, folder)
         if given is not None:

@@ -203,7 +203,6 @@ def seal_of(value: Any) -> str:
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its seal in it."""
     bare = {key: value for key, value in record.items() if key != "seal"}
     return {**bare, "seal": seal_of(bare)}
 

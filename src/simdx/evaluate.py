@@ -218,13 +218,10 @@ def _record(
     rng = np.random.default_rng(settings.seed)
     found = metrics.evaluate_probabilities(p, y, resamples=resamples, rng=rng)
     group_resamples = max(200, resamples // 2)
-    groups = {
-        name: {
-            value: group.as_dict()
-            for value, group in metrics.by_group(p, y, values, resamples=group_resamples, rng=rng).items()
-        }
-        for name, values in fields.items()
-    }
+    groups = {}
+    for name, values in fields.items():
+        parts = metrics.by_group(p, y, values, resamples=group_resamples, rng=rng)
+        groups[name] = {value: group.as_dict() for value, group in parts.items()}
     gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
     inside = metrics.headline_values(arrays["posterior_in_class"], y)
     return {

@@ -78,15 +78,14 @@ def status_of(
     found = look_up(address_for(Material.prepare(panel, chosen, model)), source.folder)
     options = "" if bank is None else f" --bank {shlex.quote(str(bank))}"
     calibrate = f"simdx panel calibrate {where}{options}"
-    return Status(
-        panel.name,
-        (
-            _bank(chosen, build, found),
-            _background(chosen, found, f"{build} --background {2 * LEAST_BACKGROUND}"),
-            _calibration(found, calibrate),
-            _descriptions(panel, where),
-        ),
+    background = _background(chosen, found, f"{build} --background {2 * LEAST_BACKGROUND}")
+    links = (
+        _bank(chosen, build, found),
+        background,
+        _calibration(found, calibrate),
+        _descriptions(panel, where),
     )
+    return Status(panel.name, links)
 
 
 def _bank(bank: Bank, build: str, found: Calibration | None) -> ChainLink:

@@ -126,7 +126,6 @@ class Bank:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many simulations each label has."""
         n = np.bincount(self.label_index, minlength=len(self.labels))
         return {label: int(c) for label, c in zip(self.labels, n, strict=True)}
 
@@ -180,6 +179,10 @@ class EmbeddedBank:
     def counts(self) -> Int:
         return np.bincount(self.label_index, minlength=self.n_labels)
 
+    def subset(self, rows: Int) -> EmbeddedBank:
+        """These rows alone, with the whole background."""
+        return replace(self, vectors=self.vectors[rows], label_index=self.label_index[rows])
+
 
 @dataclass(frozen=True, slots=True)
 class SecondOrder:
@@ -225,8 +228,6 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """A batch of posteriors over labels."""
-
     probabilities: Float  # (N, K), rows sum to one
     effective_simulations: Float  # (N,)
     tolerance: Float  # (N,)

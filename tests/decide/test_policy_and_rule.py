@@ -207,17 +207,6 @@ def test_bad_policies_are_one_sentence(data: dict[str, object], message: str, to
         check_policy(data, "here", toy_panel)
 
 
-def test_bad_policy_files(tmp_path: Path) -> None:
-    file = tmp_path / "p.yaml"
-    for text, message in (("- 1", "no mapping"), ("a: *b", "not valid YAML|aliases"), ("{", "not valid")):
-        file.write_text(text, encoding="utf-8")
-        with pytest.raises(BadInput, match=message):
-            read_policy(file)
-    file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadInput, match="UTF-8"):
-        read_policy(file)
-
-
 def test_entropy_may_rise_to_the_risk() -> None:
     bits = np.array([0.1, 0.2, 0.3, 0.3, 0.5])
     wrong = np.array([0.0, 0.0, 1.0, 0.0, 1.0])

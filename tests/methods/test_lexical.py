@@ -128,3 +128,30 @@ def test_a_word_that_could_not_be_taken_apart_leaves_none_half_known() -> None:
         known.rows(["red bark of a tree"])
     expected = lexicon.rows(TEXTS).csr.toarray()
     assert np.allclose(known.rows(TEXTS).csr.toarray(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Do you have a cough? Yes.", "cough."),
+        ("Have you had a fever? No. Do you have a cough? Yes.", "cough."),
+        ("How intense is the pain? 7. Is it new? Yes.", "intense is the pain 7. new."),
+        ("Does it radiate? nowhere. Do you smoke? yes", "smoke."),
+        ("Do you have a cough? Yes.\nAny fever? No.", "cough."),
+    ],
+)
+def test_a_checklist_states_what_was_not_denied(text: str, stated: str) -> None:
+    assert " ".join(reading.as_statements(text).split()) == stated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A soft swelling of the lip. What is it? The patient does not know.",
+        "My doctor asked me how long. About two weeks.",
+        "",
+        "no? never heard of it",
+    ],
+)
+def test_other_text_is_left_as_it_is(text: str) -> None:
+    assert reading.as_statements(text) == text

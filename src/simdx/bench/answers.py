@@ -36,7 +36,6 @@ MINILM_TEXTS = 64
 def run(
     *, short: int = 10_000, long: int = 1_000, cold: int = 3, repeats: int = 3, panel: str = PANEL
 ) -> dict[str, Any]:
-    """Everything measured, as one JSON-ready dictionary."""
     from simdx.datasets.oral import load_oral
 
     starts = [cold_start(panel) for _ in range(cold)]

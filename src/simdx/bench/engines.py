@@ -56,7 +56,6 @@ class Workload:
         return self.bank, self.labels, self.n_labels, self.cases[:cases], self.prior
 
     def of_means(self, cases: int | None = None) -> tuple[Float, Float, Prior]:
-        """What D-SMC takes."""
         return self.means, self.cases[:cases], self.prior
 
     @property

@@ -165,13 +165,9 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
     if json:
         print_json({"ok": not problems, "problems": problems, "advice": advice})
     if problems:
-        raise BadInput(
-            f"panel {path}: "
-            + "; ".join(
-                p.removeprefix(f"panel {path.name}: ").removeprefix(f"panel file {path.name} ")
-                for p in problems
-            )
-        )
+        ours = (f"panel {path.name}: ", f"panel file {path.name} ")
+        said = [p.removeprefix(ours[0]).removeprefix(ours[1]) for p in problems]
+        raise BadInput(f"panel {path}: {'; '.join(said)}")
     if not json:
         print(f"{path}: fine")
         for line in advice:

@@ -52,8 +52,6 @@ def building() -> Iterator[Callable[[BuildProgress], None]]:
 
 
 class NowAndThen:
-    """Whether it is time for another line."""
-
     def __init__(self, every: float) -> None:
         self._every, self._last = every, time.monotonic()
 

@@ -127,7 +127,6 @@ def word_basis(texts: Sequence[str]) -> LexicalBasis:
 
 
 def basis_of(lexicon: Lexicon) -> LexicalBasis:
-    """A lexicon's own texts."""
     return LexicalBasis(lexicon, lexicon.taken, np.arange(len(lexicon.taken)))
 
 
@@ -190,8 +189,6 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """The alarm on N answers."""
-
     score: Float
     p_value: Float
     flag: Mask

@@ -132,7 +132,6 @@ def _folds(truth: Int) -> list[Sets]:
 
 
 def _least(sets: Sets, truth: Int, labels: Sequence[str]) -> dict[str, Any]:
-    """The label whose cases are covered least."""
     hit = sets[np.arange(len(truth)), truth]
     share = {k: float(hit[truth == k].mean()) for k in np.unique(truth).tolist()}
     k = min(share, key=share.__getitem__)

@@ -48,8 +48,6 @@ class Considered(NamedTuple):
 
 
 class Desk(Findings):
-    """What a fitted method's answers are considered by."""
-
     @property
     def _cheap(self) -> bool:
         return self._fitted.cheap and not self._fitted.remote
@@ -219,16 +217,13 @@ class Desk(Findings):
     def _missing(self, text: str, facts: Facts, prior: Float) -> MissingFinding | None:
         if not self._cheap or (facts.out_of_class or 0.0) >= 0.5:  # the panel's findings are not its own
             return None
-        return missing_finding(
-            text,
-            facts.posterior,
-            self._material.panel.names,
-            self._clauses,
-            self.telling,
-            lambda texts: self._posterior(self._material.observe(texts, [text] * len(texts)), prior),
-        )
+
+        def answer(texts: list[str]) -> Float:
+            return self._posterior(self._material.observe(texts, [text] * len(texts)), prior)
+
+        names = self._material.panel.names
+        return missing_finding(text, facts.posterior, names, self._clauses, self.telling, answer)
 
     @cached_property
     def telling(self) -> Telling:
-        """The words of the bank that speak for a label."""
         return Telling.of(self._material.bank)

@@ -56,8 +56,6 @@ class Beside:
 
 
 class Findings:
-    """Policy and alarm of one fitted method."""
-
     def __init__(
         self,
         fitted: Fitted,
@@ -147,7 +145,6 @@ class Findings:
             return None
 
     def tuned(self, risk: float = 0.05) -> Policy:
-        """A policy from simulated text alone."""
         from simdx.decide.tune import tune_on_simulated
 
         _, truth, answers = self._simulated

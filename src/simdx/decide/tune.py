@@ -164,14 +164,9 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
         if not held.size:
             continue
         kept = np.flatnonzero(fold != f)
-        part = Material(
-            material.panel,
-            bank.subset(kept),
-            replace(embedded, vectors=embedded.vectors[kept], label_index=embedded.label_index[kept]),
-            material.embedder,
-            material.real,
-            material.calibration,  # that of the whole bank: it is what will answer
-        )
+        # With the calibration of the whole bank: it is what will answer.
+        own = bank.subset(kept), embedded.subset(kept), material.embedder
+        part = Material(material.panel, *own, material.real, material.calibration)
         seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)

@@ -49,8 +49,6 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A cell's inputs."""
-
     source: PanelSource
     bank: Bank
     dataset: Dataset

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from simdx.bank.files import MANIFEST_FILE
 from simdx.baselines.asking import fit_asking
-from simdx.baselines.interview import Asking, measure, simulator_for
+from simdx.baselines.interview import Asking, Question, measure, simulator_for
 from simdx.disk import cannot_write, make_folder, write_atomically
 from simdx.egress import check_names
 from simdx.embedders import get_embedder, parts_of
@@ -173,12 +173,11 @@ def _ask_together(same: Lane, setting: Setting, watch: Watch) -> None:
     if len(methods) < 2:
         return
     first = methods[0]
-    joint = Asking(
-        material,
-        first.settings,
-        first.simulator,
-        lambda text, key: [q for method in methods for q in method.questions(text, key)],
-    )
+
+    def questions(text: str, key: int) -> list[Question]:
+        return [q for method in methods for q in method.questions(text, key)]
+
+    joint = Asking(material, first.settings, first.simulator, questions)
     name = f"{same[0][0].panel.panel}, all questions"
     with suppress(SimdxError):
         joint.ask(material.observe(loaded.dataset.texts), partial(watch.progress, name))

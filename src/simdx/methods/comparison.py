@@ -37,8 +37,6 @@ SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
 
 
 class Seen(NamedTuple):
-    """Cases as a comparison sees them."""
-
     lexical: Float  # (N, basis) centred cosines to the texts of the basis
     embedded: Float  # (N, d) placed in the bank's space
 
@@ -120,7 +118,9 @@ class Comparison:
             None if rows.places is None or lexicon.own is None else rows.places[space.rows],
         )
         words, project, basis = lexical.bank, lexical.project, lexical.basis
-        joint = joint_rows(words, space.bank)
+        # Rows whose dot product is the weighted mean of the two cosines.
+        parts = (np.sqrt(LEXICAL_SHARE) * words, np.sqrt(1 - LEXICAL_SHARE) * space.bank)
+        joint = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
         order: Int = np.arange(len(words))
         if split_last is not None:
             space, order = with_last_split(space, split_last(joint[space.label_index == space.n_labels - 1]))
@@ -147,14 +147,12 @@ class Comparison:
         )  # fmt: skip
 
     def observe(self, observations: Observations) -> Seen:
-        """Cases beside the bank's rows."""
-        return self.last.get(
-            observations.texts,
-            lambda: Seen(
-                self.lexical.cosines(observations.texts),
-                self.space.transform(observations.vectors).astype(np.float64),
-            ),
-        )
+
+        def seen() -> Seen:
+            placed = self.space.transform(observations.vectors).astype(np.float64)
+            return Seen(self.lexical.cosines(observations.texts), placed)
+
+        return self.last.get(observations.texts, seen)
 
     def cosine(self, seen: Seen) -> Float:
         """(N, n) joint cosines to every row: the weighted mean of the lexical and the embedded one."""
@@ -219,12 +217,6 @@ def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:
     n = space.n_labels + int(part.max())
     split = replace(space, bank=space.bank[order], label_index=finer, rows=space.rows[order], n_labels=n)
     return split, order
-
-
-def joint_rows(lexical: Float, embedded: Float) -> Float:
-    """Rows whose dot product is the weighted mean of the two cosines."""
-    parts = (np.sqrt(LEXICAL_SHARE) * lexical, np.sqrt(1 - LEXICAL_SHARE) * embedded)
-    return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
 
 
 def self_consistent_bias(

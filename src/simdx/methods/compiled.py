@@ -98,10 +98,6 @@ def summary_arrays(summary: Summary) -> dict[str, Float]:
     return {"lexical": summary.lexical, "bias": summary.bias, **embedded}
 
 
-def novelty_arrays(novelty: Novelty) -> dict[str, Float]:
-    return {"reference": novelty.typicality.reference, "scale": np.array([novelty.own, novelty.span])}
-
-
 def comparison_from(arrays: Arrays, material: Material, bandwidth: float) -> Comparison:
     """What `Comparison.fit` made, weights and all."""
     embedded, lexicon = material.embedded, material.lexicon

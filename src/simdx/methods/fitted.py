@@ -152,8 +152,6 @@ class Simplex(Protocol):
 
 
 class Fitted(ABC):
-    """A method fitted to a bank."""
-
     kernel: Kernel | None = None  # None: no simulation is accepted, rejected or weighed by its distance
     remote: bool = False  # case text leaves this machine
     refits: bool = True  # it can be fitted again to part of a bank in milliseconds
@@ -181,7 +179,6 @@ class Fitted(ABC):
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior
     ) -> SecondOrder | None:
-        """The posterior on the simplex."""
         return posterior.second_order
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:

@@ -175,7 +175,6 @@ class Lexicon:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Float], pieces: Callable[[str], list[str]] = grams) -> Lexicon:
-        """The lexicon of which these are the arrays."""
         vocabulary = arrays["vocabulary"].tobytes().decode("utf-8").split("\n")
         made = cls(vocabulary if arrays["idf"].size else (), arrays["idf"], pieces)
         ends, column = arrays["ends"].astype(np.int64), arrays["column"].astype(np.int64)
@@ -276,7 +275,6 @@ class LexicalBasis:
         return on_means, np.sqrt(np.maximum(known - 2 * own + np.diag(self._between)[writer], 1e-12))
 
     def at(self, order: Int) -> LexicalBasis:
-        """The same texts in another order."""
         places = None if self.places is None else self.places[order]
         means = None if self._told_means is None else (self.means, self.writer[order])
         return LexicalBasis(self.lexicon, self.rows.at(order), places, means)

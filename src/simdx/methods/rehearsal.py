@@ -57,7 +57,6 @@ class Answered:
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
 
     def at(self, rows: Int | Mask) -> Answered:
-        """Some of them."""
         parts = (None if part is None else part[rows] for part in (self.signs, self.novelty))
         return Answered(self.likelihood[rows], self.label_index[rows], *parts)
 
@@ -170,7 +169,9 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered
         outside = scale_of(own.signs, None if beyond is None else beyond.signs)
     found = [(a, a.outside(outside)) for a in answered]
     rehearsed = least_loss(lambda s: float(np.mean([_log_loss(s, a, p) for a, p in found])))
-    sharpness = drawn_sharpness(rehearsed, opposed=outside is not None)
+    sharpness = float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(calibration.SHARPNESS)))
+    if outside is None:
+        sharpness = min(sharpness, calibration.UNOPPOSED_SHARPNESS)
     uniform = np.full(len(names), 1 / len(names))
     posterior = calibration.drawn_to_prior(softmax(sharpness * own.likelihood, axis=1), found[0][1], uniform)
     auroc = found_outside = accept_from = None
@@ -196,17 +197,11 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered
 
 
 def least_loss(loss: Callable[[float], float]) -> float:
-    """The sharpness of least loss."""
     from scipy.optimize import minimize_scalar
 
     low, high = np.log(FLATTEST), np.log(STEEPEST)
     found = minimize_scalar(lambda log_s: loss(float(np.exp(log_s))), bounds=(low, high), method="bounded")
     return float(np.exp(found.x))
-
-
-def drawn_sharpness(rehearsed: float, *, opposed: bool) -> float:
-    drawn = float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(calibration.SHARPNESS)))
-    return drawn if opposed else min(drawn, calibration.UNOPPOSED_SHARPNESS)
 
 
 def scale_of(signs: Float, others: Float | None = None) -> calibration.OutsideScale:
@@ -277,17 +272,9 @@ def part_of(material: Material, rows: Int, others: Int) -> Material:
     """Some texts of the bank and of its background."""
     bank, embedded = material.bank, material.embedded
     background = None if embedded.background is None or not others.size else embedded.background[others]
-    return Material(
-        material.panel,
-        replace(bank.subset(rows), background=tuple(bank.background[i] for i in others)),
-        replace(
-            embedded,
-            vectors=embedded.vectors[rows],
-            label_index=embedded.label_index[rows],
-            background=background,
-        ),
-        material.embedder,
-    )
+    kept = replace(bank.subset(rows), background=tuple(bank.background[i] for i in others))
+    seen = replace(embedded.subset(rows), background=background)
+    return Material(material.panel, kept, seen, material.embedder)
 
 
 def thinned(material: Material) -> Material:

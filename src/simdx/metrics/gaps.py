@@ -30,8 +30,6 @@ GROUP_METRICS = ("accuracy", "brier", "ece", "error_auroc", "e_aurc")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group's figures."""
-
     n: int
     values: dict[str, Value]
     intervals: dict[str, Interval]

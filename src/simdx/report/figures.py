@@ -13,7 +13,6 @@ _SETS = {"split": "split", "weighted": "weighted", "class_conditional": "class-c
 
 
 def figure(found: Mapping[str, Any], name: str) -> tuple[str, str]:
-    """A value and its interval."""
     value, interval = found[name], found["ci"].get(name)
     return (
         "undefined" if value is None else f"{value:.3f}",

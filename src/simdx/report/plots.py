@@ -162,8 +162,6 @@ def ternary_grid(
 
 
 class _Triangle:
-    """The simplex of three labels."""
-
     def __init__(self, side: float, left: float, top: float) -> None:
         height = side * math.sqrt(3) / 2
         self._corners = np.array([[left, top + height], [left + side, top + height], [left + side / 2, top]])

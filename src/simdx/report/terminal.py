@@ -92,7 +92,6 @@ def _print_nearest(answer: Answer, console: Console) -> None:
 
 
 def _print_rest(answer: Answer, console: Console) -> None:
-    """Everything else that an answer holds."""
     most = math.log2(len(answer.posterior))
     few = answer.effective_simulations
     carried = "" if few is None else f"; {few:.1f} effective simulations"
