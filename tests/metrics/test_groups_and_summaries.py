@@ -5,13 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from simdx.errors import BadInput
-from simdx.metrics import (
-    by_group,
-    headline_values,
-    ood_auroc,
-    out_of_class,
-    spread,
-)
+from simdx.metrics import by_group, headline_values, ood_auroc, out_of_class, spread
 
 
 def test_groups_carry_their_own_metrics(predictions, rng):

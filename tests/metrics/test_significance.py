@@ -121,11 +121,7 @@ def test_no_cases_and_no_generator(make_predictions):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"resamples": 10}, "100 resamples"),
-        ({"metrics": ["beauty"]}, "no bootstrap"),
-    ],
+    ("asked", "said"), [({"resamples": 10}, "100 resamples"), ({"metrics": ["beauty"]}, "no bootstrap")]
 )
 def test_bad_requests_are_refused(predictions, rng, asked, said):
     with pytest.raises(BadInput, match=said):

@@ -22,14 +22,7 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.decide.alarm import RATE, Alarm
 from simdx.decide.guarantees import Kind, calibrate, control_risk
-from simdx.decide.policy import (
-    LEAST_HELD_OUT,
-    AlarmFile,
-    ConformalFile,
-    Origin,
-    Policy,
-    Thresholds,
-)
+from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, Thresholds
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
 from simdx.methods.material import Material, Observations

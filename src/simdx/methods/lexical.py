@@ -53,10 +53,7 @@ class Lexicon:
 
     @classmethod
     def of(
-        cls,
-        texts: Sequence[str],
-        pieces: Callable[[str], list[str]] = grams,
-        least_texts: int = LEAST_TEXTS,
+        cls, texts: Sequence[str], pieces: Callable[[str], list[str]] = grams, least_texts: int = LEAST_TEXTS
     ) -> Lexicon:
         """The vocabulary of these texts. `pieces`: what a word is taken apart into."""
         distinct, said = words_of(texts)
@@ -288,11 +285,7 @@ class LexicalSpace:
     """
 
     def __init__(
-        self,
-        lexicon: Lexicon,
-        texts: Sequence[str],
-        apart: Apart | None = None,
-        places: Int | None = None,
+        self, lexicon: Lexicon, texts: Sequence[str], apart: Apart | None = None, places: Int | None = None
     ) -> None:
         """`places`: where the texts stand among the lexicon's own, if they all do."""
         rows = lexicon.rows(texts) if places is None or lexicon.own is None else lexicon.own.at(places)
