@@ -33,11 +33,9 @@ def test_predict_like_scikit_learn(classifier: Classifier) -> None:
 
 
 def test_priors_in_every_form(classifier: Classifier) -> None:
+    """What they do to an answer is in tests/contracts/test_methods.py."""
     text = "red water motor"
-    zero = classifier.infer(text, prior={"apple": 0.0})
-    assert zero.posterior["apple"] == 0
-    strong = classifier.infer(text, prior={"river": 0.9})
-    assert strong.posterior["river"] > classifier.infer(text).posterior["river"]
+    assert classifier.infer(text, prior={"apple": 0.0}).posterior["apple"] == 0
     counts = Prior.from_counts(classifier.panel.names, {"river": 18})
     assert classifier.infer(text, prior=counts).provenance.alpha0 == 20
     with pytest.raises(BadInput, match="2 labels"):

@@ -94,11 +94,8 @@ def test_reasons_are_collected_and_the_gravest_decides(toy_panel: Panel) -> None
 
 
 def test_thresholds_can_be_switched_off(toy_panel: Panel) -> None:
-    off = Policy(
-        thresholds=Thresholds(
-            confident=None, typicality=None, out_of_class=None, must_not_miss=None, alarm=False
-        )
-    )
+    names = ("confident", "typicality", "out_of_class", "must_not_miss")
+    off = Policy(thresholds=Thresholds(**dict.fromkeys(names), alarm=False))
     worst = facts((0.4, 0.3, 0.3), out_of_class=1.0, typicality=0.0, alarm=True)
     assert decide(toy_panel, worst, off).action == "accept"
 

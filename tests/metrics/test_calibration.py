@@ -32,16 +32,6 @@ def test_bins_are_closed_on_the_right():
     np.testing.assert_array_equal(calibration.bin_of(np.array([0.0, 0.1, 0.11, 0.5, 1.0])), [0, 0, 1, 4, 9])
 
 
-@pytest.mark.parametrize("metric", ["classwise_ece", "adaptive_ece", "smooth_ece"])
-def test_order_does_not_matter_and_no_cases_is_undefined(predictions, rng, metric):
-    figure, (p, y) = getattr(calibration, metric), predictions
-    shuffled = rng.permutation(len(y))
-    assert figure(p[shuffled], y[shuffled]).value == pytest.approx(figure(p, y).value)
-    empty = figure(np.zeros((0, 3)), np.zeros(0, int))
-    assert empty.value is None
-    assert empty.reason
-
-
 def test_adaptive_ece_has_bins_of_equal_mass_without_ties(make_predictions):
     p, y = make_predictions(n=200, decimals=None)
     top, right = p.max(1), p.argmax(1) == y
