@@ -106,11 +106,11 @@ def pyabc_agreement(particles: int = 300, populations: int = 4, cases: int = 3) 
             np.random.seed(20261115)  # noqa: NPY002 (pyABC draws from numpy's global stream)
             problem = make_problem(4, 200, 384, cases, seed=seed)
             if kind == "m":
-                bank = (problem.bank, problem.labels, 4, problem.cases, problem.prior)
+                bank = problem.of_labels()
                 exact = multinomial(*bank, kernel="hard", boundary="whole", populations=populations)
                 own = [multinomial_smc(*bank, range(cases), seed=s, **options)[0] for s in range(20)]
             else:
-                simplex = (problem.means, problem.cases, problem.prior)
+                simplex = problem.of_means()
                 exact = dirichlet(*simplex, seed=0, draws=20_000, populations=populations)
                 own = [dirichlet_smc(*simplex, range(cases), seed=s, **options)[0] for s in range(20)]
             truth = exact.probabilities
