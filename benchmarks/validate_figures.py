@@ -33,9 +33,6 @@ METRICS = {"auto": ("accuracy", "brier", "ece", "nll", "error_auroc"), "m-smc": 
 METRICS["d-smc"] = METRICS["m-smc"]
 
 
-# --------------------------------------------------------------------------- calibration
-
-
 def exact_calibration() -> Iterator[Figure]:
     """M-SMC on draws from the bank's own model: ranks, coverage, distance from the conjugate posterior."""
     rng = np.random.default_rng(2)
@@ -98,9 +95,6 @@ def simplex_calibration() -> Iterator[Figure]:
     yield "d_mean_of_accepted_gap", off
 
 
-# --------------------------------------------------------------------------- pyABC
-
-
 def pyabc_agreement(particles: int = 300, populations: int = 4, cases: int = 3) -> Iterator[Figure]:
     """pyABC's distance from the exact answer over that of our own particles (mean + 5 sd, 20 seeds)."""
     import pyabc
@@ -112,11 +106,11 @@ def pyabc_agreement(particles: int = 300, populations: int = 4, cases: int = 3) 
             np.random.seed(20261115)  # noqa: NPY002 (pyABC draws from numpy's global stream)
             problem = make_problem(4, 200, 384, cases, seed=seed)
             if kind == "m":
-                bank = (problem.bank, problem.labels, 4, problem.cases, problem.prior)
+                bank = problem.of_labels()
                 exact = multinomial(*bank, kernel="hard", boundary="whole", populations=populations)
                 own = [multinomial_smc(*bank, range(cases), seed=s, **options)[0] for s in range(20)]
             else:
-                simplex = (problem.means, problem.cases, problem.prior)
+                simplex = problem.of_means()
                 exact = dirichlet(*simplex, seed=0, draws=20_000, populations=populations)
                 own = [dirichlet_smc(*simplex, range(cases), seed=s, **options)[0] for s in range(20)]
             truth = exact.probabilities
@@ -127,9 +121,6 @@ def pyabc_agreement(particles: int = 300, populations: int = 4, cases: int = 3) 
             ]
             allowed = gaps.mean(axis=0) + 5 * gaps.std(axis=0, ddof=1)
             yield f"pyabc_{kind}_ratio", float((_variation(np.stack(theirs), truth) / allowed).max())
-
-
-# --------------------------------------------------------------------------- panels
 
 
 def panel_quality(data: Path | None) -> Iterator[Figure]:
@@ -157,9 +148,6 @@ def _cases(panel: str, folder: str | None, data: Path | None) -> tuple[Dataset, 
         return None
     cases = read_cases(data / folder / "cases.jsonl", labels=Classifier(panel).panel.names)
     return cases, read_cases(data / folder / "ood.jsonl", labelled=False)
-
-
-# --------------------------------------------------------------------------- small helpers
 
 
 def _circle(angle: Float) -> Float:

@@ -44,12 +44,7 @@ def test_the_wheel_classifies(tmp_path: Path) -> None:
     assert "jinja2" in packages
     assert "matplotlib" not in packages
     # the core install: torch is asked for by name only, and its absence is one clear line
-    lacking = subprocess.run(
-        [simdx, "classify", "x", "--panel", "oral-lesions", "--embedder", "mpnet"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    asked = [simdx, "classify", "x", "--panel", "oral-lesions", "--embedder", "mpnet"]
+    lacking = subprocess.run(asked, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert lacking.returncode == 2
     assert "simdx[sentence]" in lacking.stderr

@@ -227,23 +227,16 @@ class Answer(Part):
         second = self.second_order
         if second is None:
             return None
-        return simplex_words(
-            self.label,
-            self.posterior_in_class,
-            second.mean,
-            second.total_bits,
-            second.aleatoric_bits,
-            second.cap,
-        )
+        its = second.mean, second.total_bits, second.aleatoric_bits, second.cap
+        return simplex_words(self.label, self.posterior_in_class, *its)
 
     @property
     def alarm_words(self) -> str | None:
         """What the alarm found and what the views prefer; None where there is no alarm."""
-        alarm = self.alarm
-        if alarm is None:
+        if self.alarm is None:
             return None
-        preferred = [view.label for view in alarm.views]
-        return alarm_words(self.label, preferred, alarm.p_value, alarm.flag)
+        preferred = [view.label for view in self.alarm.views]
+        return alarm_words(self.label, preferred, self.alarm.p_value, self.alarm.flag)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object, of plain JSON types."""

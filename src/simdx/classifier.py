@@ -106,11 +106,8 @@ class Classifier:
             self.bank = at_prior(self.bank, none_prior)
         self._given_policy = policy
         named = embedder if embedder is not None else self.panel.embedder
-        self.embedder = (
-            get_embedder(named, allow_remote=allow_remote)
-            if isinstance(named, str)
-            else admit(named, allow_remote)
-        )
+        found = get_embedder(named, allow_remote=allow_remote) if isinstance(named, str) else named
+        self.embedder = admit(found, allow_remote)
         folder = None if self._source is None else self._source.folder
         material = prepared(self.panel, self.bank, self.embedder, folder)
         if given is not None:
@@ -163,10 +160,6 @@ class Classifier:
         )
 
     @cached_property
-    def _uniform(self) -> Prior:
-        return Prior.uniform(len(self.panel.names))
-
-    @cached_property
     def _bank_name(self) -> str:
         # Hashing a bank costs milliseconds, more than an answer: once per classifier.
         return f"{self.bank.name}@{self.bank.identity[:16]}"
@@ -184,14 +177,8 @@ class Classifier:
         found = self.fitted.calibration
         if found is None:
             return None
-        return CalibrationAnswer(
-            basis=found.basis,
-            sentence=found.sentence(),
-            n=found.n,
-            writers=found.writers,
-            ece=found.ece,
-            ece_interval=found.ece_interval,
-        )
+        same = {name: getattr(found, name) for name in ("basis", "n", "writers", "ece", "ece_interval")}
+        return CalibrationAnswer(sentence=found.sentence(), **same)
 
     @cached_property
     def desk(self) -> Desk:
@@ -239,8 +226,6 @@ class Classifier:
         if material.address is None or material.lexicon.own is None:
             raise BadInput(f"a bank of {len(self.bank.texts)} texts is too large to be compiled")
         return keep(material.address, self.fitted.arrays() | self.desk.arrays(), folder)
-
-    # ----------------------------------------------------------------- answers
 
     @overload
     def infer(
@@ -328,16 +313,14 @@ class Classifier:
         """
         if options is not None:
             return self.prior(prior).only(self.panel.names, options)
-        if prior is None:
-            return self._uniform
         names = self.panel.names
+        if prior is None:
+            return Prior.uniform(len(names))
         if isinstance(prior, Prior):
             if len(prior.probabilities) != len(names):
                 raise BadInput(f"the prior has {len(prior.probabilities)} labels, the panel has {len(names)}")
             return prior
         return Prior.from_probabilities(names, prior)
-
-    # ----------------------------------------------------------------- inside
 
     def _answer(
         self, i: int, table: AnswerTable, considered: Considered, evidence: tuple[Evidence, ...]
@@ -346,6 +329,8 @@ class Classifier:
         tolerance, second, voices = float(table.tolerance[i]), table.second_order, table.voices
         sampler = None if table.trace is None else SamplerAnswer.of(table.trace, i)
         cut_short = [sampler.cut_short] if sampler is not None and sampler.cut_short else []
+        added = considered._asdict()
+        notes = (*added.pop("notes"), *self.notes, *cut_short)
         return Answer(
             panel=self.panel.name,
             method=self.settings.method,
@@ -357,16 +342,11 @@ class Classifier:
             second_order=None if second is None else SecondOrderAnswer.of(names, second, i),
             typicality=float(table.typicality[i]),
             out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
-            alarm=considered.alarm,
-            conformal_set=considered.conformal_set,
             effective_simulations=float(table.effective_simulations[i]),
-            decision=considered.decision,
             voices=None if voices is None else {name: by_name(names, p[i]) for name, p in voices.items()},
             calibration=self._calibration,
             evidence=evidence,
-            sentences=considered.sentences,
-            flip=considered.flip,
-            missing_finding=considered.missing,
+            **added,
             provenance=Provenance(
                 bank=self._bank_name,
                 embedder=self.embedder.id,
@@ -378,7 +358,7 @@ class Classifier:
                 version=__version__,
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
-                notes=(*considered.notes, *self.notes, *cut_short),
+                notes=notes,
                 live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
                 sampler=sampler,
             ),

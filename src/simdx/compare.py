@@ -94,8 +94,6 @@ def compare(first: Run, second: Run, *, resamples: int = 10_000, seed: int = 0) 
 
 
 def lines(found: dict[str, Any]) -> Sequence[str]:
-    """A comparison as lines of text."""
-
     def shown(value: float | None) -> str:
         return "undefined" if value is None else f"{value:.3f}"
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from simdx.answer import Answer
 from simdx.bank import read_bank
 from simdx.bank.builder import build_bank
 from simdx.bank.plan import BuildSettings
@@ -102,7 +101,9 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
     hits = 0
     for (label, text), answer in zip(written, answers, strict=True):
         hits += answer.label == label
-        _print_fresh(label, text, answer, console)
+        mark = "[green]✓[/]" if answer.label == label else "[red]✗[/]"
+        flat, share = " ".join(text.split()), answer.posterior[label]
+        console.print(f"  {mark} {label:<30} {bar(share, 12)} {share:.2f}  [dim]{flat[:90]}…[/]")
         rows.append((label, f"{answer.label} ({answer.posterior[answer.label]:.2f})", text))
     summary = f"{hits} of {len(written)} land on the label they were written for."
     console.print(f"  [bold]{summary}[/]")
@@ -111,13 +112,6 @@ def _fresh_descriptions(classifier: Classifier, panel: Panel, per_label: int, co
         f"<p>SmolLM2-135M wrote these just now. {summary}</p>"
         + table(("written for", "classified as", "text"), rows)
     )
-
-
-def _print_fresh(label: str, text: str, answer: Answer, console: Console) -> None:
-    mark = "[green]✓[/]" if answer.label == label else "[red]✗[/]"
-    flat = " ".join(text.split())
-    share = answer.posterior[label]
-    console.print(f"  {mark} {label:<30} {bar(share, 12)} {share:.2f}  [dim]{flat[:90]}…[/]")
 
 
 if __name__ == "__main__":

@@ -44,9 +44,6 @@ class CannotWrite(RunFailed):
     """The disk is full, read-only, or not ours to write."""
 
 
-# --------------------------------------------------------------------------- one file
-
-
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
     """A file to write into that takes the place of `path` when the block ends well."""
@@ -165,9 +162,6 @@ def sweep(folder: Path, pattern: str) -> None:
                 os.close(handle)
 
 
-# --------------------------------------------------------------------------- a folder made in one go
-
-
 def refuse_occupied(folder: Path) -> None:
     """BadInput unless the folder is absent, empty, or one that an interrupted run of ours left unfinished."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -209,7 +203,6 @@ def seal_of(value: Any) -> str:
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its seal in it."""
     bare = {key: value for key, value in record.items() if key != "seal"}
     return {**bare, "seal": seal_of(bare)}
 

@@ -193,10 +193,8 @@ def to_onnx(pipeline: Any = None) -> bytes:
     if pipeline is None:
         return b""
     # The C locale is on every machine; words are ASCII, so that it lowers them as Python does.
-    options = {
-        id(pipeline.named_steps["words"]): {"locale": "C"},
-        id(pipeline.named_steps["head"]): {"zipmap": False},
-    }
+    steps = pipeline.named_steps
+    options = {id(steps["words"]): {"locale": "C"}, id(steps["head"]): {"zipmap": False}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = convert_sklearn(pipeline, "student", [("text", StringTensorType([None, 1]))], options=options)

@@ -60,9 +60,6 @@ def check_names(names: Iterable[str], allow_remote: bool) -> None:
             check(name, allow_remote)
 
 
-# --------------------------------------------------------------------------- servers
-
-
 def split_name(name: str) -> tuple[str, str]:
     """`openai:MODEL@URL` → model and URL."""
     found = re.fullmatch(r"openai:(?P<model>.+?)@(?P<url>https?://.+)", name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simdx import __version__
+from simdx import __version__, evaluation, metrics
 from simdx.abc.prior import Prior
 from simdx.datasets.dataset import Dataset
 from simdx.datasets.differential import Differentials, differentials
@@ -24,28 +24,6 @@ from simdx.decide.alarm import alarm_performance
 from simdx.decide.coverage import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
-from simdx.evaluation import (
-    ACTION_NAMES,
-    BITS,
-    Evaluation,
-    group_names,
-    groups_of,
-    plotted,
-    second_order_spread,
-)
-from simdx.metrics import (
-    apply_temperature,
-    by_group,
-    compare_differentials,
-    errors,
-    evaluate_probabilities,
-    fit_temperature,
-    gold_rank,
-    headline_values,
-    mean_values,
-    out_of_class,
-    uncertainty,
-)
 from simdx.metrics.gaps import subgroup_gaps
 from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
 from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain
@@ -119,12 +97,12 @@ class _Asked:
             "typicality": batch.typicality, "effective_simulations": batch.effective_simulations,
             "alarm_score": [one.alarm.score for one in considered],
             "alarm_flag": [one.alarm.flag for one in considered],
-            "action": [ACTION_NAMES.index(one.decision.action) for one in considered],
+            "action": [evaluation.ACTION_NAMES.index(one.decision.action) for one in considered],
         }  # fmt: skip
         if batch.out_of_class is not None:
             found["out_of_class"] = batch.out_of_class
         if batch.second_order is not None:
-            found |= {name: getattr(batch.second_order, name) for name in (*BITS, "alpha0")}
+            found |= {name: getattr(batch.second_order, name) for name in (*evaluation.BITS, "alpha0")}
         return {name: np.asarray(values, dtype=np.float64) for name, values in found.items()}
 
 
@@ -143,7 +121,7 @@ def evaluate(
     resamples: int = 2000,
     coverage: float = 0.9,
     progress: Progress | None = None,
-) -> Evaluation:
+) -> evaluation.Evaluation:
     """Classify every case and measure the answers; cases with a `differential` are held against it too.
 
     `options` names a field with the labels that a case is to be told among, where a question brings its own.
@@ -160,18 +138,20 @@ def evaluate(
         if ood is not None or calibrate is not None:
             raise BadInput("cases with options of their own are evaluated alone: leave out ood and calibrate")
     references = differentials(dataset, labels)
-    fields = {entry: groups_of(dataset, entry) for entry in by}
+    fields = {entry: evaluation.groups_of(dataset, entry) for entry in by}
     store = Store(None if out is None else _prepare(Path(out)), place="")
-    _check_unseen(classifier, dataset)
-    if ood is not None:
-        _check_unseen(classifier, ood)
-    if calibrate is not None:
-        _check_disjoint(calibrate, dataset)
+    # A case the classifier was given with its label says nothing about other cases. A text of the archive may
+    # be asked about: it is answered by a fit without it.
+    real = classifier.material.real
+    labelled = () if real is None else real.only(~real.inferred).texts
+    for asked_about in (dataset, ood):
+        _refuse_known(labelled, asked_about, "among the real cases given")
+    _refuse_known(() if calibrate is None else calibrate.texts, dataset, "in the calibration set")
     given = {"cases": dataset, "ood": ood, "calibrate": calibrate}
     asked = _Asked(
         classifier, classifier.prior(prior), {k: d for k, d in given.items() if d is not None}, options
     )
-    found: list[Evaluation] = []
+    found: list[evaluation.Evaluation] = []
 
     def measure(asked: _Asked) -> Result:
         arrays = asked.answers("cases", store, resume=resume, progress=progress)
@@ -181,7 +161,7 @@ def evaluate(
         if calibrate is not None:
             known = asked.answers("calibrate", store, resume=resume)
             held = (known["posterior"], calibrate.label_index(labels))
-            fitted = fit_temperature(*held)
+            fitted = metrics.fit_temperature(*held)
             temperature = asdict(fitted)
             arrays = _tempered(arrays, fitted.value)
             outside = None if outside is None else _tempered(outside, fitted.value)
@@ -194,8 +174,8 @@ def evaluate(
             groups=_groups_of_both(dataset, calibrate, by), **how,
         )  # fmt: skip
         record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
-        curves = plotted(arrays["posterior"], y, labels)
-        result = Evaluation(record, curves, labels, dataset, ood, y, arrays, outside, fields)
+        curves = evaluation.plotted(arrays["posterior"], y, labels)
+        result = evaluation.Evaluation(record, curves, labels, dataset, ood, y, arrays, outside, fields)
         found.append(result)
         if store.folder is not None:
             _write_beside(result, store.folder, asked, show_texts)
@@ -208,7 +188,7 @@ def evaluate(
     return found[0]
 
 
-def _write_beside(result: Evaluation, folder: Path, asked: _Asked, show_texts: bool) -> None:
+def _write_beside(result: evaluation.Evaluation, folder: Path, asked: _Asked, show_texts: bool) -> None:
     """cases.parquet, ood.parquet and report.html."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -224,9 +204,6 @@ def _write_beside(result: Evaluation, folder: Path, asked: _Asked, show_texts: b
     write_atomically(folder / "report.html", page)
 
 
-# --------------------------------------------------------------------------- numbers
-
-
 def _record(
     classifier: Classifier,
     arrays: Arrays,
@@ -239,20 +216,14 @@ def _record(
 ) -> dict[str, Any]:
     p, settings = arrays["posterior"], classifier.settings
     rng = np.random.default_rng(settings.seed)
-    found = evaluate_probabilities(p, y, resamples=resamples, rng=rng)
+    found = metrics.evaluate_probabilities(p, y, resamples=resamples, rng=rng)
     group_resamples = max(200, resamples // 2)
-    groups = {
-        name: {
-            value: group.as_dict()
-            for value, group in by_group(p, y, values, resamples=group_resamples, rng=rng).items()
-        }
-        for name, values in fields.items()
-    }
+    groups = {}
+    for name, values in fields.items():
+        parts = metrics.by_group(p, y, values, resamples=group_resamples, rng=rng)
+        groups[name] = {value: group.as_dict() for value, group in parts.items()}
     gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
-    inside = headline_values(arrays["posterior_in_class"], y)
-    separated = None
-    if ood is not None and ood_arrays is not None:
-        separated = _ood(ood, arrays, ood_arrays, resamples=resamples, rng=rng)
+    inside = metrics.headline_values(arrays["posterior_in_class"], y)
     return {
         "n": found.pop("n"),
         "k": found.pop("k"),
@@ -261,13 +232,15 @@ def _record(
         "engine": settings.engine,
         "embedder": classifier.embedder.id,
         **found,
-        "ood": separated,
-        "alarm": _alarm(arrays, y),
+        "ood": None
+        if ood is None or ood_arrays is None
+        else _ood(ood, arrays, ood_arrays, resamples=resamples, rng=rng),
+        "alarm": alarm_performance(p, y, arrays["alarm_flag"] == 1),
         "decisions": _decisions(arrays, y),
         "groups": groups,
         "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
         "in_class": {name: value.value for name, value in inside.items()},
-        "second_order": second_order_spread(arrays, errors(p, y)),
+        "second_order": evaluation.second_order_spread(arrays, metrics.errors(p, y)),
         "temperature": temperature,
         "provenance": {
             "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
@@ -280,17 +253,10 @@ def _record(
     }
 
 
-def _alarm(arrays: Arrays, y: Int) -> dict[str, Any] | None:
-    """Confident errors the alarm flagged, and confident correct answers it flagged in vain."""
-    if "alarm_flag" not in arrays:
-        return None
-    return asdict(alarm_performance(arrays["posterior"], y, arrays["alarm_flag"] == 1))
-
-
 def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
     """How many cases were accepted, sent to tests or to review, and how many of these were wrong."""
     wrong = arrays["posterior"].argmax(axis=1) != y
-    chosen = {name: arrays["action"] == i for i, name in enumerate(ACTION_NAMES)}
+    chosen = {name: arrays["action"] == i for i, name in enumerate(evaluation.ACTION_NAMES)}
     return {name: {"n": int(c.sum()), "errors": int((c & wrong).sum())} for name, c in chosen.items()}
 
 
@@ -298,8 +264,8 @@ def _accuracy_at(p: Float, y: Int, **how: Any) -> dict[str, object] | None:
     """Share of cases whose label is among the first so many; None where so many are most of the panel."""
     if p.shape[1] <= _FIRST[-1]:
         return None
-    before = gold_rank(p, y)
-    found = mean_values({str(k): before < k for k in _FIRST}, **how)
+    before = metrics.gold_rank(p, y)
+    found = metrics.mean_values({str(k): before < k for k in _FIRST}, **how)
     return {**found.values, "ci": found.ci}
 
 
@@ -308,7 +274,7 @@ def _against(found: Differentials | None, arrays: Arrays, **how: Any) -> dict[st
     if found is None:
         return None
     chosen = {name: values[found.cases] for name, values in arrays.items()}
-    return compare_differentials(
+    return metrics.compare_differentials(
         chosen["posterior"], chosen["posterior_in_class"], found.inside, found.outside,
         chosen.get("out_of_class"), **how,
     )  # fmt: skip
@@ -318,7 +284,7 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
     """Separation by the out-of-class probability if there is one, else by entropy; the others beside it."""
     candidates = {
         "out_of_class": (arrays.get("out_of_class"), outside.get("out_of_class")),
-        "entropy_bits": (uncertainty(arrays["posterior"]), uncertainty(outside["posterior"])),
+        "entropy_bits": (metrics.uncertainty(arrays["posterior"]), metrics.uncertainty(outside["posterior"])),
         "atypicality": (1 - arrays["typicality"], 1 - outside["typicality"]),
         "epistemic_bits": (arrays.get("epistemic_bits"), outside.get("epistemic_bits")),
     }
@@ -326,14 +292,14 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
     score = next(iter(usable))
     known = {key for case in ood.cases for key in case.fields}
     kind = next((name for name in ("distance", "topic") if name in known), None)
-    kinds = None if kind is None else group_names(ood.field(kind))
-    found = out_of_class(*usable[score], kinds)
+    kinds = None if kind is None else evaluation.group_names(ood.field(kind))
+    found = metrics.out_of_class(*usable[score], kinds)
     k = outside["posterior"].shape[1]
     none: dict[str, float | None] = {"mean_inside": None, "mean_outside": None}  # of these
     ci: dict[str, list[float] | None] = dict.fromkeys(none)
     for name, side in (("mean_inside", arrays), ("mean_outside", outside)):
         if "out_of_class" in side:
-            mean = mean_values({name: side["out_of_class"]}, **how)
+            mean = metrics.mean_values({name: side["out_of_class"]}, **how)
             none |= mean.values
             ci |= mean.ci
     return {
@@ -349,15 +315,12 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
             (entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])).mean()
         ),
         "by": {value: {"n": n, "auroc": v.value} for value, (n, v) in found.by.items()},
-        "scores": {name: out_of_class(a, b).auroc.value for name, (a, b) in usable.items()},
+        "scores": {name: metrics.out_of_class(a, b).auroc.value for name, (a, b) in usable.items()},
     }
 
 
 def _tempered(arrays: Arrays, temperature: float) -> Arrays:
-    return {**arrays, "posterior": apply_temperature(arrays["posterior"], temperature)}
-
-
-# --------------------------------------------------------------------------- files
+    return {**arrays, "posterior": metrics.apply_temperature(arrays["posterior"], temperature)}
 
 
 def _prepare(folder: Path) -> Path:
@@ -374,26 +337,14 @@ def _prepare(folder: Path) -> Path:
 def _groups_of_both(dataset: Dataset, calibrate: Dataset | None, by: Sequence[str]) -> dict[str, list[str]]:
     """Groups of the cases and then of those that calibrate, which may not state every field."""
     if calibrate is None:
-        return {entry: groups_of(dataset, entry) for entry in by}
+        return {entry: evaluation.groups_of(dataset, entry) for entry in by}
     both = replace(dataset, cases=(*dataset.cases, *calibrate.cases))
     stated = {name for case in calibrate.cases for name in case.fields}
     kept = [entry for entry in by if {part.strip() for part in entry.split("*")} <= stated]
-    return {entry: groups_of(both, entry) for entry in kept}
+    return {entry: evaluation.groups_of(both, entry) for entry in kept}
 
 
-def _check_disjoint(calibrate: Dataset, dataset: Dataset) -> None:
-    texts = {plain(t) for t in calibrate.texts}
-    shared = sum(plain(t) in texts for t in dataset.texts)
-    if shared:
-        raise BadInput(f"{shared} evaluated cases are also in the calibration set: separate them")
-
-
-def _check_unseen(classifier: Classifier, dataset: Dataset) -> None:
-    """A case the classifier was given with its label says nothing about other cases."""
-    real = classifier.material.real
-    # A text of the archive may be asked about: it is answered by a fit without it.
-    labelled = () if real is None else real.only(~real.inferred).texts
-    known = {plain(t) for t in labelled}
-    shared = sum(plain(t) in known for t in dataset.texts)
-    if shared:
-        raise BadInput(f"{shared} evaluated cases are also among the real cases given: separate them")
+def _refuse_known(texts: Sequence[str], dataset: Dataset | None, where: str) -> None:
+    known = {plain(t) for t in texts}
+    if shared := sum(plain(t) in known for t in (dataset.texts if dataset is not None else ())):
+        raise BadInput(f"{shared} evaluated cases are also {where}: separate them")

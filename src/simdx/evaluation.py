@@ -20,8 +20,6 @@ POINTS = 200  # of a curve: more would not be seen
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything an evaluation found."""
-
     record: dict[str, Any]  # the contract's object, with further keys
     curves: dict[str, Any]  # what the plots draw: reliability, risk–coverage, confusion, strata
     labels: tuple[str, ...]

@@ -48,7 +48,6 @@ METHODS = tuple(_PLACES)
 
 
 def fit_method(material: Material, settings: Settings) -> Fitted:
-    """Fit the method a `Settings` names."""
     _check(settings)
     if settings.device != "cpu":
         from simdx.methods.device import check_device

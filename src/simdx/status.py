@@ -54,13 +54,11 @@ class Status:
     def lines(self) -> Iterator[str]:
         for link in self.links:
             yield f"{link.name:<12} {link.state:<8} {link.says}"
-        yield self.next_line()
-
-    def next_line(self) -> str:
         weakest = self.weakest
         if weakest is None:
-            return "every link is good"
-        return f"weakest link: the {weakest.name} ({weakest.says}). Next: {weakest.mend}"
+            yield "every link is good"
+        else:
+            yield f"weakest link: the {weakest.name} ({weakest.says}). Next: {weakest.mend}"
 
 
 def status_of(
@@ -80,15 +78,14 @@ def status_of(
     found = look_up(address_for(Material.prepare(panel, chosen, model)), source.folder)
     options = "" if bank is None else f" --bank {shlex.quote(str(bank))}"
     calibrate = f"simdx panel calibrate {where}{options}"
-    return Status(
-        panel.name,
-        (
-            _bank(chosen, build, found),
-            _background(chosen, found, f"{build} --background {2 * LEAST_BACKGROUND}"),
-            _calibration(found, calibrate),
-            _descriptions(panel, where),
-        ),
+    background = _background(chosen, found, f"{build} --background {2 * LEAST_BACKGROUND}")
+    links = (
+        _bank(chosen, build, found),
+        background,
+        _calibration(found, calibrate),
+        _descriptions(panel, where),
     )
+    return Status(panel.name, links)
 
 
 def _bank(bank: Bank, build: str, found: Calibration | None) -> ChainLink:
@@ -98,13 +95,8 @@ def _bank(bank: Bank, build: str, found: Calibration | None) -> ChainLink:
     wrong = thin(bank, labelled=found is not None and (found.checked > 0 or found.basis == "measured"))
     if any("copies" in reason for reason in wrong):  # more of them would be more of the same
         return ChainLink("bank", "weak", f"{says}; {wrong[-1]}", f"{build}-2 --simulator {NEXT}")
-    if least < LEAST_A_LABEL or wrong:
-        return ChainLink("bank", "weak", says, build)
-    return (
-        ChainLink("bank", "good", says, None)
-        if least >= GOOD_A_LABEL
-        else ChainLink("bank", "fair", says, build)
-    )
+    state = "weak" if least < LEAST_A_LABEL or wrong else "fair" if least < GOOD_A_LABEL else "good"
+    return ChainLink("bank", state, says, None if state == "good" else build)
 
 
 def _background(bank: Bank, found: Calibration | None, build: str) -> ChainLink:
@@ -115,9 +107,7 @@ def _background(bank: Bank, found: Calibration | None, build: str) -> ChainLink:
     told = "" if auroc is None else f", told from labels with AUROC {auroc:.2f}"
     says = f"{n} texts of other conditions{told}"
     weak = n < LEAST_BACKGROUND or (auroc is not None and auroc < TOLD_APART)
-    return (
-        ChainLink("background", "weak", says, build) if weak else ChainLink("background", "good", says, None)
-    )
+    return ChainLink("background", *(("weak", says, build) if weak else ("good", says, None)))
 
 
 def _calibration(found: Calibration | None, calibrate: str) -> ChainLink:

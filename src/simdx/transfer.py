@@ -42,8 +42,6 @@ RESAMPLES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LabelledPanel:
-    """A panel of the suite and its files."""
-
     panel: str
     cases: Path
     outside: Path | None
@@ -58,9 +56,7 @@ class Asked:
     outside: Answered | None
     calibration: Calibration  # under the shipped constants
     supervised: float | None
-    by_bandwidth: dict[
-        str, float
-    ]  # log loss at the sharpness that suits each, so that only the ranking counts
+    by_bandwidth: dict[str, float]  # log loss at the sharpness that suits each: only the ranking counts
 
     def at(self, sharpness: float, own: float) -> Calibration:
         """The calibration had the shared constants been these."""
@@ -120,7 +116,6 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
 def run(
     suite: Sequence[LabelledPanel], embedder: str | None = None, seed: int = 0, told: Any = lambda _: None
 ) -> dict[str, Any]:
-    """The table, panel by panel."""
     asked = []
     for entry in suite:
         told(entry.panel)
@@ -139,14 +134,11 @@ def run(
 def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     """The shared constants that suit the other panels; the shipped ones where nothing is clearly better."""
 
-    def loss(constants: tuple[float, float]) -> float:
-        return float(
-            np.mean(
-                [log_loss(posterior_under(a.at(*constants), a.cases), a.cases.label_index) for a in others]
-            )
-        )
+    def loss(a: Asked, constants: tuple[float, float]) -> float:
+        return log_loss(posterior_under(a.at(*constants), a.cases), a.cases.label_index)
 
-    losses = {constants: loss(constants) for constants in product(SHARPNESSES, OWN_SHARES)}
+    tried = product(SHARPNESSES, OWN_SHARES)
+    losses = {constants: float(np.mean([loss(a, constants) for a in others])) for constants in tried}
     best = min(losses, key=lambda c: losses[c])
     shipped = (SHARPNESS, OWN_SHARE)
     return shipped if losses.get(shipped, np.inf) <= losses[best] + TIE else best
@@ -233,7 +225,6 @@ def _with(value: float, interval: Any) -> dict[str, float | None]:
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """The table, one line a panel."""
     yield (
         f"{'panel':24} {'n':>4} {'accuracy':>20} {'superv.':>7} {'ECE':>20} {'conf.':>6} {'AUROC':>20} "
         f"{'none of these out / in':>22}"

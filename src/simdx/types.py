@@ -24,9 +24,6 @@ _WORDS = re.compile(r"\w+")
 NONE_OF_THESE = "none of these"  # the label of a case that has none of the panel's
 
 
-# --------------------------------------------------------------------------- panels
-
-
 @dataclass(frozen=True, slots=True)
 class Label:
     """One diagnosis of a panel. `name` is the string in the data and in every output."""
@@ -129,7 +126,6 @@ class Bank:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many simulations each label has."""
         n = np.bincount(self.label_index, minlength=len(self.labels))
         return {label: int(c) for label, c in zip(self.labels, n, strict=True)}
 
@@ -183,8 +179,9 @@ class EmbeddedBank:
     def counts(self) -> Int:
         return np.bincount(self.label_index, minlength=self.n_labels)
 
-
-# --------------------------------------------------------------------------- answers
+    def subset(self, rows: Int) -> EmbeddedBank:
+        """These rows alone, with the whole background."""
+        return replace(self, vectors=self.vectors[rows], label_index=self.label_index[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +228,6 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """A batch of posteriors over labels."""
-
     probabilities: Float  # (N, K), rows sum to one
     effective_simulations: Float  # (N,)
     tolerance: Float  # (N,)
@@ -250,9 +245,6 @@ class Posterior:
             change(*(one.tolerance for one in every)),
             first.combined(change, *seconds) if first is not None and known else None,
         )
-
-
-# --------------------------------------------------------------------------- small shared helpers
 
 
 def entropy_bits(p: Float, axis: int = -1) -> Float:

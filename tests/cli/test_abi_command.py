@@ -48,16 +48,14 @@ def test_training_reports_its_card_and_its_loss(cli: Cli, tmp_path: Path) -> Non
     ran = cli("abi", "train", "--out", tmp_path / "n", *QUICK, "--json")
     card = ran.json
     assert card["network"] == str(tmp_path / "n")
-    assert card["objective"] == "kl"
-    assert card["prior"]["alpha0"] == 3
+    assert (card["objective"], card["prior"]["alpha0"]) == ("kl", 3)
     assert math.isfinite(card["metrics"]["held_out_loss"])
     assert "loss" in ran.err
 
 
 def test_classify_with_a_network(cli: Cli, network: Path) -> None:
     answer = cli("classify", CASE, *ORAL, "--method", "abi", "--network", network, "--json").json
-    assert answer["method"] == "abi"
-    assert answer["label"] == "oral mucocele"
+    assert (answer["method"], answer["label"]) == ("abi", "oral mucocele")
     assert sum(answer["posterior_in_class"].values()) == pytest.approx(1)
     second = answer["second_order"]
     assert second["mean"] == pytest.approx(answer["posterior_in_class"])

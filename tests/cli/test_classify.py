@@ -74,11 +74,9 @@ def test_priors(cli: Cli) -> None:
     dropped = cli(
         "classify", CASE, *ORAL, "--json", "--prior", "oral mucocele=0", "atrophic glossitis=.5"
     ).json
-    assert dropped["posterior"]["oral mucocele"] == 0
-    assert dropped["second_order"]["mean"]["oral mucocele"] == 0
+    assert (dropped["posterior"]["oral mucocele"], dropped["second_order"]["mean"]["oral mucocele"]) == (0, 0)
     counts = cli("classify", CASE, *ORAL, "--json", "--prior-counts", "oral mucocele=5").json["provenance"]
-    assert counts["alpha0"] == 7
-    assert counts["prior"]["oral mucocele"] == pytest.approx(5 / 7)
+    assert (counts["alpha0"], counts["prior"]["oral mucocele"]) == (7, pytest.approx(5 / 7))
     doubled = cli("classify", CASE, *ORAL, "--json", "--odds", "oral mucocele=2").json["provenance"]["prior"]
     assert doubled["oral mucocele"] == pytest.approx(0.5)
 
@@ -189,8 +187,7 @@ def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
     )
     a = cli("classify", CASE, *ORAL, "--bank", bank, "--json").json
     check_answer(a)
-    assert a["out_of_class"] is None
-    assert a["posterior"] == a["posterior_in_class"]
+    assert (a["out_of_class"], a["posterior"]) == (None, a["posterior_in_class"])
     bank.write_text('{"label": "gingivitis", "text": "x"}\n')
     assert "row 1: its label is not in panel" in cli("classify", CASE, *ORAL, "--bank", bank).complaint
 

@@ -34,10 +34,8 @@ def test_json_is_one_object_with_the_contracts_keys(cli: Cli, cases: Path) -> No
     assert {gap["value"] for gap in record["audit"]} == {"f", "m"}
     assert sum(d["n"] for d in record["decisions"].values()) == 3
     said = cli(*EVALUATE, cases).out
-    assert "accuracy" in said
-    assert "error_auroc" in said
-    assert "3 cases are few" in said
-    assert "decisions: accept" in said
+    for words in ("accuracy", "error_auroc", "3 cases are few", "decisions: accept"):
+        assert words in said
 
 
 def test_what_was_taken_for_what_is_said_and_no_text(cli: Cli, cases: Path) -> None:
@@ -47,9 +45,8 @@ def test_what_was_taken_for_what_is_said_and_no_text(cli: Cli, cases: Path) -> N
     ]
     cases.write_text("\n".join(map(json.dumps, rows)), "utf-8")
     said = cli(*EVALUATE, cases).out
-    assert "30 of 30 atrophic glossitis → oral mucocele" in said
-    assert "answered oral mucocele" in said
-    assert "and 25 more" in said
+    for words in ("30 of 30 atrophic glossitis → oral mucocele", "answered oral mucocele", "and 25 more"):
+        assert words in said
     assert "are few" not in said
     assert "swelling" not in said
 

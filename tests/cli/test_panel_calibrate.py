@@ -47,9 +47,7 @@ def test_what_it_finds_is_kept_beside_the_panel_and_used(cli: Cli, panel: Path) 
     keep(address, replace(found, n=333), kept)
     assert cli(*ask).json["calibration"]["n"] == 333  # what the file says, and no rehearsal anew
     # A changed bank does not meet the old one.
-    panel.with_name("bank.jsonl").write_text(
-        rows(FRUIT, 12, label="apple") + rows(BOATS, 12, label="boat"),
-    )
+    panel.with_name("bank.jsonl").write_text(rows(FRUIT, 12, label="apple") + rows(BOATS, 12, label="boat"))
     assert cli(*ask).json["calibration"]["n"] == 24
 
 

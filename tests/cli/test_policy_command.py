@@ -10,8 +10,7 @@ ORAL = ("--panel", "oral-lesions")
 def test_tune_on_simulated_text_show_and_use(cli, tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     tuned = cli("policy", "tune", "--panel", "oral-lesions", "--out", file, "--json").json
-    assert tuned["origin"]["source"] == "simulated text"
-    assert tuned["alarm"]["rate"] == 0.1
+    assert (tuned["origin"]["source"], tuned["alarm"]["rate"]) == ("simulated text", 0.1)
     shown = cli("policy", "show", file)
     assert shown.code == 0
     assert "simulated texts" in shown.out
@@ -31,8 +30,7 @@ def test_tune_on_labelled_cases(cli, tmp_path: Path) -> None:
     tuned = cli(
         "policy", "tune", "--panel", "oral-lesions", "--data", data, *columns, "--out", file, "--json"
     ).json
-    assert tuned["conformal"]["kind"] == "class-conditional"
-    assert tuned["risk"]["target"] == 0.05
+    assert (tuned["conformal"]["kind"], tuned["risk"]["target"]) == ("class-conditional", 0.05)
     answer = cli("classify", CASE, *ORAL, "--policy", file, "--json").json
     assert isinstance(answer["conformal_set"], list)
 

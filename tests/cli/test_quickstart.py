@@ -45,11 +45,8 @@ def test_from_labels_to_an_answer(cli: Cli, tmp_path: Path, typed) -> None:
     status = cli("panel", "status", out, "--json").json
     assert status["weakest"] == "bank"
     links = {link["name"]: link for link in status["links"]}
-    assert [links[name]["state"] for name in ("bank", "background", "descriptions")] == [
-        "weak",
-        "good",
-        "good",
-    ]
+    states = [links[name]["state"] for name in ("bank", "background", "descriptions")]
+    assert states == ["weak", "good", "good"]
     assert "simdx bank build --panel" in links["bank"]["mend"]
 
 

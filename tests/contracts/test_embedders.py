@@ -62,8 +62,7 @@ def test_vectors_are_finite_and_of_unit_blocks(embedder: Embedder) -> None:
     assert embedder.remote is False
     assert admit(embedder, False) is embedder
     vectors = embed_texts(embedder, TEXTS)
-    assert vectors.shape == (len(TEXTS), sum(embedder.blocks))
-    assert vectors.dtype == np.float32
+    assert (vectors.shape, vectors.dtype) == ((len(TEXTS), sum(embedder.blocks)), np.float32)
     assert np.isfinite(vectors).all()
     assert unit(vectors, embedder.blocks)
     assert (np.linalg.norm(vectors, axis=1) > 0.9).all()  # none of these says nothing

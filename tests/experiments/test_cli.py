@@ -59,7 +59,9 @@ def test_a_failed_cell_ends_with_1_and_its_record(cli: Cli, world: World) -> Non
 
 
 def test_bad_input(cli: Cli, world: World) -> None:
-    assert "unknown experiment" in cli("experiment", "run", "nonsense").complaint
+    unknown = cli("experiment", "run", "nonsense").complaint
+    assert "unknown experiment" in unknown
+    assert "embedding-baselines" in unknown
     assert "smoke or full" in cli("experiment", "run", "asking-qwen", "--scale", "huge").complaint
     assert "--workers" in cli("experiment", "run", world.write(), "--workers", "0").complaint
     assert "methods" in cli("experiment", "run", world.write(methods=[])).complaint

@@ -41,8 +41,7 @@ def test_a_grid_leaves_a_whole_record_for_every_cell(world: World) -> None:
         ]
         assert np.mean(right) >= record["metrics"]["accuracy"] - 1e-9
     summary = json.loads((world.out / "summary.json").read_text())
-    assert len(summary["rows"]) == 6
-    assert summary["config"]["seeds"] == [0, 1]
+    assert (len(summary["rows"]), summary["config"]["seeds"]) == (6, [0, 1])
 
 
 def test_no_word_of_a_case_is_written(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,16 +69,14 @@ def test_a_failed_cell_is_on_record_and_tried_again(world: World) -> None:
         methods=["m-smc", "no-such-method"],
     )
     outcome = run(world, path)
-    assert len(outcome.records) == 4
-    assert len(outcome.failed) == 3
+    assert (len(outcome.records), len(outcome.failed)) == (4, 3)
     errors = sorted(record.error or "" for record in outcome.failed)
     assert "absent.jsonl" in errors[0] + errors[1]
     assert any("no-such-method" in error for error in errors)
     assert "failed: " in (world.out / "summary.md").read_text()
     (world.folder / "absent.jsonl").write_text((world.folder / "cases.jsonl").read_text())
     again = run(world, path)
-    assert again.resumed == 1
-    assert len(again.failed) == 2
+    assert (again.resumed, len(again.failed)) == (1, 2)
 
 
 def test_an_unforeseen_error_is_named_by_kind_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +134,8 @@ def test_unanswered_cases_are_scored_and_left_out_as_stated(
     silent = Oracle(answer=lambda request: "who knows" if "secret words 0" in request.prompt else "A")
     monkeypatch.setattr(machine, "opened", lambda name: silent)
     (record,) = run(world, world.write(simulators=["oracle"], methods=["ensemble"])).records
-    assert record["asking"]["unanswered_cases"] == 3
-    assert record["metrics"]["n"] == 18
-    assert record["answered"]["n"] == 15
-    assert record["answered"]["metrics"]["n"] == 15
+    assert (record["asking"]["unanswered_cases"], record["metrics"]["n"]) == (3, 18)
+    assert (record["answered"]["n"], record["answered"]["metrics"]["n"]) == (15, 15)
     assert record["answered"]["accuracy_strict"] == pytest.approx(5 / 18)
     assert record["metrics"]["accuracy"] == pytest.approx(6 / 18)  # the tie falls to the first label
 

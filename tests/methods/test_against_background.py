@@ -62,9 +62,8 @@ def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> 
     with_them = with_real(named, [Case(BORDER[0], "1", "apple")])
     opposition = Opposition.fit(with_them)
     assert len(opposition.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
-    assert (
-        len(AmongLabels(with_them).comparison.label_index) == len(widened.texts) + 1
-    )  # the answer takes all
+    taken = AmongLabels(with_them).comparison.label_index
+    assert len(taken) == len(widened.texts) + 1  # the answer takes all
     known = calibrated(named)
     outside, with_case = Outside.fit(known), Outside.fit(replace(with_them, calibration=known.calibration))
     seen = named.observe(BORDER[:1])
@@ -123,8 +122,7 @@ def test_packaged_panels_name_one_bank(name: str) -> None:
     assert bank.against.sum() == parts[source.banks.index(source.against[0])]
     opposition = Opposition.fit(Material.prepare(source.panel, bank, get_embedder("wordllama")))
     assert len(opposition.comparison.label_index) == bank.against.sum() + len(bank.background)
-    assert len(opposition.log_share) == KINDS
-    assert opposition.n_labels == len(source.panel.names)
+    assert (len(opposition.log_share), opposition.n_labels) == (KINDS, len(source.panel.names))
 
 
 PANEL = "labels: [apple, boat]\nbanks: [one.jsonl, two.jsonl]\n"

@@ -189,8 +189,7 @@ def test_without_the_archive_nothing_of_it_is_left(material: Material) -> None:
     assert with_archive(material, ARCHIVE).without_archive().real is None
     labelled = with_real(material, [Case("a red fruit", label="apple")])
     left = with_archive(labelled, ARCHIVE).without_archive().real
-    assert left.texts == ("a red fruit",)
-    assert left.centre is None
+    assert (left.texts, left.centre) == (("a red fruit",), None)
     assert material.without_archive() is material
 
 
@@ -235,8 +234,7 @@ def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
     beside = np.concatenate([middles[1:2], middles[0:1]])
     kind = kinds_of(np.concatenate([rows, beside]), 3, grouped=36)
     assert kind[:36].tolist() == kinds_of(rows, 3).tolist()
-    assert kind[36] == kind[12]
-    assert kind[37] == kind[0]
+    assert (kind[36], kind[37]) == (kind[12], kind[0])
 
 
 def test_threads_that_ask_at_once_share_one_fit(material: Material) -> None:

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,18 +56,12 @@ def test_every_packaged_panel_is_compiled(private_home: Path, monkeypatch: pytes
     for name in PACKAGED:
         one = Classifier(name)
         assert one.policy.fits(one.desk.fingerprint)
-        joint = _Named(
-            f"wordllama/l2_supercat_256+minilm/{REGISTRY['minilm'].files['model.safetensors'][:12]}"
-        )
+        weights = REGISTRY["minilm"].files["model.safetensors"][:12]
+        joint = SimpleNamespace(id=f"wordllama/l2_supercat_256+minilm/{weights}")
         arrays = compiled.look_up(compiled.address_of(one.bank, joint))
         assert arrays is not None, f"compile {name} with wordllama+minilm"
         assert arrays["vectors"].shape == (len(one.bank.texts), 256 + 384)
     assert not private_home.exists() or not any(private_home.rglob("*.safetensors"))
-
-
-class _Named:
-    def __init__(self, name: str) -> None:
-        self.id = name
 
 
 def test_another_text_label_embedder_or_recipe_is_another_panel(

@@ -45,8 +45,7 @@ def test_the_error_falls_on_other_cases() -> None:
 
 def test_what_is_reported_is_cross_fitted_with_an_interval() -> None:
     found = calibrate_on(cases(60, 0.5), Calibration(sharpness=2.5, outside=SCALE))
-    assert found.basis == "measured"
-    assert found.n == 60
+    assert (found.basis, found.n) == ("measured", 60)
     assert found.ece_interval[0] <= found.ece <= found.ece_interval[1] + 0.05
     assert "measured on 60 labelled cases" in found.sentence()
 

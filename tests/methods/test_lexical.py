@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from simdx.abc.space import Apart
-from simdx.methods import lexical, lexical_space, reading, sparse
-from simdx.methods.lexical import LEAST_TEXTS, Lexicon
-from simdx.methods.lexical_space import LexicalSpace
+from simdx.methods import lexical, reading, sparse
+from simdx.methods.lexical import LEAST_TEXTS, LexicalSpace, Lexicon
 from simdx.types import Bank, Float
 
 TEXTS = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
@@ -60,11 +59,11 @@ def test_rows_are_those_of_the_definition(toy_bank: Bank, way: None) -> None:
     space = LexicalSpace(lexicon, texts)
     centred = unit(rows - rows.mean(axis=0))
     assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-6)
-    together = space.transform(texts)
+    together = space.basis.cosines(texts) @ space.project
     assert np.allclose(together, space.bank, atol=1e-6)
     for text, row in zip(texts, together, strict=True):
-        assert np.abs(space.transform([text])[0] - row).max() < 1e-12
-    assert np.all(space.transform(("1234 ??", "")) == 0)  # unknown words are no evidence
+        assert np.abs((space.basis.cosines([text]) @ space.project)[0] - row).max() < 1e-12
+    assert np.all(space.basis.cosines(("1234 ??", "")) == 0)  # unknown words are no evidence
 
 
 def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
@@ -77,11 +76,12 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
     assert np.allclose(space.bank @ space.bank.T, centred @ centred.T, atol=1e-9)
     asked = ["a red apple tree", "bark and fruit"]
     new = unit(lexicon.rows(asked).csr.toarray() - own)
-    assert np.allclose(space.transform(asked) @ space.bank.T, new @ centred.T, atol=1e-9)
+    placed = space.basis.cosines(asked) @ space.project
+    assert np.allclose(placed @ space.bank.T, new @ centred.T, atol=1e-9)
 
 
 def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical_space, "LARGEST_BASIS", 6)
+    monkeypatch.setattr(lexical, "LARGEST_BASIS", 6)
     texts = ["red fruit tree", "red apple fruit", "bark of a tree", "apple and bark"]
     beside = [f"a tree with red {word}" for word in ("bark", "fruit", "apple")] * 4
     apart = np.arange(16) >= 4
@@ -103,12 +103,8 @@ def test_products_by_words_are_those_by_grams(
     lexicon.take(lexicon.counts(texts))
     monkeypatch.setattr(reading, "KEPT_BYTES", kept_words * 8 * len(texts))
     for start in range(3):
-        cases = [
-            *texts[start::3],
-            f"{texts[0]} {texts[0]} banana bananas redredred",
-            "",
-            "unheard-of xyzzy",
-        ] * 4
+        odd = [f"{texts[0]} {texts[0]} banana bananas redredred", "", "unheard-of xyzzy"]
+        cases = [*texts[start::3], *odd] * 4
         assert lexical.many(len(cases))
         assert np.abs(lexicon.met(cases)[0] - lexicon.products(lexicon.rows(cases))).max() < 1e-12
 
@@ -128,3 +124,30 @@ def test_a_word_that_could_not_be_taken_apart_leaves_none_half_known() -> None:
         known.rows(["red bark of a tree"])
     expected = lexicon.rows(TEXTS).csr.toarray()
     assert np.allclose(known.rows(TEXTS).csr.toarray(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Do you have a cough? Yes.", "cough."),
+        ("Have you had a fever? No. Do you have a cough? Yes.", "cough."),
+        ("How intense is the pain? 7. Is it new? Yes.", "intense is the pain 7. new."),
+        ("Does it radiate? nowhere. Do you smoke? yes", "smoke."),
+        ("Do you have a cough? Yes.\nAny fever? No.", "cough."),
+    ],
+)
+def test_a_checklist_states_what_was_not_denied(text: str, stated: str) -> None:
+    assert " ".join(reading.as_statements(text).split()) == stated
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A soft swelling of the lip. What is it? The patient does not know.",
+        "My doctor asked me how long. About two weeks.",
+        "",
+        "no? never heard of it",
+    ],
+)
+def test_other_text_is_left_as_it_is(text: str) -> None:
+    assert reading.as_statements(text) == text

@@ -109,11 +109,16 @@ def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank
     assert Classifier(toy_panel, toy_bank).settings.real is None
 
 
-def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, toy_bank: Bank) -> None:
-    classifier = Classifier(toy_panel, toy_bank, real_cases=MOVED)
+def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, material: Material) -> None:
+    lamp = Case("a lamp", label=NONE_OF_THESE)
+    classifier = Classifier(toy_panel, material.bank, real_cases=[*MOVED, lamp])
     again = Dataset("toy", (Case("A  boat upon a stream", "1", "apple"), *MOVED[3:]), toy_panel.names)
     with pytest.raises(BadInput, match="4 evaluated cases are also among the real cases"):
         evaluate(classifier, again)
+    new = Dataset("toy", (Case("some fruit", "1", "apple"), Case("a river", "2", "river")), toy_panel.names)
+    outside = Dataset("out", (Case("A lamp!"), Case("a wall")), ())
+    with pytest.raises(BadInput, match="1 evaluated cases are also among the real cases"):
+        evaluate(classifier, new, ood=outside, resamples=100)
 
 
 def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
@@ -156,11 +161,3 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
     )
     # the answer among labels does not hold them
     assert len(AmongLabels(taught).comparison.label_index) == len(material.bank.texts) + 1
-
-
-def test_an_outside_case_given_is_not_evaluated(toy_panel: Panel, material: Material) -> None:
-    classifier = Classifier(toy_panel, material.bank, real_cases=[Case("a lamp", label=NONE_OF_THESE)])
-    data = Dataset("toy", (MOVED[0], MOVED[2]), toy_panel.names)
-    outside = Dataset("out", (Case("A lamp!"), Case("a wall")), ())
-    with pytest.raises(BadInput, match="1 evaluated cases are also among the real cases"):
-        evaluate(classifier, data, ood=outside, resamples=100)

@@ -32,16 +32,6 @@ def test_bins_are_closed_on_the_right():
     np.testing.assert_array_equal(calibration.bin_of(np.array([0.0, 0.1, 0.11, 0.5, 1.0])), [0, 0, 1, 4, 9])
 
 
-@pytest.mark.parametrize("metric", ["classwise_ece", "adaptive_ece", "smooth_ece"])
-def test_order_does_not_matter_and_no_cases_is_undefined(predictions, rng, metric):
-    figure, (p, y) = getattr(calibration, metric), predictions
-    shuffled = rng.permutation(len(y))
-    assert figure(p[shuffled], y[shuffled]).value == pytest.approx(figure(p, y).value)
-    empty = figure(np.zeros((0, 3)), np.zeros(0, int))
-    assert empty.value is None
-    assert empty.reason
-
-
 def test_adaptive_ece_has_bins_of_equal_mass_without_ties(make_predictions):
     p, y = make_predictions(n=200, decimals=None)
     top, right = p.max(1), p.argmax(1) == y
@@ -68,14 +58,6 @@ def test_smooth_ece_against_direct_quadrature(predictions):
         low, high = (middle, high) if measure(middle) > middle else (low, middle)
     # confidences are put on a grid of 1,000 cells, so the two agree to about one cell
     assert calibration.smooth_ece(p, y).value == pytest.approx(measure(high), abs=1.5e-3)
-
-
-def test_reliability_counts_every_case_once(predictions):
-    p, y = predictions
-    table = calibration.reliability(p, y)
-    assert table.n.sum() == len(y)
-    assert (table.n * table.accuracy).sum() == pytest.approx((p.argmax(1) == y).sum())
-    assert (table.n * table.confidence).sum() == pytest.approx(p.max(1).sum())
 
 
 def test_temperature_against_a_grid_search(predictions):

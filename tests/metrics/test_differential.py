@@ -49,8 +49,7 @@ def test_no_order_no_correlation():
     flat = [[0.25] * 4]
     assert np.isnan(rank_correlation(flat, [[0.7, 0.1, 0.1, 0.1]])).all()
     found = compare_differentials(flat, flat, [[0.7, 0.1, 0.1, 0.1]], [0.0], rng=np.random.default_rng(0))
-    assert found["rank_correlation"] is None
-    assert found["undefined"]["rank_correlation"] == "no case defines it"
+    assert (found["rank_correlation"], found["undefined"]["rank_correlation"]) == (None, "no case defines it")
     assert found["total_variation"] == pytest.approx(0.45)
 
 
@@ -63,8 +62,7 @@ def test_mass_outside_the_panel_is_apart(rng):
     assert found["total_variation"] == pytest.approx((0 + 0.4) / 2)
     assert found["in_class"]["total_variation"] == pytest.approx(0.2)
     assert found["reference_entropy"] == pytest.approx(entropy([0.6, 0.2, 0.1, 0.1]) / 2)
-    assert found["outside"]["n"] == 3
-    assert found["outside"]["reference_mass"] == pytest.approx(1.6 / 3)
+    assert (found["outside"]["n"], found["outside"]["reference_mass"]) == (3, pytest.approx(1.6 / 3))
     assert found["outside"]["none_of_these"] == pytest.approx(0.4)
     assert found["outside"]["rank_correlation"] == pytest.approx(1)
     json.dumps(found, allow_nan=False)
@@ -82,16 +80,6 @@ def test_what_cannot_be_said_is_none_with_a_reason(rng):
     assert nothing["outside"]["rank_correlation"] is None
     assert nothing["outside"]["undefined"]
     json.dumps([three, nothing], allow_nan=False)
-
-
-def test_intervals_cover_the_mean(pairs, rng):
-    p, r = pairs
-    found = compare_differentials(p, p, r, np.zeros(40), resamples=2000, rng=rng)
-    low, high = found["ci"]["total_variation"]
-    terms = total_variation(p, r)
-    half = 1.96 * terms.std() / np.sqrt(40)
-    assert low < found["total_variation"] < high
-    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
 
 
 def test_shapes_must_agree():

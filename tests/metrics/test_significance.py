@@ -33,16 +33,6 @@ def test_counts_sum_to_the_number_of_cases_in_every_chunk():
     assert all((c.sum(axis=1) == 20_000).all() for c in chunks)
 
 
-def test_interval_of_a_mean_is_the_percentile_interval(predictions):
-    p, y = predictions
-    found = bootstrap_intervals(p, y, metrics=["accuracy"], resamples=4000, rng=np.random.default_rng(1))
-    right = p.argmax(1) == y
-    half = 1.96 * np.sqrt(right.mean() * (1 - right.mean()) / len(y))
-    # the quantile of 4,000 draws has a standard error of about 2.5 % of the half width
-    assert found["accuracy"].low == pytest.approx(right.mean() - half, abs=0.2 * half)
-    assert found["accuracy"].high == pytest.approx(right.mean() + half, abs=0.2 * half)
-
-
 def test_every_headline_interval_holds_its_point_estimate(predictions, rng):
     p, y = predictions
     result = evaluate_probabilities(p, y, resamples=500, rng=rng)
@@ -53,25 +43,19 @@ def test_every_headline_interval_holds_its_point_estimate(predictions, rng):
     assert result["undefined"] == {}
 
 
-def test_the_same_generator_gives_the_same_interval(predictions):
-    p, y = predictions
-    one, two = (bootstrap_intervals(p, y, resamples=200, rng=np.random.default_rng(5)) for _ in range(2))
-    assert one == two
-
-
 def test_intervals_cover_the_truth_about_as_often_as_they_say(make_predictions):
     covered = 0
     for seed in range(120):
         p, y = make_predictions(n=120, seed=seed)
         interval = bootstrap_intervals(
-            p, y, metrics=["brier"], resamples=300, level=0.9, rng=np.random.default_rng(seed)
+            p, y, metrics=["brier"], resamples=300, rng=np.random.default_rng(seed)
         )["brier"]
         truth = p**0.7
         truth /= truth.sum(axis=1, keepdims=True)
         expected = ((p**2).sum(1) + 1 - 2 * (p * truth).sum(1)).mean()
         covered += interval.low <= expected <= interval.high
-    # binomial(120, .9) has standard deviation .027; resampling cases adds a little coverage
-    assert covered / 120 > 0.9 - 3 * 0.028
+    # binomial(120, .95) has standard deviation .02; resampling cases adds a little coverage
+    assert covered / 120 > 0.95 - 3 * 0.02
 
 
 def test_paired_bootstrap_of_two_equal_methods_finds_nothing(predictions, rng):
@@ -112,8 +96,7 @@ def test_no_errors_gives_no_interval_but_a_reason(rng):
     p = np.array([[0.9, 0.1]] * 10 + [[0.2, 0.8]] * 10)
     y = np.r_[np.zeros(10, int), np.ones(10, int)]
     result = evaluate_probabilities(p, y, resamples=100, rng=rng)
-    assert result["error_auroc"] is None
-    assert result["ci"]["error_auroc"] is None
+    assert (result["error_auroc"], result["ci"]["error_auroc"]) == (None, None)
     assert "no case was misclassified" in result["undefined"]["error_auroc"]
     assert result["aurc"] == 0
     paired = paired_bootstrap(p, p, y, resamples=100, rng=rng)["error_auroc"]
@@ -131,21 +114,14 @@ def test_a_metric_undefined_in_many_resamples_has_no_interval(rng):
 
 def test_no_cases_and_no_generator(make_predictions):
     empty = evaluate_probabilities(np.zeros((0, 3)), np.zeros(0, int), rng=np.random.default_rng(0))
-    assert empty["n"] == 0
-    assert empty["accuracy"] is None
-    assert empty["ci"]["accuracy"] is None
+    assert (empty["n"], empty["accuracy"], empty["ci"]["accuracy"]) == (0, None, None)
     assert set(empty["undefined"]) >= set(HEADLINE)
     p, y = make_predictions(20)
     assert evaluate_probabilities(p, y)["ci"] == dict.fromkeys(HEADLINE)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ({"resamples": 10}, "100 resamples"),
-        ({"level": 1.0}, "level"),
-        ({"metrics": ["beauty"]}, "no bootstrap"),
-    ],
+    ("asked", "said"), [({"resamples": 10}, "100 resamples"), ({"metrics": ["beauty"]}, "no bootstrap")]
 )
 def test_bad_requests_are_refused(predictions, rng, asked, said):
     with pytest.raises(BadInput, match=said):

@@ -97,8 +97,7 @@ def test_what_models_answered_is_matched_by_id(context: Context) -> None:
     }  # fmt: skip
     one = asked[0]
     assert one.positions.tolist() == list(range(60))
-    assert one.calls_per_case == pytest.approx(3.0)
-    assert one.seconds_per_case == pytest.approx(0.1)
+    assert (one.calls_per_case, one.seconds_per_case) == (pytest.approx(3.0), pytest.approx(0.1))
     assert np.allclose(one.probabilities.sum(axis=1), 1)
     assert context.own_bank(PANEL, one) == "small"
 

@@ -25,12 +25,7 @@ SPEC = Artefact(
 
 
 def _record(name: str, status: str = "done") -> Record:
-    config = {
-        "scale": "smoke",
-        "seed": 0,
-        "banks": {"oral": ["reference"]},
-        "skipped": {"sd": "not at hand"},
-    }
+    config = {"scale": "smoke", "seed": 0, "banks": {"oral": ["reference"]}, "skipped": {"sd": "not at hand"}}
     found = {"n": {"oral": 3}, "models": ["m"], "notes": ["Left out."], "data": {"oral": {"x": "x|y"}}}
     done = status == "done"
     versions = {"simdx": "0.1.0", "commit": "abc"}

@@ -75,8 +75,7 @@ def test_the_paper_s_figure_stands_beside_ours_with_its_doubts() -> None:
     found = Measured({"sd": {"what": "x"}}, {"sd": 3}).to_json()
     shown = render(spec, found)
     (table,) = shown["tables"]
-    assert table["title"] == "sd: x"
-    assert table["columns"] == ["name", "N", "ECE", "ECE, paper"]
+    assert (table["title"], table["columns"]) == ("sd: x", ["name", "N", "ECE", "ECE, paper"])
     assert table["rows"][0][:3] == ["one", "–", "0.1"]
     assert table["rows"][0][3].endswith("†")
     assert table["note"].startswith("Note. † ")

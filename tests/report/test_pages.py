@@ -5,10 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from simdx.metrics.gaps import Gap
-from simdx.report.evaluation import gaps_html
+from simdx.metrics.gaps import SMALL, Gap
 from simdx.report.grid import render_grid
-from simdx.report.page import render, table
+from simdx.report.page import fill, render, table
 from simdx.review.forms import form_page
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
@@ -16,13 +15,12 @@ FAILED = {
     "panel": HOSTILE, "method": HOSTILE, "bank": HOSTILE, "simulator": None, "embedder": None, "seed": 0,
     "status": "failed", "error": HOSTILE,
 }  # fmt: skip
+GAP = Gap(HOSTILE, HOSTILE, 3, HOSTILE, None, None, None, None, None, None, too_small=True)
 PAGES: dict[str, Callable[[], str]] = {
     "answers": lambda: render(HOSTILE, [], notice=HOSTILE),
     "table": lambda: table([HOSTILE], [[HOSTILE]]),
     "grid": lambda: render_grid(HOSTILE, [FAILED]),
-    "gaps": lambda: gaps_html(
-        [Gap(HOSTILE, HOSTILE, 3, HOSTILE, None, None, None, None, None, None, too_small=True)]
-    ),
+    "gaps": lambda: fill("gaps.html", gaps=[GAP], correction="holm", small=SMALL),
     "form": lambda: form_page(
         HOSTILE, HOSTILE, [{"code": "1", "text": HOSTILE, "label": HOSTILE}], [HOSTILE]
     ),

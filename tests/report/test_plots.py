@@ -16,9 +16,8 @@ def test_lines_have_styles_of_their_own_and_a_key() -> None:
     root = ElementTree.fromstring(drawing)
     text = drawing
     assert root.tag.endswith("svg")
-    assert "series s0" in text
-    assert "series s1" in text
-    assert "a &lt;b&gt;" in text
+    for words in ("series s0", "series s1", "a &lt;b&gt;"):
+        assert words in text
     assert text.count("<circle") == 2
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior
 from simdx.bench.engines import medians
-from simdx.types import Float
 
 WIDTH = 3072
 LABELS = 7
@@ -60,7 +59,10 @@ def random_network(rng: np.random.Generator, width: int, labels: int) -> Network
     """A network of that size with random weights: what it costs does not depend on what it knows."""
     sizes = (width, HIDDEN, HIDDEN, labels)
     layers = tuple(
-        (_normal(rng, a, b) * np.float32(np.sqrt(2 / a)), np.zeros(b, dtype=np.float32))
+        (
+            rng.standard_normal((a, b)).astype(np.float32) * np.float32(np.sqrt(2 / a)),
+            np.zeros(b, dtype=np.float32),
+        )
         for a, b in pairwise(sizes)
     )
     names = tuple(f"label {i + 1}" for i in range(labels))
@@ -70,7 +72,3 @@ def random_network(rng: np.random.Generator, width: int, labels: int) -> Network
         prior=TrainingPrior(probabilities=(1 / labels,) * labels, alpha0=labels),
     )  # fmt: skip
     return Network(layers, card)
-
-
-def _normal(rng: np.random.Generator, rows: int, columns: int) -> Float:
-    return rng.standard_normal((rows, columns)).astype(np.float32)

@@ -36,22 +36,24 @@ MINILM_TEXTS = 64
 def run(
     *, short: int = 10_000, long: int = 1_000, cold: int = 3, repeats: int = 3, panel: str = PANEL
 ) -> dict[str, Any]:
-    """Everything measured, as one JSON-ready dictionary."""
+    from simdx.datasets.oral import load_oral
+
     starts = [cold_start(panel) for _ in range(cold)]
     both = [cold_start(panel, "--embedder", "wordllama+minilm") for _ in range(cold if has_minilm() else 0)]
     began = time.process_time()
     classifier = Classifier(panel)
     load_s = time.process_time() - began
     first_ms = 1e3 * least(lambda _: classifier.infer(CASE), 1)
-    texts, cases = windows(classifier.bank, short), whole_cases(long)
+    oral = load_oral().cases.texts
+    texts, cases = windows(classifier.bank, short), [oral[i % len(oral)] for i in range(long)]
     batch = least(lambda i: classifier.infer_batch(texts), repeats) / short
     split, floor = parts_of_an_answer(classifier, texts, repeats)
     return {
-        "cold_cpu_s": round(min(s.cpu for s in starts), 3),
-        "cold_wall_s": round(min(s.wall for s in starts), 3),
-        "cold_peak_mb": round(max(s.peak_mb for s in starts), 1),
-        "cold_both_cpu_s": round(min(s.cpu for s in both), 3) if both else None,
-        "cold_both_peak_mb": round(max(s.peak_mb for s in both), 1) if both else None,
+        "cold_cpu_s": round(min(cpu for cpu, _, _ in starts), 3),
+        "cold_wall_s": round(min(wall for _, wall, _ in starts), 3),
+        "cold_peak_mb": round(max(peak for _, _, peak in starts), 1),
+        "cold_both_cpu_s": round(min(cpu for cpu, _, _ in both), 3) if both else None,
+        "cold_both_peak_mb": round(max(peak for _, _, peak in both), 1) if both else None,
         "load_s": round(load_s, 4),
         "first_ms": round(first_ms, 2),
         "single_ms": round(1e3 * per_call(lambda i: classifier.infer_batch([f"{CASE} {i}"])), 3),
@@ -84,9 +86,6 @@ def per_call(call: Callable[[int], object], calls: int = 20, repeats: int = 3) -
     return least(lambda r: [call(r * calls + i) for i in range(calls)], repeats) / calls
 
 
-# --------------------------------------------------------------------------- texts
-
-
 def windows(bank: Bank, count: int) -> list[str]:
     """Runs of words from the bank's texts, drawn by a seed."""
     rng = np.random.default_rng(0)
@@ -98,24 +97,8 @@ def windows(bank: Bank, count: int) -> list[str]:
     return out
 
 
-def whole_cases(count: int) -> list[str]:
-    from simdx.datasets.oral import load_oral
-
-    cases = load_oral().cases.texts
-    return [cases[i % len(cases)] for i in range(count)]
-
-
-# --------------------------------------------------------------------------- parts
-
-
-class Start:
-    """One process from its start to its end."""
-
-    def __init__(self, cpu: float, wall: float, peak_mb: float) -> None:
-        self.cpu, self.wall, self.peak_mb = cpu, wall, peak_mb
-
-
-def cold_start(panel: str, *options: str) -> Start:
+def cold_start(panel: str, *options: str) -> tuple[float, float, float]:
+    """Processor time, time on the clock and peak memory (MB) of one process from its start to its end."""
     command = [sys.executable, "-m", "simdx", "classify", CASE, "--panel", panel, "--json", *options]
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -123,7 +106,7 @@ def cold_start(panel: str, *options: str) -> Start:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RunFailed(f"simdx classify ended with {process.returncode}")
-    return Start(used.ru_utime + used.ru_stime, time.perf_counter() - began, used.ru_maxrss / 1024)
+    return used.ru_utime + used.ru_stime, time.perf_counter() - began, used.ru_maxrss / 1024
 
 
 def parts_of_an_answer(
@@ -168,9 +151,6 @@ def parts_of_an_answer(
         "decision": least(decide, repeats) / n,
     }
     return split, embed + least(products, 2 * repeats) / n
-
-
-# --------------------------------------------------------------------------- others
 
 
 def by_scikit_learn(bank: Bank, texts: Sequence[str], cases: Sequence[str], repeats: int) -> dict[str, float]:

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from simdx.abc.exact import SharedDraws, dirichlet, multinomial, prepare
+from simdx.abc.exact import dirichlet, multinomial, prepare
 from simdx.abc.particles import dirichlet_smc, multinomial_smc
 from simdx.abc.prior import Prior
 from simdx.errors import MissingExtra
@@ -56,7 +56,6 @@ class Workload:
         return self.bank, self.labels, self.n_labels, self.cases[:cases], self.prior
 
     def of_means(self, cases: int | None = None) -> tuple[Float, Float, Prior]:
-        """What D-SMC takes."""
         return self.means, self.cases[:cases], self.prior
 
     @property
@@ -90,7 +89,12 @@ def run(
     seed: int = 0,
 ) -> dict[str, Any]:
     """Everything measured, as one JSON-ready dictionary with its conditions."""
-    pyabc = _pyabc()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pyabc
+    except ImportError:
+        raise MissingExtra("comparing with pyABC", "bench") from None
     problem = make_problem(labels, per_label, width, batch, seed)
     exact, floor, sampled, top_mass = measure_own(problem, particles, populations, repeats, seed)
     theirs, samplers = _time_pyabc(pyabc, problem, particles, populations, pyabc_cases)
@@ -103,12 +107,13 @@ def run(
         "particles": sampled,
         "floor": floor,
         "ratio": {
-            "m_exact": theirs["m"] / exact["m"],
-            "d_exact": theirs["d"] / exact["d"],
-            "m_particles": theirs["m"] / sampled["m"],
-            "d_particles": theirs["d"] / sampled["d"],
-            "m_floor": exact["m"] / floor["m"],
-            "d_floor": exact["d"] / floor["d"],
+            f"{kind}_{name}": above[kind] / below[kind]
+            for name, above, below in (
+                ("exact", theirs, exact),
+                ("particles", theirs, sampled),
+                ("floor", exact, floor),
+            )
+            for kind in ("m", "d")
         },
         "agreement": agreement,
         "conditions": {
@@ -163,15 +168,16 @@ def measure_own(
     def m_exact() -> Any:
         return multinomial(*bank, kernel="hard", populations=populations)
 
-    turns = medians(
-        [
-            m_exact,
-            lambda: _floor_m(problem, populations),
-            lambda: dirichlet(*means, shared=shared, **drawn),
-            lambda: _floor_d(problem, shared, particles),
-        ],
-        repeats,
-    )
+    def m_floor() -> None:
+        cosine = problem.cases @ problem.bank.T
+        size = cosine.shape[1]
+        np.partition(cosine, size - max(1, size >> populations), axis=1)
+
+    def d_floor() -> None:
+        cosine = (problem.cases @ shared.means.T) @ shared.unit.T
+        np.partition(cosine, cosine.shape[1] - particles, axis=1)
+
+    turns = medians([m_exact, m_floor, lambda: dirichlet(*means, shared=shared, **drawn), d_floor], repeats)
     slow = medians(
         [lambda: multinomial_smc(*bank, keys, **sampled), lambda: dirichlet_smc(*means, keys, **sampled)],
         max(1, repeats // 3),
@@ -180,17 +186,6 @@ def measure_own(
     exact = {"m": turns[0] / n, "d": turns[2] / n}
     floor = {"m": turns[1] / n, "d": turns[3] / n}
     return exact, floor, {"m": slow[0] / n, "d": slow[1] / n}, top
-
-
-def _floor_m(problem: Workload, populations: int) -> None:
-    cosine = problem.cases @ problem.bank.T
-    n = cosine.shape[1]
-    np.partition(cosine, n - max(1, n >> populations), axis=1)
-
-
-def _floor_d(problem: Workload, shared: SharedDraws, particles: int) -> None:
-    cosine = (problem.cases @ shared.means.T) @ shared.unit.T
-    np.partition(cosine, cosine.shape[1] - particles, axis=1)
 
 
 def medians(jobs: list[Callable[[], Any]], repeats: int) -> list[float]:
@@ -273,19 +268,14 @@ def run_pyabc(
             history = smc.run(max_nr_populations=populations)
             seconds = time.perf_counter() - start
             frame, weight = history.get_distribution(m=0)
-            answer = _label_mass(frame, np.asarray(weight), variant, problem.n_labels)
     finally:
         log.setLevel(level)
-    return seconds, answer
-
-
-def _label_mass(frame: Any, weight: Float, variant: str, n_labels: int) -> Float:
-    weight = weight / weight.sum()
+    weight = np.asarray(weight) / np.sum(weight)
     if variant == "m":
-        return np.bincount(frame["y"].astype(int), weights=weight, minlength=n_labels).astype(np.float64)
-    x = frame[[f"x{k}" for k in range(n_labels)]].to_numpy()
+        return seconds, np.bincount(frame["y"].astype(int), weight, problem.n_labels).astype(np.float64)
+    x = frame[model.names].to_numpy()
     theta = np.exp(x - x.max(axis=1, keepdims=True))
-    return weight @ (theta / theta.sum(axis=1, keepdims=True))
+    return seconds, weight @ (theta / theta.sum(axis=1, keepdims=True))
 
 
 def _time_pyabc(
@@ -339,13 +329,3 @@ def _agreement(
 def _around(centres: Float, labels: Int, rng: np.random.Generator) -> Float:
     rows = centres[labels] + rng.standard_normal((labels.size, centres.shape[1]))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-def _pyabc() -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import pyabc
-    except ImportError:
-        raise MissingExtra("comparing with pyABC", "bench") from None
-    return pyabc

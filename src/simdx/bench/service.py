@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,6 @@ def run(
     }
 
 
-# --------------------------------------------------------------------------- the service
-
-
 @dataclass(frozen=True, slots=True)
 class Running:
     pid: int
@@ -121,14 +118,6 @@ def _announced(process: subprocess.Popen[bytes], log: Path) -> tuple[str, int]:
 
 
 # --------------------------------------------------------------------------- the load
-
-
-@dataclass(slots=True)
-class _Outcome:
-    milliseconds: list[float] = field(default_factory=list)
-    explained: int = 0
-    errors: int = 0
-    seconds: float = 0.0
 
 
 class _Client(asyncio.Protocol):
@@ -179,7 +168,9 @@ class _Client(asyncio.Protocol):
 
 class _Load:
     def __init__(self, clients: int, seconds: float | None, requests: int | None) -> None:
-        self.outcome = _Outcome()
+        self.milliseconds: list[float] = []
+        self.explained = self.errors = 0
+        self.seconds = 0.0
         self.done = asyncio.Event()
         self._clients = clients
         self._requests = requests
@@ -189,12 +180,12 @@ class _Load:
     def note(self, milliseconds: float, good: bool, explained: bool) -> bool:
         """Count an answer; False tells the client to stop."""
         if good:
-            self.outcome.milliseconds.append(milliseconds)
-            self.outcome.explained += explained
+            self.milliseconds.append(milliseconds)
+            self.explained += explained
         else:
-            self.outcome.errors += 1
-        self.outcome.seconds = time.perf_counter() - self._started
-        if self._requests is not None and len(self.outcome.milliseconds) >= self._requests:
+            self.errors += 1
+        self.seconds = time.perf_counter() - self._started
+        if self._requests is not None and len(self.milliseconds) >= self._requests:
             return False
         return time.perf_counter() < self._until
 
@@ -206,13 +197,13 @@ class _Load:
 
 async def _load(
     host: str, port: int, bodies: Sequence[bytes], clients: int, seconds: float | None, requests: int | None
-) -> _Outcome:
+) -> _Load:
     load = _Load(clients, seconds, requests)
     loop = asyncio.get_running_loop()
     for i in range(clients):
         await loop.create_connection(lambda i=i: _Client(bodies, i, clients, load), host, port)  # type: ignore[misc]
     await load.done.wait()
-    return load.outcome
+    return load
 
 
 def classify_request(host: str, panel: str, text: str, token: str | None = None) -> bytes:
@@ -224,9 +215,6 @@ def post_head(host: str, length: int, token: str | None = None) -> bytes:
     who = f"authorization: Bearer {token}\r\n" if token else ""
     head = f"POST /v1/classify HTTP/1.1\r\nhost: {host}\r\n{who}content-type: application/json\r\n"
     return f"{head}content-length: {length}\r\n\r\n".encode("ascii")
-
-
-# --------------------------------------------------------------------------- beside it
 
 
 def clinic_texts() -> list[str]:

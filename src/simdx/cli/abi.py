@@ -84,16 +84,14 @@ def train(
 @app.command()
 @options.spread
 def report(
-    data: Annotated[Path, Option("--data", help="Cases the network never saw: JSONL, CSV, Parquet.")],
+    data: Annotated[Path, Option(help="Cases the network never saw: JSONL, CSV, Parquet.")],
     network: Annotated[
-        Path | None, Option("--network", help="The network's folder; default: the panel's last one.")
+        Path | None, Option(help="The network's folder; default: the panel's last one.")
     ] = None,
-    panel: Annotated[
-        str | None, Option("--panel", help="Panel name or file; default: the network's.")
-    ] = None,
+    panel: Annotated[str | None, Option(help="Panel name or file; default: the network's.")] = None,
     *,
     chosen: options.MaterialOptions,
-    ood: Annotated[Path | None, Option("--ood", help="Cases of none of the labels.")] = None,
+    ood: Annotated[Path | None, Option(help="Cases of none of the labels.")] = None,
     prior: options.PriorOptions,
     draws: Annotated[int, Option(help="Accepted draws of the D-SMC reference.")] = 2000,
     seed: options.Seed = 0,
@@ -141,9 +139,6 @@ def report(
         record["out_of_class"] = fidelity.out_of_class(comparison, other)
     cases = fidelity.rows(comparison, ids, material.panel.names)
     say(json, {**record, "cases": cases}, *fidelity.in_words(record))
-
-
-# --------------------------------------------------------------------------- inside
 
 
 def _cases(material: Material, path: str) -> tuple[Float, list[str], Int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,10 +48,18 @@ def export(
         for line in lines:
             sys.stdout.write(line)
         return
-    count = _write(out, lines)
-    head = store.head()
-    done = {"records": count, "head": head[1], "out": str(out)}
-    tell(json, done, f"wrote {count} records to {out}; head {head[1]}")
+    from simdx.disk import replacing
+
+    if not out.parent.is_dir():
+        raise BadInput(f"{out} cannot be written: its folder does not exist")
+    count = 0
+    with replacing(out, 0o600) as file:  # for the owner's eyes only, and never half a file under that name
+        for line in lines:
+            file.write(line.encode("utf-8"))
+            count += 1
+    head = store.head()[1]
+    done = {"records": count, "head": head, "out": str(out)}
+    tell(json, done, f"wrote {count} records to {out}; head {head}")
 
 
 @app.command("verify")
@@ -60,8 +68,7 @@ def verify(
     head: Annotated[str | None, Option(help="The head noted earlier; it must still be in the chain.")] = None,
     checkpoints: Checkpoints = None,
     without: Annotated[
-        list[str] | None,
-        Option("--without", metavar="ID", help="A checkpoint file that is lost for good; repeatable."),
+        list[str] | None, Option(metavar="ID", help="A checkpoint file that is lost for good; repeatable.")
     ] = None,
     url: Url = None,
     key: Key = None,
@@ -74,7 +81,13 @@ def verify(
         store, _ = _open(url, key)
         files = checkpoints or [_checkpoint_file(url, key)]
         verdict = store.verify(files=files, without=without or (), noted=head)
-        problem = verdict.problem or store.damage() or _not_at_hand(verdict.unseen)
+        problem = verdict.problem or store.damage()
+        if problem is None and verdict.unseen:
+            away = verdict.unseen[0]
+            problem = (
+                f"its checkpoint file {away} is not here: give every machine's with --checkpoints FILE, or "
+                f"--without {away} if it is lost for good"
+            )
     if json:
         print_json(
             {
@@ -101,11 +114,10 @@ def purge(url: Url = None, key: Key = None, json: options.AsJson = False) -> Non
 @app.command("rotate-key")
 def rotate_key(
     prepare: Annotated[
-        bool,
-        Option("--prepare", help="Only put the next key into the file, to copy it to others first."),
+        bool, Option("--prepare", help="Only put the next key into the file, to copy it to others first.")
     ] = False,
     checkpoints: Annotated[
-        Path | None, Option("--checkpoints", help="The log's checkpoint file; default: the service's.")
+        Path | None, Option(help="The log's checkpoint file; default: the service's.")
     ] = None,
     url: Url = None,
     key: Key = None,
@@ -143,15 +155,6 @@ def _verify_export(
         _exported(source), ring, checkpoints=[CheckpointFile(file).read(ring) for file in files], noted=noted
     )
     return verdict, verdict.problem
-
-
-def _not_at_hand(files: Sequence[str]) -> str | None:
-    if not files:
-        return None
-    return (
-        f"its checkpoint file {files[0]} is not here: give every machine's with --checkpoints FILE, or "
-        f"--without {files[0]} if it is lost for good"
-    )
 
 
 def _key_file() -> Path:
@@ -205,20 +208,6 @@ def _lines(store: AuditStore, with_text: bool, asked: Callable[[AuditRecord], bo
         if with_text:
             row["text"] = store.text_of(record.id)
         yield json_format.dumps(row, ensure_ascii=False) + "\n"
-
-
-def _write(out: Path, lines: Iterator[str]) -> int:
-    """For the owner's eyes only, and never half a file under the name that was asked for."""
-    from simdx.disk import replacing
-
-    if not out.parent.is_dir():
-        raise BadInput(f"{out} cannot be written: its folder does not exist")
-    count = 0
-    with replacing(out, 0o600) as file:
-        for line in lines:
-            file.write(line.encode("utf-8"))
-            count += 1
-    return count
 
 
 def _exported(path: Path) -> Iterator[AuditRecord]:

@@ -29,12 +29,11 @@ LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told
 class BuildOptions:
     """What a bank shall hold, and when to stop."""
 
-    per_label: Annotated[int, Option("--per-label", min=1, help="Usable descriptions wanted per label.")]
-    out: Annotated[Path, Option("--out", help="The bank folder; an interrupted build there goes on.")]
+    per_label: Annotated[int, Option(min=1, help="Usable descriptions wanted per label.")]
+    out: Annotated[Path, Option(help="The bank folder; an interrupted build there goes on.")]
     background: Annotated[
         int | None,
         Option(
-            "--background",
             min=0,
             help="Descriptions of other conditions, for 'none of these'; default: a fifth of the labels', "
             "20 at least.",
@@ -43,28 +42,21 @@ class BuildOptions:
     conditions: Annotated[
         Path | None,
         Option(
-            "--conditions",
             help="What --background describes, one condition a line; default: a broad list. "
-            "See 'simdx bank conditions'.",
+            "See 'simdx bank conditions'."
         ),
     ] = None
-    temperature: Annotated[float, Option("--temperature", min=0, max=2)] = 0.8
-    top_p: Annotated[float, Option("--top-p", min=0, max=1)] = 0.95
-    max_new: Annotated[
-        int | None, Option("--max-new", min=1, help="Tokens per description; default by register.")
-    ] = None
-    seed: Annotated[int, Option("--seed", min=0, help="Starts every request's own seed.")] = 0
-    max_requests: Annotated[
-        int | None, Option("--max-requests", min=0, help="Stop this run after so many requests.")
-    ] = None
-    max_tokens: Annotated[
-        int | None, Option("--max-tokens", min=0, help="Stop this run after so many tokens.")
-    ] = None
+    temperature: Annotated[float, Option(min=0, max=2)] = 0.8
+    top_p: Annotated[float, Option(min=0, max=1)] = 0.95
+    max_new: Annotated[int | None, Option(min=1, help="Tokens per description; default by register.")] = None
+    seed: Annotated[int, Option(min=0, help="Starts every request's own seed.")] = 0
+    max_requests: Annotated[int | None, Option(min=0, help="Stop this run after so many requests.")] = None
+    max_tokens: Annotated[int | None, Option(min=0, help="Stop this run after so many tokens.")] = None
 
     least_yield: Annotated[
         float,
         Option(
-            "--least-yield", min=0, max=1,
+            min=0, max=1,
             help="Stop when fewer than this share of a label's texts can be used; 0: never.",
         ),
     ] = 0.1  # fmt: skip
@@ -74,8 +66,11 @@ class BuildOptions:
         from simdx.bank.plan import BuildSettings
 
         described, left_out = self._described(panel)
+        background = self.background
+        if background is None:
+            background = max(LEAST_BACKGROUND, self.per_label * len(panel.names) // 5)
         settings = BuildSettings(
-            per_label=self.per_label, background=self._background(panel), temperature=self.temperature,
+            per_label=self.per_label, background=background, temperature=self.temperature,
             top_p=self.top_p, max_tokens=self.max_new, seed=self.seed, voice=voice, conditions=described,
             **more,
         )  # fmt: skip
@@ -86,11 +81,6 @@ class BuildOptions:
         from simdx.bank.report import BuildLimits
 
         return BuildLimits(self.max_requests, self.max_tokens, price_in, price_out, self.least_yield)
-
-    def _background(self, panel: Panel) -> int:
-        if self.background is not None:
-            return self.background
-        return max(LEAST_BACKGROUND, self.per_label * len(panel.names) // 5)
 
     def _described(self, panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The conditions a background shall describe (none: the broad list), and those left out."""
@@ -124,8 +114,7 @@ def build(
         int, Option(min=0, max=100, help="Texts a label, in another voice, that the bank is rehearsed on.")
     ] = 4,
     timeout: Annotated[
-        float | None,
-        Option(help="Seconds a server has for one answer; default: SIMDX_TIMEOUT, else 300."),
+        float | None, Option(help="Seconds a server has for one answer; default: SIMDX_TIMEOUT, else 300.")
     ] = None,
     price_in: Annotated[float | None, Option(min=0, help="Price of a million prompt tokens.")] = None,
     price_out: Annotated[float | None, Option(min=0, help="Price of a million generated tokens.")] = None,

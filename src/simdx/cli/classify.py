@@ -23,12 +23,10 @@ def classify(
     text: Annotated[str | None, Argument(metavar="TEXT|-", help="The case, or - for standard input.")] = None,
     *,
     panel: options.PanelNames = None,
-    file: Annotated[Path | None, Option("--file", help="Read the case from a UTF-8 file.")] = None,
+    file: Annotated[Path | None, Option(help="Read the case from a UTF-8 file.")] = None,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
-    policy: Annotated[
-        Path | None, Option("--policy", help="A decision policy (YAML); default: the panel's own.")
-    ] = None,
+    policy: Annotated[Path | None, Option(help="A decision policy (YAML); default: the panel's own.")] = None,
     ask: Annotated[
         bool, Option("--ask", help="Also say which missing finding is most worth asking for.")
     ] = False,
@@ -37,7 +35,7 @@ def classify(
     ] = False,
     device: options.Device = "cpu",
     json: options.AsJson = False,
-    html: Annotated[Path | None, Option("--html", help="Also write a self-contained page.")] = None,
+    html: Annotated[Path | None, Option(help="Also write a self-contained page.")] = None,
 ) -> None:
     """The posterior over a panel's labels for one case, with its uncertainty, decision and evidence.
 
@@ -155,16 +153,12 @@ def _one_case(file: Path) -> str:
         "labelled rows, the page of 'simdx serve' answers a CSV row by row"
     )
     try:
-        size = file.stat().st_size
-        if file.suffix.lower() in _TABLES:
-            raise table
-        if file.suffix.lower() in _DOCUMENTS:
-            raise BadInput(f"{file.name} is no plain text: save it as .txt and give that")
-        if size > MAX_BYTES:
-            raise BadInput(
-                f"{file.name} is over {MAX_BYTES // 1_000_000} MB: give one case, not a collection"
-            )
-        text = _decode(file.read_bytes(), file.name)
+        with file.open("rb") as stream:
+            if file.suffix.lower() in _TABLES:
+                raise table
+            if file.suffix.lower() in _DOCUMENTS:
+                raise BadInput(f"{file.name} is no plain text: save it as .txt and give that")
+            text = _decode(stream.read(MAX_BYTES + 1), file.name)
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}") from None
     first, _, rest = text.strip().partition("\n")

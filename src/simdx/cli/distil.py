@@ -16,11 +16,9 @@ def distil(
     *,
     chosen: options.MethodOptions,
     archive: Annotated[
-        Path | None, Option("--archive", help="Unlabelled cases (JSONL, CSV, Parquet) to learn from as well.")
+        Path | None, Option(help="Unlabelled cases (JSONL, CSV, Parquet) to learn from as well.")
     ] = None,
-    data: Annotated[
-        Path | None, Option("--data", help="Labelled cases to say what the student loses on.")
-    ] = None,
+    data: Annotated[Path | None, Option(help="Labelled cases to say what the student loses on.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Train a small student on bank and archive, write it as ONNX, and say what it loses."""

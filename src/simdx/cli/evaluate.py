@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
@@ -13,45 +13,41 @@ from simdx.cli.progress import CasesBar, prepare, say_model
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
-    from simdx.abc.prior import Prior
-    from simdx.classifier import Classifier
     from simdx.datasets import Columns, Dataset
-    from simdx.evaluation import Evaluation
 
 MOST_RESAMPLES = 1_000_000
 
 
 @options.spread
 def evaluate(
-    data: Annotated[
-        str, Option("--data", help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")
-    ],
+    data: Annotated[str, Option(help="Labelled cases: JSONL, CSV or Parquet, or a packaged set's name.")],
     *,
     panel: options.PanelName = "",
     layout: options.CaseColumns,
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
-    ood: Annotated[str | None, Option("--ood", help="Cases of none of the labels, a file.")] = None,
-    by: Annotated[str | None, Option("--by", help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
+    ood: Annotated[str | None, Option(help="Cases of none of the labels, a file.")] = None,
+    by: Annotated[str | None, Option(help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
     options_column: Annotated[
-        str | None,
-        Option(help="Column of the labels a case is to be told among: a list, or A|B|C."),
+        str | None, Option(help="Column of the labels a case is to be told among: a list, or A|B|C.")
     ] = None,
     calibrate: Annotated[
-        Path | None, Option("--calibrate", help="Labelled cases to fit a temperature and conformal sets on.")
+        Path | None, Option(help="Labelled cases to fit a temperature and conformal sets on.")
     ] = None,
     coverage: Annotated[float, Option(help="Coverage asked of conformal sets.")] = 0.9,
-    out: Annotated[Path | None, Option("--out", help="Folder for rows, metrics and report.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for rows, metrics and report.")] = None,
     resume: Annotated[bool, Option(help="Go on where a killed run with --out stopped.")] = True,
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
     compare: Annotated[
         list[str] | None,
-        Option("--compare", metavar="METHOD", help="Other methods on the same cases: A,B or METHOD:MODEL."),
+        Option(metavar="METHOD", help="Other methods on the same cases: A,B or METHOD:MODEL."),
     ] = None,
     resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
 ) -> None:
     """Accuracy, calibration, selective prediction and subgroups of a method on labelled cases."""
+    from simdx.compare import Run, lines
+    from simdx.compare import compare as side_by_side
     from simdx.datasets import open_data, read_cases
     from simdx.datasets.differential import differentials
     from simdx.datasets.options import check_options
@@ -64,9 +60,7 @@ def evaluate(
     chosen_prior = prior.over(labels)
     cases = open_data(data, columns=columns, labels=labels)
     cases.cases.label_index(labels)  # a packaged set may belong to another panel
-    differentials(
-        cases.cases, labels
-    )  # read again by what needs them; here a bad one is told before the work
+    differentials(cases.cases, labels)  # read again by what needs them; a bad one is told before the work
     outside = _outside(ood, columns)
     if resamples < 100:
         raise BadInput("--resamples needs at least 100")
@@ -95,42 +89,22 @@ def evaluate(
             coverage=coverage, progress=progress,
         )  # fmt: skip
     record = result.to_json()
-    found = _compared(result, classifier, others, record, options_column, chosen_prior, resamples)
+    first, found = Run.of(record["method"], result), []
+    for method in others:  # one that cannot be fitted is said at once
+        name, _, model = method.partition(":")
+        other = run(classifier.with_method(name, model or None), result.dataset, prior=chosen_prior,
+                    options=options_column, resamples=100)  # fmt: skip
+        found.append(side_by_side(first, Run.of(method, other), resamples=max(resamples, 1000)))
     if out is not None:
         note(f"wrote {out / 'metrics.json'}, cases.parquet and report.html beside it")
     if json:
         print_json({**record, "compare": found} if compare else record)
         return
-    from simdx.compare import lines
     from simdx.report.summary import print_evaluation
 
     print_evaluation(result)
-
     for one in found:
         print("\n".join(lines(one)))
-
-
-def _compared(
-    result: Evaluation,
-    classifier: Classifier,
-    methods: list[str],
-    record: dict[str, Any],
-    options_column: str | None,
-    prior: Prior,
-    resamples: int,
-) -> list[dict[str, Any]]:
-    """The evaluation beside each of the other methods; a method that cannot be fitted is said at once."""
-    from simdx.compare import Run, compare
-    from simdx.evaluate import evaluate as run
-
-    first = Run.of(record["method"], result)
-    out = []
-    for method in methods:
-        name, _, model = method.partition(":")
-        other = run(classifier.with_method(name, model or None), result.dataset, prior=prior,
-                    options=options_column, resamples=100)  # fmt: skip
-        out.append(compare(first, Run.of(method, other), resamples=max(resamples, 1000)))
-    return out
 
 
 def _outside(ood: str | None, columns: Columns) -> Dataset | None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 app = Typer(help="Experiments: grids of methods, models, panels and seeds.", no_args_is_help=True)
 
+TOKENS = ("calls", "prompt_tokens", "completion_tokens")  # of a plan
+
 
 @app.command("list")
 def list_(json: options.AsJson = False) -> None:
@@ -52,7 +54,8 @@ def run(
     if dry_run:
         _show_plan(config, folder, base, json)
         return
-    with _Bars() as bars:
+    bars = _Bars()
+    with bars.shown:
         outcome = run_experiment(
             config, folder, base=base, workers=workers, allow_remote=allow_remote,
             watch=Watch(bars.say, bars.progress),
@@ -74,23 +77,22 @@ def run(
 def _show_plan(config: ExperimentConfig, folder: Path, base: Path, json: bool) -> None:
     from simdx.experiments.cells import Setting
     from simdx.experiments.grid import expand
-    from simdx.experiments.plan import plan_cells
+    from simdx.experiments.plan import plan_cell
 
-    planned = plan_cells(expand(config), Setting(config, base, folder))
+    setting = Setting(config, base, folder)
+    planned = [plan_cell(cell, setting) for cell in expand(config)]
     rows: list[dict[str, Any]] = [
         {
             "cell": p.cell.slug,
             "state": p.state,
             "cases": p.n,
-            "calls": p.plan.calls,
-            "prompt_tokens": p.plan.prompt_tokens,
-            "completion_tokens": p.plan.completion_tokens,
+            **{key: getattr(p.plan, key) for key in TOKENS},
             "seconds": p.seconds,
             "price": p.price,
         }
         for p in planned
     ]
-    total = {key: sum(row[key] for row in rows) for key in ("calls", "prompt_tokens", "completion_tokens")}
+    total = {key: sum(row[key] for row in rows) for key in TOKENS}
     total |= {key: sum(row[key] or 0.0 for row in rows) or None for key in ("seconds", "price")}
     if json:
         print_json({"experiment": config.name, "cells": rows, "total": total})
@@ -117,22 +119,15 @@ class _Bars:
 
         console = Console(stderr=True, highlight=False)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console, transient=True)
+        self.shown = Progress(*columns, console=console, transient=True)
         self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> _Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
     def say(self, line: str) -> None:
-        self._progress.console.print(line, markup=False, soft_wrap=True)
+        self.shown.console.print(line, markup=False, soft_wrap=True)
 
     def progress(self, cell: str, done: int, total: int) -> None:
         if cell not in self._tasks:
-            self._tasks[cell] = self._progress.add_task(cell[:60], total=total)
-        self._progress.update(self._tasks[cell], completed=done, total=total)
+            self._tasks[cell] = self.shown.add_task(cell[:60], total=total)
+        self.shown.update(self._tasks[cell], completed=done, total=total)
         if done >= total:
-            self._progress.remove_task(self._tasks.pop(cell))
+            self.shown.remove_task(self._tasks.pop(cell))

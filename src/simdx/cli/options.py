@@ -50,33 +50,24 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
         hint = hints[parameter.name]
         if isinstance(hint, type) and is_dataclass(hint):
             groups[parameter.name] = hint
-            parameters += _parameters(hint)
+            own = get_type_hints(hint, include_extras=True)
+            for f in fields(hint):
+                default = parameter.empty if f.default is MISSING else f.default
+                kept = {"default": default, "annotation": own[f.name]}
+                parameters.append(inspect.Parameter(f.name, parameter.KEYWORD_ONLY, **kept))
         else:
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint))
 
     @wraps(verb)
     def spread_verb(**given: Any) -> None:
-        made = {
-            name: group(**{f.name: given.pop(f.name) for f in fields(group)})
-            for name, group in groups.items()
-        }
-        verb(**made, **given)
+        for name, group in groups.items():
+            given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+        verb(**given)
 
     del spread_verb.__wrapped__  # Typer would read the options of the verb itself
     spread_verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     spread_verb.__annotations__ = {p.name: p.annotation for p in parameters}
     return spread_verb
-
-
-def _parameters(group: type[Any]) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    kind, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-    return [
-        inspect.Parameter(
-            f.name, kind, default=none if f.default is MISSING else f.default, annotation=hints[f.name]
-        )
-        for f in fields(group)
-    ]
 
 
 # --------------------------------------------------------------------------- what answers
@@ -86,12 +77,8 @@ def _parameters(group: type[Any]) -> list[inspect.Parameter]:
 class MaterialOptions:
     """A bank, and the embedder that reads it."""
 
-    bank: Annotated[
-        Path | None, Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
-    ] = None
-    embedder: Annotated[str | None, Option("--embedder", help="NAME or NAME+NAME; default: the panel's.")] = (
-        None
-    )
+    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; default: the panel's own.")] = None
+    embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: the panel's.")] = None
     allow_remote: AllowRemote = False
 
     def material(self, panel: str) -> Material:
@@ -111,29 +98,25 @@ class MethodOptions(MaterialOptions):
     method: Annotated[
         str,
         Option(
-            "--method",
             help="auto | m-smc | d-smc | abi; baselines: centroid | tfidf | zero-shot | bank-logistic | "
             "setfit | setfit-real | zerogen | nli | gliclass; asking a model: logits | elicited | "
-            "ensemble | fidelity; likelihood | voices.",
+            "ensemble | fidelity; likelihood | voices."
         ),
     ] = "auto"
-    engine: Annotated[str, Option("--engine", help="exact | particles | live | hybrid | two-stage")] = "exact"
-    kernel: Annotated[str | None, Option("--kernel", help="soft | hard; default: the method's own.")] = None
+    engine: Annotated[str, Option(help="exact | particles | live | hybrid | two-stage")] = "exact"
+    kernel: Annotated[str | None, Option(help="soft | hard; default: the method's own.")] = None
     populations: Populations = 5
     tolerance: Annotated[
-        float | None,
-        Option("--tolerance", min=0, help="Accept within this distance instead (m-smc, d-smc; hard kernel)."),
+        float | None, Option(min=0, help="Accept within this distance instead (m-smc, d-smc; hard kernel).")
     ] = None
     particles: Annotated[
-        int | None,
-        Option("--particles", min=2, help="S: of a population, or draws of d-smc; default by engine."),
+        int | None, Option(min=2, help="S: of a population, or draws of d-smc; default by engine.")
     ] = None
     stop_acceptance: Annotated[
-        float | None,
-        Option("--stop-acceptance", min=0, max=1, help="Stop particles below this; default: run all T."),
+        float | None, Option(min=0, max=1, help="Stop particles below this; default: run all T.")
     ] = None
     stay: Annotated[
-        float | None, Option("--stay", min=0, max=1, help="DiscreteJump's p of m-smc's particles; 0.5.")
+        float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc's particles; 0.5.")
     ] = None
     seed: Seed = 0
 
@@ -149,24 +132,21 @@ class AnswerOptions(MethodOptions):
 
     none_prior: NonePrior = None
     simulator: Annotated[
-        str | None,
-        Option("--simulator", help="For live, hybrid, asking, likelihood and voices: which model."),
+        str | None, Option(help="For live, hybrid, asking, likelihood and voices: which model.")
     ] = None
     budget: Annotated[
         int | None,
         Option(
-            "--budget",
             help="Most simulations a case (live, hybrid; a rejected one is tried again) or questions "
-            "(asking).",
+            "(asking)."
         ),
     ] = None
     network: Network = None
     real: Annotated[
-        Path | None,
-        Option("--real", help="Labelled cases of your own (JSONL, CSV, Parquet) to learn from."),
+        Path | None, Option(help="Labelled cases of your own (JSONL, CSV, Parquet) to learn from.")
     ] = None
     unlabelled: Annotated[
-        Path | None, Option("--unlabelled", help="Unlabelled cases of your own to learn from: an archive.")
+        Path | None, Option(help="Unlabelled cases of your own to learn from: an archive.")
     ] = None
 
     def classifier(self, panel: str, **more: Any) -> Classifier:
@@ -196,20 +176,16 @@ class PriorOptions:
 
     prior: Annotated[
         list[str] | None,
-        Option("--prior", metavar="LABEL=P", help="Prior probability of a label; repeatable. 0 drops it."),
+        Option(metavar="LABEL=P", help="Prior probability of a label; repeatable. 0 drops it."),
     ] = None
     prior_counts: Annotated[
-        list[str] | None,
-        Option("--prior-counts", metavar="LABEL=A", help="Dirichlet pseudo-counts instead; repeatable."),
+        list[str] | None, Option(metavar="LABEL=A", help="Dirichlet pseudo-counts instead; repeatable.")
     ] = None
     odds: Annotated[
-        list[str] | None,
-        Option("--odds", metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable."),
+        list[str] | None, Option(metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable.")
     ] = None
-
     only: Annotated[
-        list[str] | None,
-        Option("--only", metavar="LABEL", help="The answer is one of these labels; repeatable."),
+        list[str] | None, Option(metavar="LABEL", help="The answer is one of these labels; repeatable.")
     ] = None
 
     @property
@@ -217,7 +193,17 @@ class PriorOptions:
         return bool(self.prior or self.prior_counts or self.odds or self.only)
 
     def over(self, labels: tuple[str, ...]) -> Prior:
-        whole = self._whole(labels)
+        from simdx.abc.prior import Prior
+
+        if self.prior_counts and (self.prior or self.odds):
+            raise BadInput("--prior-counts stands alone: leave out --prior and --odds")
+        probabilities = parse_assignments(self.prior, "--prior")
+        if self.prior_counts:
+            whole = Prior.from_counts(labels, parse_assignments(self.prior_counts, "--prior-counts"))
+        elif self.odds:
+            whole = Prior.from_prevalence(labels, probabilities, odds=parse_assignments(self.odds, "--odds"))
+        else:
+            whole = Prior.from_probabilities(labels, probabilities)
         return whole.only(labels, self.only) if self.only else whole
 
     def among(self, panels: Sequence[tuple[str, ...]]) -> list[Prior]:
@@ -232,26 +218,9 @@ class PriorOptions:
                 if not any(_is_about(item, labels) for labels in panels):
                     raise BadInput(f"'{item[:80]}' names a label of none of these panels")
         own = [
-            {
-                option: [i for i in items or [] if _is_about(i, labels)]
-                for option, items in asdict(self).items()
-            }
-            for labels in panels
+            {o: [i for i in items if _is_about(i, names)] for o, items in said.items()} for names in panels
         ]
         return [PriorOptions(**its).over(labels) for its, labels in zip(own, panels, strict=True)]
-
-    def _whole(self, labels: tuple[str, ...]) -> Prior:
-        from simdx.abc.prior import Prior
-
-        if self.prior_counts and (self.prior or self.odds):
-            raise BadInput("--prior-counts stands alone: leave out --prior and --odds")
-        if self.prior_counts:
-            return Prior.from_counts(labels, parse_assignments(self.prior_counts, "--prior-counts"))
-        probabilities = parse_assignments(self.prior, "--prior")
-        if self.odds:
-            odds = parse_assignments(self.odds, "--odds")
-            return Prior.from_prevalence(labels, probabilities, odds=odds)
-        return Prior.from_probabilities(labels, probabilities)
 
 
 def _is_about(item: str, labels: tuple[str, ...]) -> bool:
@@ -276,15 +245,12 @@ def parse_assignments(items: list[str] | None, option: str) -> dict[str, float]:
     return out
 
 
-# --------------------------------------------------------------------------- files
-
-
 @dataclass(frozen=True)
 class ColumnOptions:
     """Where a file of labelled texts has them."""
 
     text_column: TextColumn = "text"
-    label_column: Annotated[str, Option("--label-column", help="Column of the label.")] = "label"
+    label_column: Annotated[str, Option(help="Column of the label.")] = "label"
 
     @property
     def columns(self) -> Columns:
@@ -297,7 +263,7 @@ class ColumnOptions:
 class CaseColumns(ColumnOptions):
     """The same for cases, which have ids."""
 
-    id_column: Annotated[str, Option("--id-column", help="Column of the id.")] = "id"
+    id_column: Annotated[str, Option(help="Column of the id.")] = "id"
 
 
 def check_target(path: Path | None, option: str) -> None:
@@ -306,6 +272,3 @@ def check_target(path: Path | None, option: str) -> None:
         raise BadInput(f"the folder of {option} does not exist: {path.parent}")
     if path is not None and path.is_dir():
         raise BadInput(f"{option} names a folder, {path}: give the name of a file in it")
-
-
-# --------------------------------------------------------------------------- building a bank

@@ -33,10 +33,7 @@ def list_(json: options.AsJson = False) -> None:
 
 
 @app.command()
-def show(
-    name: PanelArgument,
-    json: options.AsJson = False,
-) -> None:
+def show(name: PanelArgument, json: options.AsJson = False) -> None:
     """A panel's labels and what is known about each."""
     from simdx.panels import load_source
 
@@ -76,8 +73,7 @@ def show(
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
     label: Annotated[
-        list[str] | None,
-        Option("--label", help="NAME or NAME=DESCRIPTION of a label; give it at least twice."),
+        list[str] | None, Option(help="NAME or NAME=DESCRIPTION of a label; give it at least twice.")
     ] = None,
     register: Annotated[
         str,
@@ -158,10 +154,7 @@ def _agrees(question: str) -> bool:
 
 
 @app.command()
-def check(
-    path: Annotated[Path, Argument(help="A panel file.")],
-    json: options.AsJson = False,
-) -> None:
+def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.AsJson = False) -> None:
     """Say what is wrong with a panel file (exit 2), or what it could still say (exit 0)."""
     from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
 
@@ -172,13 +165,9 @@ def check(
     if json:
         print_json({"ok": not problems, "problems": problems, "advice": advice})
     if problems:
-        raise BadInput(
-            f"panel {path}: "
-            + "; ".join(
-                p.removeprefix(f"panel {path.name}: ").removeprefix(f"panel file {path.name} ")
-                for p in problems
-            )
-        )
+        ours = (f"panel {path.name}: ", f"panel file {path.name} ")
+        said = [p.removeprefix(ours[0]).removeprefix(ours[1]) for p in problems]
+        raise BadInput(f"panel {path}: {'; '.join(said)}")
     if not json:
         print(f"{path}: fine")
         for line in advice:
@@ -187,12 +176,7 @@ def check(
 
 @app.command()
 @options.spread
-def status(
-    name: PanelArgument,
-    *,
-    chosen: options.MaterialOptions,
-    json: options.AsJson = False,
-) -> None:
+def status(name: PanelArgument, *, chosen: options.MaterialOptions, json: options.AsJson = False) -> None:
     """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
     from simdx.status import status_of
 
@@ -252,11 +236,6 @@ def compile_(
 
     classifier = Classifier(name, **asdict(chosen))
     path = classifier.compile(out)
-    size = path.stat().st_size
-    found = {
-        "panel": classifier.panel.name,
-        "embedder": classifier.embedder.id,
-        "bytes": size,
-        "path": str(path),
-    }
-    say(json, found, f"{classifier.panel.name}, {classifier.embedder.id}: {size / 1e6:.1f} MB in {path}")
+    size, panel, model = path.stat().st_size, classifier.panel.name, classifier.embedder.id
+    found = {"panel": panel, "embedder": model, "bytes": size, "path": str(path)}
+    say(json, found, f"{panel}, {model}: {size / 1e6:.1f} MB in {path}")

@@ -64,9 +64,9 @@ def tune(
 @app.command()
 def show(
     policy: Annotated[Path | None, Argument(metavar="[FILE]", help="A policy file.")] = None,
-    panel: Annotated[str | None, Option("--panel", help="Show the policy of this panel.")] = None,
+    panel: Annotated[str | None, Option(help="Show the policy of this panel.")] = None,
     bank: Annotated[
-        Path | None, Option("--bank", help="A bank folder or JSONL file; default: the panel's own.")
+        Path | None, Option(help="A bank folder or JSONL file; default: the panel's own.")
     ] = None,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
@@ -88,9 +88,6 @@ def show(
 
 
 def _print(policy: Policy, json: bool) -> None:
-    from dataclasses import asdict
+    from simdx.decide.policy import policy_data, policy_words
 
-    from simdx.decide.policy import policy_words
-
-    shown = asdict(policy) | {"review_rules": [rule.model_dump() for rule in policy.review_rules]}
-    say(json, shown, *policy_words(policy))
+    say(json, policy_data(policy), *policy_words(policy))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from simdx.bank.report import BuildProgress
     from simdx.methods.fitted import Fitted
 
-# --------------------------------------------------------------------------- a bank being built
-
 
 @contextmanager
 def building() -> Iterator[Callable[[BuildProgress], None]]:
@@ -54,8 +52,6 @@ def building() -> Iterator[Callable[[BuildProgress], None]]:
 
 
 class NowAndThen:
-    """Whether it is time for another line."""
-
     def __init__(self, every: float) -> None:
         self._every, self._last = every, time.monotonic()
 
@@ -85,9 +81,6 @@ def facts_of(p: BuildProgress) -> str:
     if p.stopped:
         parts.append(f"stopping ({p.stopped})")
     return ", ".join(parts)
-
-
-# --------------------------------------------------------------------------- a model asked while answering
 
 
 def prepare(fitted: Fitted) -> None:
@@ -153,9 +146,6 @@ def calls_of(usage: Usage, seconds: float) -> str:
     return f"{usage.calls} calls, {rate:.0f} a minute, {tokens} tokens, {usage.rejected.total()} rejected"
 
 
-# --------------------------------------------------------------------------- cases being answered
-
-
 class CasesBar:
     """Cases (or `what`) answered of those there are, and what a model was asked for them where one is."""
 
@@ -182,9 +172,6 @@ class CasesBar:
     def asked(self, usage: Usage) -> None:
         words = calls_of(usage, time.monotonic() - self._started)
         self._bar.update(self._task, description=f"cases ({words})")
-
-
-# --------------------------------------------------------------------------- rows and epochs
 
 
 def row_lines(every: float = 10.0) -> Callable[[int, int], None]:

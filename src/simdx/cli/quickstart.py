@@ -25,7 +25,7 @@ def quickstart(
             metavar="[LABEL[=DESCRIPTION]]…", help="The labels, each with a line on how it shows; asked."
         ),
     ] = None,
-    out: Annotated[Path, Option("--out", help="The folder for panel, bank and calibration.")] = Path("panel"),
+    out: Annotated[Path, Option(help="The folder for panel, bank and calibration.")] = Path("panel"),
     register: Annotated[
         str, Option(help="clinician | patient | case-report | plain, or general: not about illness.")
     ] = "clinician",
@@ -35,10 +35,8 @@ def quickstart(
             help="smollm2 (embedded), qwen2.5-coder-1.5b (pulled), FILE.gguf, openai:MODEL@URL, scripted."
         ),
     ] = "smollm2",
-    per_label: Annotated[int, Option("--per-label", min=SAMPLE, help="Descriptions wanted per label.")] = 40,
-    text: Annotated[
-        list[str] | None, Option("--text", help="A case to classify; asked for otherwise.")
-    ] = None,
+    per_label: Annotated[int, Option(min=SAMPLE, help="Descriptions wanted per label.")] = 40,
+    text: Annotated[list[str] | None, Option(help="A case to classify; asked for otherwise.")] = None,
     yes: Annotated[bool, Option("--yes", help="Ask nothing: approve what is shown.")] = False,
     serve: Annotated[bool, Option(help="Open the page at the end.")] = True,
 ) -> None:
@@ -64,12 +62,12 @@ def quickstart(
     _step("its score: what it tells apart", "bank", "show", bank, "--panel", file)
     _step("a rehearsal: how sure it may be", "panel", "calibrate", file, *_inside(bank))
     _step("where it stands", "panel", "status", file)
-    _classify(file, text, yes)
+    for case in text or []:
+        _step("a case", "classify", case, "--panel", file)
+    while not text and not yes and (case := _ask("\na case to classify (Enter: no more): ")):
+        _step("a case", "classify", case, "--panel", file)
     if serve:
         _step("the page", "serve", "--panel", file, "--port", 0)
-
-
-# --------------------------------------------------------------------------- steps
 
 
 def _step(what: str, *command: object) -> None:
@@ -202,13 +200,6 @@ def _list_bank(file: Path) -> None:
     if (file.parent / "bank" / "background.jsonl").is_file():
         lines.append("background: bank/background.jsonl")
     write_atomically(file, file.read_text(encoding="utf-8").rstrip("\n") + "\n" + "\n".join(lines) + "\n")
-
-
-def _classify(file: Path, texts: list[str] | None, yes: bool) -> None:
-    for text in texts or []:
-        _step("a case", "classify", text, "--panel", file)
-    while not texts and not yes and (text := _ask("\na case to classify (Enter: no more): ")):
-        _step("a case", "classify", text, "--panel", file)
 
 
 def _ask(question: str) -> str:

@@ -1,7 +1,7 @@
 """`simdx report DIR`: the records of a run as one HTML page and as Markdown."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -18,9 +18,23 @@ def report(
 ) -> None:
     """One self-contained HTML page and Markdown tables from the records of a run."""
     from simdx.disk import write_atomically
+    from simdx.experiments.table import markdown_rows, summary_row
+    from simdx.report.grid import render_grid
+    from simdx.runs import Store
 
-    page, tables = _page(out or folder), markdown or folder / "report.md"
-    html, text, rows = _grid(folder)
+    page, tables = out or folder, markdown or folder / "report.md"
+    if page.is_dir():  # as `evaluate --out` writes one
+        page = page / "report.html"
+    elif not page.suffix:
+        page = page.with_name(page.name + ".html")
+    records = Store(folder).records()
+    if not records:
+        hint = f"make some with 'simdx experiment run NAME --out {folder}'"
+        if (folder / "artefacts").is_dir():
+            hint = f"those of the paper are reported by 'python -m paper report {folder}'"
+        raise BadInput(f"{folder} holds no records: {hint}")
+    rows, title = [summary_row(record) for record in records], f"Experiment {records[0].experiment}"
+    html, text = render_grid(title, rows), markdown_rows(title, rows)
     for path, content in ((page, html), (tables, text)):
         if path.is_dir():
             raise BadInput(f"{path} is a folder: give the path of a file")
@@ -29,30 +43,3 @@ def report(
     note(f"wrote {page} and {tables}")
     if json:
         print_json({"html": str(page), "markdown": str(tables), "records": rows})
-
-
-def _page(out: Path) -> Path:
-    """A folder gets a report.html, as `evaluate --out` writes one; a name without an ending gets .html."""
-    if out.is_dir():
-        return out / "report.html"
-    return out if out.suffix else out.with_name(out.name + ".html")
-
-
-def _grid(folder: Path) -> tuple[str, str, list[dict[str, Any]]]:
-    """Page, Markdown, and a row per record."""
-    from simdx.experiments.table import markdown_rows, summary_row
-    from simdx.report.grid import render_grid
-    from simdx.runs import Store
-
-    records = Store(folder).records()
-    if not records:
-        paper = (folder / "artefacts").is_dir()
-        hint = (
-            f"those of the paper are reported by 'python -m paper report {folder}'"
-            if paper
-            else f"make some with 'simdx experiment run NAME --out {folder}'"
-        )
-        raise BadInput(f"{folder} holds no records: {hint}")
-    rows = [summary_row(record) for record in records]
-    title = f"Experiment {records[0].experiment}"
-    return render_grid(title, rows), markdown_rows(title, rows), rows

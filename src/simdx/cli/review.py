@@ -17,13 +17,13 @@ Folder = Annotated[Path, Argument(metavar="DIR", help="The review's folder.")]
 @app.command()
 @options.spread
 def make(
-    data: Annotated[str, Option("--data", help="A file of cases, a bank folder, or oral-lesions.")],
-    out: Annotated[Path, Option("--out", help="A new folder for the forms and their key.")],
+    data: Annotated[str, Option(help="A file of cases, a bank folder, or oral-lesions.")],
+    out: Annotated[Path, Option(help="A new folder for the forms and their key.")],
     *,
-    reviewer: Annotated[list[str] | None, Option("--reviewer", help="A reviewer; repeatable.")] = None,
+    reviewer: Annotated[list[str] | None, Option(help="A reviewer; repeatable.")] = None,
     sample: Annotated[int | None, Option(help="Review a random sample of this many.")] = None,
     revise: Annotated[
-        Path | None, Option("--revise", help="An earlier review: only the cases it asked to revise.")
+        Path | None, Option(help="An earlier review: only the cases it asked to revise.")
     ] = None,
     show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
     tool: Annotated[
@@ -58,13 +58,9 @@ def make(
 def import_(
     folder: Folder,
     source: Annotated[
-        Path,
-        Option(
-            "--from",
-            help="A saved form (HTML), its CSV twin, or a Label Studio or Argilla export.",
-        ),
+        Path, Option("--from", help="A saved form (HTML), its CSV twin, or a Label Studio or Argilla export.")
     ],
-    role: Annotated[str, Option("--role", help="What the reviewer is, e.g. 'oral pathologist'.")],
+    role: Annotated[str, Option(help="What the reviewer is, e.g. 'oral pathologist'.")],
     json: options.AsJson = False,
 ) -> None:
     """Check a filled form and store its scores beside the data."""

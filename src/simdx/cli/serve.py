@@ -15,9 +15,7 @@ def serve(
     port: Annotated[int, Option(help="Port to bind; 0 takes a free one.")] = 8_000,
     panel: Annotated[
         list[str] | None,
-        Option(
-            "--panel", metavar="NAME|FILE[=BANK]", help="A panel to serve; repeatable. Default: all packaged."
-        ),
+        Option(metavar="NAME|FILE[=BANK]", help="A panel to serve; repeatable. Default: all packaged."),
     ] = None,
     embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: each panel's own.")] = None,
     allow_remote: options.AllowRemote = False,
@@ -31,8 +29,7 @@ def serve(
     ] = None,
     audit_key: Annotated[Path | None, Option(help="The audit log's key file; made when absent.")] = None,
     audit_checkpoints: Annotated[
-        Path | None,
-        Option(help="Where the log's head is noted; default: beside the SQLite log, or the key."),
+        Path | None, Option(help="Where the log's head is noted; default: beside the SQLite log, or the key.")
     ] = None,
     keep_text: Annotated[bool, Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
     keep_text_days: Annotated[float, Option(help="Days after which a kept text is deleted.")] = 30.0,

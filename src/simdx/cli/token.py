@@ -57,9 +57,7 @@ def list_(token_file: File = None, json: options.AsJson = False) -> None:
 
 @app.command("revoke")
 def revoke(
-    name: Annotated[str, Argument(metavar="NAME|ID")],
-    token_file: File = None,
-    json: options.AsJson = False,
+    name: Annotated[str, Argument(metavar="NAME|ID")], token_file: File = None, json: options.AsJson = False
 ) -> None:
     """End a token's life; a running service notices at once."""
     token = _file(token_file).revoke(name)

@@ -45,12 +45,11 @@ def transfer(
         named[name] = (Path(cases), Path(outside) if outside else None)
     if out is not None:
         options.check_target(out, "--out")
-    result = run(
-        entries(data or [], named),
-        embedder,
-        seed,
-        lambda panel: note(f"asking {Path(panel).parent.name or panel}"),
-    )
+
+    def told(panel: str) -> None:
+        note(f"asking {Path(panel).parent.name or panel}")
+
+    result = run(entries(data or [], named), embedder, seed, told)
     result |= {"command": "simdx validate transfer", "commit": current_commit(), "embedder": embedder}
     if out is not None:
         import json as encoder

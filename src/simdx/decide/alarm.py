@@ -57,9 +57,8 @@ class View:
 
     def posterior(self, seen: SeenTexts, prior: Float, *, leave_out: bool = False) -> Float:
         """(N, K) under that prior; `leave_out` drops rows of the bank whose text is the case's own."""
-        cosine = self.cosine(seen)
         own = _same_text(seen.texts, self.bank.texts) if leave_out else None
-        return soft_posterior(cosine, self.bank.label_index, prior, self.bandwidth, own)
+        return soft_posterior(self.cosine(seen), self.bank.label_index, prior, self.bandwidth, own)
 
 
 def soft_posterior(
@@ -95,17 +94,15 @@ def build_views(
     """
     by_words = words or (lambda bank: word_basis(bank.texts))
     seen = [SeenTexts(bank.texts, v) for bank, v in zip(banks, vectors, strict=True)]
-    names = _distinct([bank.name for bank in banks])
+    given = [bank.name for bank in banks]
+    names = [n if given.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(given)]
     views = []
     for representation, columns in [*blocks.items(), ("words", None)]:
         for i, bank in enumerate(banks):
             name = f"{representation} on {names[i]}"
             cosine = _lexical(by_words(bank)) if columns is None else _embedded(bank, vectors[i], columns)
-            if bandwidths is not None and name in bandwidths:
-                width = bandwidths[name]
-            else:
-                width = _bandwidth(bank, cosine, seen, banks, i)
-            views.append(View(name, bank, width, cosine))
+            width = (bandwidths or {}).get(name)
+            views.append(View(name, bank, width or _bandwidth(cosine, seen, banks, i), cosine))
     return tuple(views)
 
 
@@ -130,20 +127,13 @@ def word_basis(texts: Sequence[str]) -> LexicalBasis:
 
 
 def basis_of(lexicon: Lexicon) -> LexicalBasis:
-    """A lexicon's own texts."""
-    rows = lexicon.own
-    assert rows is not None
-    return LexicalBasis(lexicon, rows, np.arange(len(rows)))
+    return LexicalBasis(lexicon, lexicon.taken, np.arange(len(lexicon.taken)))
 
 
 def _bandwidth(
-    bank: Bank,
-    cosine: Callable[[SeenTexts], Float],
-    seen: Sequence[SeenTexts],
-    banks: Sequence[Bank],
-    own: int,
+    cosine: Callable[[SeenTexts], Float], seen: Sequence[SeenTexts], banks: Sequence[Bank], own: int
 ) -> float:
-    judged = [j for j in range(len(banks)) if j != own] or [own]
+    judged, bank = [j for j in range(len(banks)) if j != own] or [own], banks[own]
     prior = np.full(len(bank.labels), 1 / len(bank.labels))
     loss = np.zeros(len(BANDWIDTHS))
     for j in judged:
@@ -161,10 +151,6 @@ def _same_text(texts: Sequence[str], bank_texts: Sequence[str]) -> Mask:
     row = np.array([number.setdefault(t, len(number)) for t in bank_texts])
     case = np.array([number.get(t, -1) for t in texts])
     return case[:, None] == row[None, :]
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    return [n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names)]
 
 
 # --------------------------------------------------------------------------- the alarm
@@ -188,9 +174,9 @@ class Null:
     threshold: FiniteFloat
 
     @classmethod
-    def of(cls, scores: Float, confidence: float = 0.0, rate: float = RATE) -> Null:
+    def of(cls, scores: Float, confidence: float = 0.0) -> Null:
         n = len(scores)
-        rank = min(n, int(np.ceil((n + 1) * (1 - rate))))  # counts the new score itself among n + 1
+        rank = min(n, int(np.ceil((n + 1) * (1 - RATE))))  # counts the new score itself among n + 1
         threshold = float(np.sort(scores)[rank - 1])
         knots = np.quantile(scores, np.linspace(0, 1, KNOTS))
         return cls(confidence, tuple(round(float(q), 4) for q in knots), n, round(threshold, 4))
@@ -203,8 +189,6 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class Alarms:
-    """The alarm on N answers."""
-
     score: Float
     p_value: Float
     flag: Mask
@@ -257,13 +241,7 @@ def outvoted(voices: Mapping[str, Float], claimed: Int) -> Mask:
     return others.sum(axis=0) > len(voices) / 2
 
 
-def fit_alarm(
-    views: Sequence[View],
-    seen: SeenTexts,
-    truth: Int,
-    posterior: Float | None,
-    rate: float = RATE,
-) -> Alarm:
+def fit_alarm(views: Sequence[View], seen: SeenTexts, truth: Int, posterior: Float | None) -> Alarm:
     """Null distributions from simulated texts.
 
     `posterior` (N, K) is the main method's answer to each of them by a fit that did not hold it. Without it
@@ -275,12 +253,12 @@ def fit_alarm(
     score = disagreement(opinions, truth, prior)
     right = None if posterior is None else posterior.argmax(axis=1) == truth
     if posterior is None or right is None or right.sum() < LEAST_NULL:
-        return Alarm(tuple(views), (Null.of(score, 0.0, rate),), own=False)
+        return Alarm(tuple(views), (Null.of(score),), own=False)
     score = score + disagreement(posterior[None], truth, prior)
-    return Alarm(tuple(views), banded_nulls(score[right], posterior[right].max(axis=1), rate))
+    return Alarm(tuple(views), banded_nulls(score[right], posterior[right].max(axis=1)))
 
 
-def banded_nulls(score: Float, confidence: Float, rate: float = RATE) -> tuple[Null, ...]:
+def banded_nulls(score: Float, confidence: Float) -> tuple[Null, ...]:
     """A null per band of confidence; a band of too few joins the one below, the lowest the one above."""
     edges = [BANDS[0]]
     for edge, upper in zip(BANDS[1:], (*BANDS[2:], np.inf), strict=True):
@@ -292,29 +270,20 @@ def banded_nulls(score: Float, confidence: Float, rate: float = RATE) -> tuple[N
             edges.append(edge)
     ends = (*edges[1:], np.inf)
     return tuple(
-        Null.of(score[(confidence >= low) & (confidence < high)], low, rate)
+        Null.of(score[(confidence >= low) & (confidence < high)], low)
         for low, high in zip(edges, ends, strict=True)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AlarmPerformance:
-    """How the alarm did on labelled cases: reporting only, nothing is chosen by it."""
-
-    n_confident_errors: int
-    n_confident_correct: int
-    recall: float | None
-    false_alarm: float | None
-
-
-def alarm_performance(posterior: Float, truth: Int, flag: Mask) -> AlarmPerformance:
-    """Among answers with mass of at least CONFIDENT on one label: flagged errors, flagged correct answers."""
+def alarm_performance(posterior: Float, truth: Int, flag: Mask) -> dict[str, float | None]:
+    """How the alarm did on labelled cases, for reports alone: among answers with at least CONFIDENT on one
+    label, flagged errors and correct answers flagged in vain."""
     sure = posterior.max(axis=1) >= CONFIDENT
     wrong = posterior.argmax(axis=1) != truth
     errors, correct = sure & wrong, sure & ~wrong
-    return AlarmPerformance(
-        int(errors.sum()),
-        int(correct.sum()),
-        float(flag[errors].mean()) if errors.any() else None,
-        float(flag[correct].mean()) if correct.any() else None,
-    )
+    return {
+        "n_confident_errors": int(errors.sum()),
+        "n_confident_correct": int(correct.sum()),
+        "recall": float(flag[errors].mean()) if errors.any() else None,
+        "false_alarm": float(flag[correct].mean()) if correct.any() else None,
+    }

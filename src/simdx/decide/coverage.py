@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simdx.decide.guarantees import ConformalThresholds, calibrate, mondrian_sets, shift_weights
+from simdx.decide.guarantees import calibrate, mondrian_sets, shift_weights
 from simdx.metrics.means import mean_values
 from simdx.types import Float, Int
 
@@ -40,10 +40,14 @@ def measured_sets(
     """
     if calibration is None and len(truth) < 2:
         return None
-    if calibration is None:
-        sets = _cross_fitted(posterior, truth, prior, level)
-    else:
+    if calibration is not None:
         sets = _sets(posterior, *calibration, prior, level)
+    else:
+        sets = {}
+        for held in _folds(truth):
+            own = _sets(posterior[held], posterior[~held], truth[~held], prior, level)
+            for name, inside in own.items():
+                sets.setdefault(name, np.zeros(posterior.shape, bool))[held] = inside
     weights = shift_weights(truth, prior)[truth]
 
     def measured(kind: str, at_prior: bool = False) -> dict[str, Any]:
@@ -111,22 +115,14 @@ def _by_group(
     return found
 
 
-def _sets(posterior: Float, known: Float, labelled: Int, prior: Float, level: float) -> Mapping[str, Sets]:
+def _sets(posterior: Float, known: Float, labelled: Int, prior: Float, level: float) -> dict[str, Sets]:
     """Sets by thresholds from the posteriors `known` of labelled cases; `weighted`: split, at the prior."""
-    thresholds: dict[str, ConformalThresholds] = {
+    thresholds = {
         "split": calibrate(known, labelled, level=level, kind="split"),
         "weighted": calibrate(known, labelled, level=level, kind="split", prior=prior),
         "class_conditional": calibrate(known, labelled, level=level, kind="class-conditional"),
     }
     return {name: found.sets(posterior) for name, found in thresholds.items()}
-
-
-def _cross_fitted(posterior: Float, truth: Int, prior: Float, level: float) -> Mapping[str, Sets]:
-    found: dict[str, Sets] = {}
-    for held in _folds(truth):
-        for name, sets in _sets(posterior[held], posterior[~held], truth[~held], prior, level).items():
-            found.setdefault(name, np.zeros(posterior.shape, bool))[held] = sets
-    return found
 
 
 def _folds(truth: Int) -> list[Sets]:
@@ -136,7 +132,6 @@ def _folds(truth: Int) -> list[Sets]:
 
 
 def _least(sets: Sets, truth: Int, labels: Sequence[str]) -> dict[str, Any]:
-    """The label whose cases are covered least."""
     hit = sets[np.arange(len(truth)), truth]
     share = {k: float(hit[truth == k].mean()) for k in np.unique(truth).tolist()}
     k = min(share, key=share.__getitem__)

@@ -7,7 +7,7 @@ second kind by the decision of largest expected utility. All reasons that hold a
 decides.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,17 +63,15 @@ def decide(
         test = list(_test_reasons(panel, facts, policy))
         accepted = None
     test += _carried_by_too_little(facts)
-    reasons = (*review, *test) or (accepted or _nothing_against(panel, facts),)
+    if not (review or test or accepted):
+        top = int(facts.posterior.argmax())
+        shown = percent(facts.shown[top])
+        accepted = f"'{panel.names[top]}' has probability {shown}, and no limit of the policy is passed"
+    reasons = (*review, *test) or (accepted or "",)
     return DecisionAnswer(
         action="review" if review else "test" if test else "accept", reason="; ".join(reasons),
         reasons=reasons, promise=promise,
     )  # fmt: skip
-
-
-def _nothing_against(panel: Panel, facts: Facts) -> str:
-    top = int(facts.posterior.argmax())
-    probability = percent(facts.shown[top])
-    return f"'{panel.names[top]}' has probability {probability}, and no limit of the policy is passed"
 
 
 def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
@@ -128,14 +126,13 @@ def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
             f"bits, limit {limit.aleatoric_bits:.2f})"
         )
     risk = policy.risk
-    if risk is not None and (risk.entropy_bits is None or facts.entropy_bits > risk.entropy_bits):
-        if risk.entropy_bits is None:
-            yield f"no answer can be promised to be wrong in at most {risk.target:.0%} of cases"
-        else:
-            yield (
-                f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, "
-                f"and this answer has {facts.entropy_bits:.2f}"
-            )
+    if risk is not None and risk.entropy_bits is None:
+        yield f"no answer can be promised to be wrong in at most {risk.target:.0%} of cases"
+    elif risk is not None and _exceeds(facts.entropy_bits, risk.entropy_bits):
+        yield (
+            f"at most {risk.target:.0%} errors can be promised only up to {risk.entropy_bits:.2f} bits, "
+            f"and this answer has {facts.entropy_bits:.2f}"
+        )
     if facts.conformal_set is not None and len(facts.conformal_set) != 1 and policy.conformal is not None:
         listed = ", ".join(f"'{name}'" for name in facts.conformal_set) or "no label"
         yield f"the {policy.conformal.level:.0%} set holds {listed}"
@@ -172,17 +169,13 @@ def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]
     caution = {"review": 2, "test": 1}
     ranked = sorted(expected, key=lambda d: (-round(expected[d], 12), -caution.get(d, 0)))
     best, next_best = ranked[0], ranked[1]
-    words = _decision_words((best, next_best))
+    said = {"test": "testing further", "review": "sending to review"}
+    first, second = (said.get(d, f"accepting '{d}'") for d in (best, next_best))
     sentence = (
-        f"{words[0]} has the largest expected utility ({expected[best]:.2f}), before {words[1]} "
+        f"{first} has the largest expected utility ({expected[best]:.2f}), before {second} "
         f"({expected[next_best]:.2f})"
     )
     return (best if best in caution else "accept"), sentence
-
-
-def _decision_words(decisions: Sequence[str]) -> list[str]:
-    said = {"test": "testing further", "review": "sending to review"}
-    return [said.get(d, f"accepting '{d}'") for d in decisions]
 
 
 def _exceeds(value: float | None, limit: float | None) -> bool:

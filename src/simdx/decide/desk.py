@@ -5,8 +5,9 @@ text (`findings`): alarm, conformal set, sentences, flip, missing finding, decis
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,22 +34,20 @@ from simdx.methods.material import Observations
 from simdx.types import Float
 
 
-@dataclass(frozen=True, slots=True)
-class Considered:
-    """What the desk adds to one answer. None where it was not asked for or cannot be said."""
+class Considered(NamedTuple):
+    """What the desk adds to one answer, as `Answer` names it. None where it was not asked for or cannot be
+    said."""
 
     decision: DecisionAnswer
     alarm: AlarmAnswer
     conformal_set: tuple[str, ...] | None
     sentences: tuple[SentenceEffect, ...] | None
     flip: FlipAnswer | None
-    missing: MissingFinding | None
+    missing_finding: MissingFinding | None
     notes: tuple[str, ...]
 
 
 class Desk(Findings):
-    """What a fitted method's answers are considered by."""
-
     @property
     def _cheap(self) -> bool:
         return self._fitted.cheap and not self._fitted.remote
@@ -66,8 +65,6 @@ class Desk(Findings):
             return found.failures_over(bank)
         unweighed = "the bank has no background, so that none of these was never weighed"
         return (*(() if bank.background else (unweighed,)), *thin(bank))
-
-    # ----------------------------------------------------------------- answers
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
@@ -100,10 +97,8 @@ class Desk(Findings):
         notes = (*withheld, *round_figures, *(() if note is None else (note,)))
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
-        heard = (
-            *(view.name for view in self.alarm.views),
-            *(f"voice: {name}" for name in table.voices or ()),
-        )
+        voices = (f"voice: {name}" for name in table.voices or ())
+        heard = (*(view.name for view in self.alarm.views), *voices)
         columns = zip(
             table.entropy_bits.tolist(), table.typicality.tolist(), table.effective_simulations.tolist(),
             alarms.flag.tolist(), alarms.p_value.tolist(), alarms.score.tolist(), strict=True,
@@ -122,7 +117,7 @@ class Desk(Findings):
                 posterior=posterior[i],
                 posterior_in_class=table.posterior_in_class[i],
                 entropy_bits=entropy,
-                out_of_class=_at(table.out_of_class, i),
+                out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
                 typicality=typicality,
                 aleatoric_bits=None if second is None else float(second.aleatoric_bits[i]),
                 epistemic_bits=None if second is None else float(second.epistemic_bits[i]),
@@ -142,7 +137,7 @@ class Desk(Findings):
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
                     flip=self._flip(observations, i, facts, prior) if explain else None,
-                    missing=self._missing(text, facts, prior) if ask else None,
+                    missing_finding=self._missing(text, facts, prior) if ask else None,
                     notes=notes,
                 )
             )
@@ -197,9 +192,9 @@ class Desk(Findings):
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest: Float = np.zeros((0, len(prior)))
-        if flat:
-            rest = self._posterior(self._material.observe(flat, whole), prior)
+        rest = (
+            self._posterior(self._material.observe(flat, whole), prior) if flat else np.zeros((0, len(prior)))
+        )
         ends = np.cumsum([len(v) for v in variants])
         return [
             sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
@@ -216,27 +211,19 @@ class Desk(Findings):
             found = find_flip(facts.posterior_in_class, facts.out_of_class or 0.0, prior, leading, asked)
         except BadInput:  # an amortised network that was trained for one prior has no other answer
             return None
-        return (
-            None if found is None else FlipAnswer(label=self._material.panel.names[found[0]], prior=found[1])
-        )
+        names = self._material.panel.names
+        return None if found is None else FlipAnswer(label=names[found[0]], prior=found[1])
 
     def _missing(self, text: str, facts: Facts, prior: Float) -> MissingFinding | None:
         if not self._cheap or (facts.out_of_class or 0.0) >= 0.5:  # the panel's findings are not its own
             return None
-        return missing_finding(
-            text,
-            facts.posterior,
-            self._material.panel.names,
-            self._clauses,
-            self.telling,
-            lambda texts: self._posterior(self._material.observe(texts, [text] * len(texts)), prior),
-        )
+
+        def answer(texts: list[str]) -> Float:
+            return self._posterior(self._material.observe(texts, [text] * len(texts)), prior)
+
+        names = self._material.panel.names
+        return missing_finding(text, facts.posterior, names, self._clauses, self.telling, answer)
 
     @cached_property
     def telling(self) -> Telling:
-        """The words of the bank that speak for a label."""
         return Telling.of(self._material.bank)
-
-
-def _at(values: Float | None, i: int) -> float | None:
-    return None if values is None else float(values[i])

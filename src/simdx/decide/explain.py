@@ -115,7 +115,6 @@ def runs_of_sentences(text: str, most: int = MOST_PARTS) -> list[str]:
 
 
 def without_each(parts: Sequence[str]) -> list[str]:
-    """The case with each part left out."""
     return [" ".join(p for j, p in enumerate(parts) if j != i) for i in range(len(parts))]
 
 
@@ -172,10 +171,7 @@ def find_flip(
         pi[leading] = share
         inside = [p * w for p, w in zip(pi, weights, strict=True)]
         total = math.fsum(inside)
-        if total > 0:
-            inside = [v / total for v in inside]
-        else:
-            inside = pi
+        inside = [v / total for v in inside] if total > 0 else pi
         mixed = [(1 - out_of_class) * v + out_of_class * p for v, p in zip(inside, pi, strict=True)]
         return mixed.index(max(mixed))
 
@@ -275,13 +271,10 @@ def paired(case: Sequence[str], texts: Sequence[str], telling: Telling) -> list[
             if found is None:
                 continue
             shared = {w for w in words & found[1] if w in telling.words}
-            bits = telling.bits(shared)
-            if bits >= LEAST_BITS and bits >= LEAST_OVERLAP * math.sqrt(
-                telling.bits(words) * telling.bits(found[1])
-            ):
-                out.append(
-                    SentencePair(case=mine, evidence=t, sentence=found[0], words=tuple(sorted(shared)))
-                )
+            needed = LEAST_OVERLAP * math.sqrt(telling.bits(words) * telling.bits(found[1]))
+            if telling.bits(shared) >= max(LEAST_BITS, needed):
+                both = tuple(sorted(shared))
+                out.append(SentencePair(case=mine, evidence=t, sentence=found[0], words=both))
     return out
 
 
@@ -356,18 +349,14 @@ def missing_finding(
     topics = clauses.open_findings(text, labels, telling) if len(clauses.texts) else []
     if not topics:
         return None
-    variants: list[str] = []
-    weight: list[float] = []
-    owner: list[int] = []
+    tried = []
     for t, row in enumerate(topics):
         for k in labels:
             said = clauses.about(clauses.vectors[row], k, PER_LABEL)
-            for clause in said:
-                variants.append(f"{text} {clause[0].upper()}{clause[1:]}.")
-                weight.append(float(posterior[k]) / len(said))
-                owner.append(t)
-    bits = entropy_bits(answer(variants))
-    w = np.array(weight)
+            share = float(posterior[k]) / len(said) if said else 0.0
+            tried += [(f"{text} {clause[0].upper()}{clause[1:]}.", share, t) for clause in said]
+    bits = entropy_bits(answer([variant for variant, _, _ in tried]))
+    w, owner = np.array([share for _, share, _ in tried]), [t for _, _, t in tried]
     total = np.bincount(owner, weights=w, minlength=len(topics))
     expected = np.bincount(owner, weights=w * bits, minlength=len(topics)) / np.maximum(total, 1e-12)
     best = int(expected.argmin())

@@ -7,6 +7,7 @@ method says them. Tuning fits the method many times, so what it finds is kept in
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -55,8 +56,6 @@ class Beside:
 
 
 class Findings:
-    """Policy and alarm of one fitted method."""
-
     def __init__(
         self,
         fitted: Fitted,
@@ -125,22 +124,19 @@ class Findings:
         compiled = (self._material.compiled or {}).get(f"policy.{self._tuning}")
         if compiled is not None:
             return check_policy(json.loads(compiled.tobytes()), "compiled", self._material.panel)
-        if path.is_file():
-            kept = self._kept(path)
-            if kept is not None and kept.fits(self._without_archive):
-                return kept
+        kept = self._kept(path)
+        if kept is not None and kept.fits(self._without_archive):
+            return kept
         found = self.tuned()
         policy = replace(found, origin=replace(found.origin, made_for=self._without_archive))
-        try:
+        with suppress(CannotWrite):  # a cache folder that cannot be written costs time, not the answer
             make_folder(path.parent)
             text = policy_text(policy)
             write_atomically(path, f"# {seal_of(text)}\n{text}")
-        except CannotWrite:
-            pass  # a cache folder that cannot be written costs time, not the answer
         return policy
 
     def _kept(self, path: Path) -> Policy | None:
-        """A policy from the cache, or None where it is damaged: a changed threshold would go unnoticed."""
+        """A policy from the cache, or None: of a damaged one a changed threshold would go unnoticed."""
         try:
             seal, _, text = path.read_text(encoding="utf-8").partition("\n")
             whole = seal == f"# {seal_of(text)}"
@@ -149,7 +145,6 @@ class Findings:
             return None
 
     def tuned(self, risk: float = 0.05) -> Policy:
-        """A policy from simulated text alone."""
         from simdx.decide.tune import tune_on_simulated
 
         _, truth, answers = self._simulated
@@ -162,8 +157,7 @@ class Findings:
         stored = self.policy.alarm
         found_now = "fresh_alarm" in self.__dict__  # the policy was just tuned here
         if stored is not None and not found_now and self.policy.fits(self.fingerprint):
-            views = self.views(stored.bandwidths)
-            return Alarm(views, stored.nulls, stored.own)
+            return Alarm(self.views(stored.bandwidths), stored.nulls, stored.own)
         return self.fresh_alarm
 
     @cached_property
@@ -200,12 +194,12 @@ class Findings:
         if not banks or (self._own_bank and not set(bank.texts) <= packaged):
             banks.insert(0, bank)
         known = {text: i for i, text in enumerate(bank.texts)}
-        vectors = []
-        for b in banks:
-            if all(t in known for t in b.texts):
-                vectors.append(self._material.embedded.vectors[[known[t] for t in b.texts]])
-            else:
-                vectors.append(embed_cached(self._material.embedder, b.texts))
+        vectors = [
+            self._material.embedded.vectors[[known[t] for t in b.texts]]
+            if all(t in known for t in b.texts)
+            else embed_cached(self._material.embedder, b.texts)
+            for b in banks
+        ]
         return banks, vectors
 
     @cached_property

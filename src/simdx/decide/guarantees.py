@@ -173,7 +173,7 @@ def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confiden
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "no valid threshold" is an answer here, not a warning
         controller = BinaryClassificationController(
-            predict_function=_as_binary,
+            predict_function=lambda s: np.column_stack([1 - s[:, 0], s[:, 0]]),
             risk="precision",
             target_level=1 - target,
             confidence_level=confidence,
@@ -185,8 +185,3 @@ def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confiden
     kept = certainty >= valid.min()
     entropy, errors = float(most * (1 - valid.min())), int((1 - correct[kept]).sum())
     return RiskFile(target, confidence, entropy, len(p), int(kept.sum()), errors)
-
-
-def _as_binary(certainty: Float) -> Float:
-    s = np.asarray(certainty, dtype=float)[:, 0]
-    return np.column_stack([1 - s, s])

@@ -8,9 +8,8 @@ method they were found for. `simdx policy tune` writes one, `simdx policy show` 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -33,8 +32,6 @@ from simdx.panels.schema import ReviewRuleFile
 from simdx.types import NONE_OF_THESE, Panel, ReviewRule
 from simdx.yamlfile import read_mapping
 
-FORMAT = 1
-# of cross-fitting: each fit holds four fifths of a label's texts
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
 TUNING = 4
 # Held-out texts below which a bank cannot say where limits lie: of fewer than 100 answers the 99 % quantile
@@ -161,9 +158,8 @@ def check_policy(data: Any, where: str, panel: Panel | None = None) -> Policy:
 
 def policy_data(policy: Policy) -> Any:
     """Plain data that `check_policy` takes for the same policy."""
-    data = {f.name: asdict(policy)[f.name] for f in fields(Policy)}
-    data["review_rules"] = [rule.model_dump() for rule in policy.review_rules]
-    return _plain(data)
+    data = asdict(policy) | {"review_rules": [rule.model_dump() for rule in policy.review_rules]}
+    return json.loads(json.dumps(data, allow_nan=False))
 
 
 def policy_text(policy: Policy) -> str:
@@ -171,10 +167,6 @@ def policy_text(policy: Policy) -> str:
     import yaml
 
     return yaml.safe_dump(policy_data(policy), sort_keys=False, allow_unicode=True, width=110)
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value, allow_nan=False))
 
 
 def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
@@ -197,10 +189,6 @@ def _check_labels(policy: Policy, panel: Panel, where: str) -> None:
                 )
 
 
-def finite_or_none(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 # --------------------------------------------------------------------------- in plain words
 
 
@@ -208,18 +196,16 @@ def policy_words(policy: Policy) -> Iterator[str]:
     """One line a rule: what `simdx policy show` prints."""
     yield f"policy for {policy.panel or 'any panel'}, thresholds from {_source(policy)}"
     yield from _thresholds(policy)
-    if policy.risk is not None:
-        r = policy.risk
-        if r.entropy_bits is None:
-            yield f"  test    always: no threshold keeps errors under {r.target:.0%} on {r.n} cases"
-        else:
-            yield (
-                f"  test    if entropy exceeds {r.entropy_bits:.2f} bits: below it at most "
-                f"{r.target:.0%} errors, with {r.confidence:.0%} confidence "
-                f"({r.errors} of {r.accepted} accepted were wrong)"
-            )
-    if policy.conformal is not None:
-        c = policy.conformal
+    r, c = policy.risk, policy.conformal
+    if r is not None and r.entropy_bits is None:
+        yield f"  test    always: no threshold keeps errors under {r.target:.0%} on {r.n} cases"
+    elif r is not None:
+        yield (
+            f"  test    if entropy exceeds {r.entropy_bits:.2f} bits: below it at most "
+            f"{r.target:.0%} errors, with {r.confidence:.0%} confidence "
+            f"({r.errors} of {r.accepted} accepted were wrong)"
+        )
+    if c is not None:
         yield (
             f"  test    if the {c.level:.0%} conformal set ({c.kind}, from {c.n} cases) does not hold "
             "exactly one label"
@@ -238,9 +224,7 @@ def too_few(policy: Policy) -> str | None:
     if origin.source != "round figures" or not origin.made_for:
         return None
     few = f"the bank's {origin.n} descriptions are too few to find limits on ({LEAST_HELD_OUT} are needed)"
-    if policy.origin.refuted:
-        return few
-    return f"{few}, so that 'accept' promises no rate of errors"
+    return few if origin.refuted else f"{few}, so that 'accept' promises no rate of errors"
 
 
 def _source(policy: Policy) -> str:

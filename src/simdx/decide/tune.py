@@ -22,15 +22,7 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.decide.alarm import RATE, Alarm
 from simdx.decide.guarantees import Kind, calibrate, control_risk
-from simdx.decide.policy import (
-    LEAST_HELD_OUT,
-    AlarmFile,
-    ConformalFile,
-    Origin,
-    Policy,
-    Thresholds,
-    finite_or_none,
-)
+from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, Thresholds
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
 from simdx.methods.material import Material, Observations
@@ -81,7 +73,8 @@ def tune_on_labelled(
     thresholds, separation = _thresholds(answers, truth, risk)
     # the guaranteed entropy below replaces the round figure and the limit without a guarantee
     thresholds = replace(thresholds, confident=None, entropy_bits=None)
-    largest = {name: finite_or_none(q) for name, q in zip(panel.names, sets.largest, strict=True)}
+    limits = zip(panel.names, sets.largest, strict=True)
+    largest = {name: float(q) if np.isfinite(q) else None for name, q in limits}
     scores = dict(zip(panel.names, sets.scores, strict=True)) if sets.scores else None
     return Policy(
         panel=panel.name,
@@ -149,9 +142,6 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-# --------------------------------------------------------------------------- cross-fitting
-
-
 def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTable | None]:
     """Rows of the bank and their answers, each by a fit on the other folds.
 
@@ -167,14 +157,9 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
         if not held.size:
             continue
         kept = np.flatnonzero(fold != f)
-        part = Material(
-            material.panel,
-            bank.subset(kept),
-            replace(embedded, vectors=embedded.vectors[kept], label_index=embedded.label_index[kept]),
-            material.embedder,
-            material.real,
-            material.calibration,  # that of the whole bank: it is what will answer
-        )
+        # With the calibration of the whole bank: it is what will answer.
+        own = bank.subset(kept), embedded.subset(kept), material.embedder
+        part = Material(material.panel, *own, material.real, material.calibration)
         seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)

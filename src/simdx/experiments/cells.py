@@ -49,8 +49,6 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A cell's inputs."""
-
     source: PanelSource
     bank: Bank
     dataset: Dataset
@@ -133,7 +131,13 @@ def measure_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progres
         "calibrated": _calibrated(cell, p, dataset, panel.names, y, scores),
     }
     cost = {"prepare_seconds": round(ready - began, 3), "infer_seconds": round(finished - ready, 3)}
-    return Result(figures, _rows(dataset, p, carried), cost)
+    rows = {  # never a text
+        "id": [case.id for case in dataset.cases],
+        "label": [case.label for case in dataset.cases],
+        "posterior": p.round(_DIGITS).tolist(),
+        "carried_by": [None if np.isnan(c) else round(float(c), 3) for c in np.asarray(carried, float)],
+    }
+    return Result(figures, rows, cost)
 
 
 def subset(dataset: Dataset, size: int | None, seed: int) -> Dataset:
@@ -186,16 +190,6 @@ def _calibrated(
         "fitted_on": scaled.temperature.n,
         "metrics": scores(scaled.probabilities, y[kept]),
         "uncalibrated_on_the_same_cases": evaluate_probabilities(p[kept], y[kept]),
-    }
-
-
-def _rows(dataset: Dataset, p: Float, carried: Float) -> dict[str, list[Any]]:
-    """Ids, gold labels and probabilities; never a text."""
-    return {
-        "id": [case.id for case in dataset.cases],
-        "label": [case.label for case in dataset.cases],
-        "posterior": p.round(_DIGITS).tolist(),
-        "carried_by": [None if np.isnan(c) else round(float(c), 3) for c in np.asarray(carried, float)],
     }
 
 

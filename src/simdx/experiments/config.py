@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from simdx.errors import BadInput
 from simdx.yamlfile import read_mapping
@@ -84,15 +84,14 @@ class ExperimentConfig(_Part):
     subset_seed: int = 0
     resamples: int = Field(default=2000, ge=100)
 
-    @field_validator("simulators", mode="before")
+    @field_validator("simulators", "methods", mode="before")
     @classmethod
-    def _named(cls, value: Any) -> Any:
-        return _each(value, "name")
-
-    @field_validator("methods", mode="before")
-    @classmethod
-    def _methods(cls, value: Any) -> Any:
-        return _each(value, "method")
+    def _named(cls, value: Any, info: ValidationInfo) -> Any:
+        """A plain string stands for an object with only its name."""
+        if not isinstance(value, list | tuple):
+            return value
+        key = "method" if info.field_name == "methods" else "name"
+        return tuple({key: item} if isinstance(item, str) else item for item in value)
 
     @field_validator("embedders", "banks", "panels", "seeds")
     @classmethod
@@ -102,13 +101,6 @@ class ExperimentConfig(_Part):
         return value
 
 
-def _each(value: Any, key: str) -> Any:
-    """A plain string stands for an object with only that key."""
-    if isinstance(value, list | tuple):
-        return tuple({key: item} if isinstance(item, str) else item for item in value)
-    return value
-
-
 def read_config(path: Path) -> ExperimentConfig:
     """A YAML file; relative paths in it are meant from the file's own folder."""
     data = read_mapping(path, "experiment", "it needs name, panels and methods")
@@ -116,8 +108,6 @@ def read_config(path: Path) -> ExperimentConfig:
 
 
 def parse_config(data: Any, where: str) -> ExperimentConfig:
-    if not isinstance(data, dict):
-        raise BadInput(f"experiment file {where} holds no mapping: it needs name, panels and methods")
     if "allow_remote" in data:
         raise BadInput(
             f"experiment file {where}: allow_remote: a file cannot let text leave this machine: "

@@ -65,14 +65,9 @@ def expand(config: ExperimentConfig) -> tuple[Cell, ...]:
         uses_simulator = method.method in ASKING or (
             uses_bank and (bank.by_simulator or method.engine in ("live", "hybrid"))
         )
-        cell = Cell(
-            simulator if uses_simulator else None,
-            embedder if method.method not in ASKING else None,
-            panel,
-            bank if uses_bank else BankPart(),
-            method,
-            seed,
-        )
+        own_bank, own_model = bank if uses_bank else BankPart(), simulator if uses_simulator else None
+        reads = embedder if method.method not in ASKING else None
+        cell = Cell(own_model, reads, panel, own_bank, method, seed)
         cells.setdefault(cell.slug, cell)
     return tuple(cells.values())
 

@@ -31,11 +31,7 @@ class PlannedCell:
     price: float | None = None
 
 
-def plan_cells(cells: tuple[Cell, ...], setting: Setting) -> list[PlannedCell]:
-    return [_planned(cell, setting) for cell in cells]
-
-
-def _planned(cell: Cell, setting: Setting) -> PlannedCell:
+def plan_cell(cell: Cell, setting: Setting) -> PlannedCell:
     try:
         loaded = load(cell, setting)
     except (SimdxError, OSError) as problem:

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from simdx.bank.files import MANIFEST_FILE
 from simdx.baselines.asking import fit_asking
-from simdx.baselines.interview import Asking, measure, simulator_for
+from simdx.baselines.interview import Asking, Question, measure, simulator_for
 from simdx.disk import cannot_write, make_folder, write_atomically
 from simdx.egress import check_names
 from simdx.embedders import get_embedder, parts_of
@@ -24,7 +24,7 @@ from simdx.errors import BadInput, RunFailed, SimdxError
 from simdx.experiments.cells import Loaded, Setting, bank_path, load, panel_of, settings_of, spec_of
 from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell, expand
-from simdx.experiments.plan import plan_cells
+from simdx.experiments.plan import plan_cell
 from simdx.experiments.table import markdown_rows, summary_row
 from simdx.methods import Material
 from simdx.runs import Record, fail, run
@@ -97,7 +97,11 @@ def _run(cells: tuple[Cell, ...], setting: Setting, workers: int, watch: Watch) 
     records = tuple(record for cell in cells if (record := setting.store.read(cell.slug)) is not None)
     if len(records) < len(cells):
         raise RunFailed(f"{len(cells) - len(records)} records in {setting.out} cannot be read back")
-    _write_summary(setting.config, records, setting.out)
+    config, rows = setting.config, [summary_row(record) for record in records]
+    write_atomically(setting.out / "summary.md", markdown_rows(config.title or config.name, rows))
+    whole = {"format": FORMAT, "config": config.model_dump(mode="json"), "versions": versions(), "rows": rows}
+    text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
+    write_atomically(setting.out / "summary.json", text + "\n")
     return Outcome(records, resumed)
 
 
@@ -146,7 +150,10 @@ def _run_lane(lane: Lane, setting: Setting, watch: Watch) -> None:
         except Exception as problem:  # any failure is a result of this cell and must not end the others
             _fail(cell, setting, problem, watch)
             continue
-        watch.say(f"{cell.slug}: {_headline(record)} ({record.cost['seconds']:.1f} s)")
+        metrics = record["metrics"]
+        known = [name for name in ("accuracy", "ece") if metrics.get(name) is not None]
+        shown = ", ".join(f"{name} {metrics[name]:.3f}" for name in known)
+        watch.say(f"{cell.slug}: n {metrics['n']}, {shown} ({record.cost['seconds']:.1f} s)")
 
 
 def _ask_together(same: Lane, setting: Setting, watch: Watch) -> None:
@@ -166,12 +173,11 @@ def _ask_together(same: Lane, setting: Setting, watch: Watch) -> None:
     if len(methods) < 2:
         return
     first = methods[0]
-    joint = Asking(
-        material,
-        first.settings,
-        first.simulator,
-        lambda text, key: [q for method in methods for q in method.questions(text, key)],
-    )
+
+    def questions(text: str, key: int) -> list[Question]:
+        return [q for method in methods for q in method.questions(text, key)]
+
+    joint = Asking(material, first.settings, first.simulator, questions)
     name = f"{same[0][0].panel.panel}, all questions"
     with suppress(SimdxError):
         joint.ask(material.observe(loaded.dataset.texts), partial(watch.progress, name))
@@ -193,7 +199,7 @@ def _estimate(todo: Lane, setting: Setting, watch: Watch) -> None:
             speed = measure(simulator_for(settings_of(cells[0], setting)))
         except SimdxError:
             continue  # the cells themselves will fail with this reason, on record
-        plans = [planned.plan for planned in plan_cells(tuple(cells), setting)]
+        plans = [plan_cell(cell, setting).plan for cell in cells]
         calls = sum(plan.calls for plan in plans)
         if speed is None:
             watch.say(f"{name}: {calls} questions at most; it did not answer the test question")
@@ -248,17 +254,3 @@ def _models(cells: tuple[Cell, ...], setting: Setting) -> set[str]:
         with suppress(SimdxError):  # a panel that cannot be read fails in its own cells
             names.update(parts_of(cell.embedder or panel_of(cell, setting).panel.embedder))
     return names
-
-
-def _headline(record: Record) -> str:
-    metrics = record["metrics"]
-    shown = [f"{name} {metrics[name]:.3f}" for name in ("accuracy", "ece") if metrics.get(name) is not None]
-    return f"n {metrics['n']}, " + ", ".join(shown)
-
-
-def _write_summary(config: ExperimentConfig, records: tuple[Record, ...], out: Path) -> None:
-    rows = [summary_row(record) for record in records]
-    write_atomically(out / "summary.md", markdown_rows(config.title or config.name, rows))
-    whole = {"format": FORMAT, "config": config.model_dump(mode="json"), "versions": versions(), "rows": rows}
-    text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
-    write_atomically(out / "summary.json", text + "\n")

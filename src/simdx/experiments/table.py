@@ -82,10 +82,5 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    return [_cell(row[name], row["ci"][name]) for name in SHOWN]
-
-
-def _cell(value: float | None, interval: Sequence[float] | None) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
+    around = {name: " [{:.3f}, {:.3f}]".format(*ends) for name, ends in row["ci"].items() if ends}
+    return ["undefined" if row[n] is None else f"{row[n]:.3f}{around.get(n, '')}" for n in SHOWN]

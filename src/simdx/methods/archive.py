@@ -35,11 +35,7 @@ PULL = 10  # texts by which the archive's mean is drawn towards the simulations'
 
 
 def with_archive(
-    material: Material,
-    texts: Sequence[str],
-    weight: float | None = None,
-    *,
-    bandwidth: float | None = None,
+    material: Material, texts: Sequence[str], weight: float | None = None, *, bandwidth: float | None = None
 ) -> Material:
     """The material with an archive beside its bank; a weight of 0 centres and teaches nothing else."""
     weight = WEIGHT if weight is None else weight

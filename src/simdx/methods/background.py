@@ -40,14 +40,11 @@ class Opposition:
         bank = material.embedded
         if bank.background is None or len(bank.background) == 0:
             return None
+        rows = gather(material, standing_against(material.bank), background=True)
         comparison = Comparison.fit(
-            material.lexicon,
-            gather(material, standing_against(material.bank), background=True),
-            bandwidth=bandwidth,
-            self_consistent=False,
+            material.lexicon, rows, bandwidth=bandwidth, self_consistent=False, regress_joint=True,
             split_last=lambda joint: kinds_of(joint, kinds, grouped=len(material.bank.background)),
-            regress_joint=True,
-        )
+        )  # fmt: skip
         share = np.bincount(comparison.label_index, weights=comparison.weight)[bank.n_labels :]
         return cls(comparison, np.log(share / share.sum()))
 

@@ -246,7 +246,6 @@ def threshold_at(score: Float, share: float) -> float:
     low, high = float(score.min()) - 5, float(score.max()) + 5
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high) if expit(OUTSIDE_SLOPE * (score - middle)).mean() > share else (low, middle)
-        )
+        above = expit(OUTSIDE_SLOPE * (score - middle)).mean() > share
+        low, high = (middle, high) if above else (low, middle)
     return (low + high) / 2

@@ -21,7 +21,7 @@ from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.prior import Prior
 from simdx.abc.space import Apart, Space
 from simdx.methods.calibration import Calibration
-from simdx.methods.lexical import LexicalBasis, Lexicon
+from simdx.methods.lexical import LexicalBasis, LexicalSpace, Lexicon
 from simdx.methods.material import Gathered, Material, Observations, gather
 from simdx.methods.reading import LastBatch
 from simdx.types import Float, Int, Posterior
@@ -37,8 +37,6 @@ SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
 
 
 class Seen(NamedTuple):
-    """Cases as a comparison sees them."""
-
     lexical: Float  # (N, basis) centred cosines to the texts of the basis
     embedded: Float  # (N, d) placed in the bank's space
 
@@ -83,9 +81,7 @@ class Comparison:
 
     space: Space
     lexical: LexicalBasis  # the rows' own texts in their order, or some texts that span them
-    through: (
-        Float | None
-    )  # (basis, n) from cosines to the basis to those to the rows; None: they are the same
+    through: Float | None  # (basis, n) from cosines to the basis to those to the rows; None: the same
     embedded: Float  # (n, d) label-sorted
     label_index: Int
     n_labels: int
@@ -110,8 +106,7 @@ class Comparison:
         """Fit to rows. `split_last`, joint rows -> part of each: the last label becomes as many labels as it
         has parts.
         """
-        from simdx.methods.lexical_space import LexicalSpace  # an answer does not need them
-        from simdx.methods.logistic import fit_logistic
+        from simdx.methods.logistic import fit_logistic  # an answer does not need it
 
         real, centre = rows.real, rows.centre
         apart = None if real is None or centre is None else Apart(real, centre.embedded)
@@ -123,7 +118,9 @@ class Comparison:
             None if rows.places is None or lexicon.own is None else rows.places[space.rows],
         )
         words, project, basis = lexical.bank, lexical.project, lexical.basis
-        joint = joint_rows(words, space.bank)
+        # Rows whose dot product is the weighted mean of the two cosines.
+        parts = (np.sqrt(LEXICAL_SHARE) * words, np.sqrt(1 - LEXICAL_SHARE) * space.bank)
+        joint = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
         order: Int = np.arange(len(words))
         if split_last is not None:
             space, order = with_last_split(space, split_last(joint[space.label_index == space.n_labels - 1]))
@@ -150,14 +147,12 @@ class Comparison:
         )  # fmt: skip
 
     def observe(self, observations: Observations) -> Seen:
-        """Cases beside the bank's rows."""
-        return self.last.get(
-            observations.texts,
-            lambda: Seen(
-                self.lexical.cosines(observations.texts),
-                self.space.transform(observations.vectors).astype(np.float64),
-            ),
-        )
+
+        def seen() -> Seen:
+            placed = self.space.transform(observations.vectors).astype(np.float64)
+            return Seen(self.lexical.cosines(observations.texts), placed)
+
+        return self.last.get(observations.texts, seen)
 
     def cosine(self, seen: Seen) -> Float:
         """(N, n) joint cosines to every row: the weighted mean of the lexical and the embedded one."""
@@ -219,20 +214,9 @@ def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:
     first = len(space.label_index) - len(part)
     order = np.concatenate([np.arange(first), first + np.argsort(part, kind="stable")])
     finer = np.concatenate([space.label_index[:first], space.n_labels - 1 + np.sort(part)])
-    split = replace(
-        space,
-        bank=space.bank[order],
-        label_index=finer,
-        rows=space.rows[order],
-        n_labels=space.n_labels + int(part.max()),
-    )
+    n = space.n_labels + int(part.max())
+    split = replace(space, bank=space.bank[order], label_index=finer, rows=space.rows[order], n_labels=n)
     return split, order
-
-
-def joint_rows(lexical: Float, embedded: Float) -> Float:
-    """Rows whose dot product is the weighted mean of the two cosines."""
-    parts = (np.sqrt(LEXICAL_SHARE) * lexical, np.sqrt(1 - LEXICAL_SHARE) * embedded)
-    return np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
 
 
 def self_consistent_bias(

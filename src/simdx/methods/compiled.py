@@ -71,9 +71,6 @@ def keep(address: str, arrays: Arrays, folder: Path | None = None) -> Path:
     return path
 
 
-# --------------------------------------------------------------------------- to arrays
-
-
 def material_arrays(material: Material) -> dict[str, Float]:
     embedded = material.embedded
     others = {} if embedded.background is None else {"background": embedded.background}
@@ -99,13 +96,6 @@ def comparison_arrays(c: Comparison) -> dict[str, Float]:
 def summary_arrays(summary: Summary) -> dict[str, Float]:
     embedded = {} if summary.embedded is None else {"embedded": summary.embedded}
     return {"lexical": summary.lexical, "bias": summary.bias, **embedded}
-
-
-def novelty_arrays(novelty: Novelty) -> dict[str, Float]:
-    return {"reference": novelty.typicality.reference, "scale": np.array([novelty.own, novelty.span])}
-
-
-# --------------------------------------------------------------------------- from arrays
 
 
 def comparison_from(arrays: Arrays, material: Material, bandwidth: float) -> Comparison:

@@ -105,13 +105,7 @@ class DeviceDirichlet(OnDevice):
         # The fused kernels return neither the distance reached nor the soft weights' effective number.
         effective = np.full(n, float(draws) if hard else np.nan)
         reached = np.full(n, np.nan if hard else self.width)
-        second = SecondOrder(
-            mean=answer.mean,
-            total_bits=answer.total_bits,
-            aleatoric_bits=answer.aleatoric_bits,
-            epistemic_bits=answer.epistemic_bits,
-            alpha0=answer.alpha0,
-            effective_draws=effective,
-            cap=concentration_cap(prior.alpha, s.populations) if hard else None,
-        )
+        bits = answer.total_bits, answer.aleatoric_bits, answer.epistemic_bits
+        cap = concentration_cap(prior.alpha, s.populations) if hard else None
+        second = SecondOrder(answer.mean, *bits, answer.alpha0, effective, cap)
         return Inferred(Posterior(answer.mean, effective, reached, second))

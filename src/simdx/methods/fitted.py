@@ -132,8 +132,11 @@ def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
             return None
         return parts[0].combined(lambda *columns: np.concatenate(columns), *parts[1:])
 
-    outside = [table.out_of_class for table in tables]
-    known = [part for part in outside if part is not None]
+    known = [table.out_of_class for table in tables if table.out_of_class is not None]
+    heard = [table.voices for table in tables if table.voices is not None]
+    voices = None
+    if len(heard) == len(tables):
+        voices = {name: np.concatenate([part[name] for part in heard]) for name in heard[0]}
     return AnswerTable(
         posterior_in_class=np.concatenate([table.posterior_in_class for table in tables]),
         out_of_class=np.concatenate(known) if len(known) == len(tables) else None,
@@ -144,15 +147,8 @@ def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
         usage=None,
         make_typicality=lambda: np.concatenate([table.typicality for table in tables]),
         make_second_order=second_order,
-        voices=_joined_voices(tables),
+        voices=voices,
     )
-
-
-def _joined_voices(tables: Sequence[AnswerTable]) -> Mapping[str, Float] | None:
-    parts = [table.voices for table in tables if table.voices is not None]
-    if len(parts) != len(tables):
-        return None
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Simplex(Protocol):
@@ -163,8 +159,6 @@ class Simplex(Protocol):
 
 
 class Fitted(ABC):
-    """A method fitted to a bank."""
-
     kernel: Kernel | None = None  # None: no simulation is accepted, rejected or weighed by its distance
     remote: bool = False  # case text leaves this machine
     refits: bool = True  # it can be fitted again to part of a bank in milliseconds
@@ -192,7 +186,6 @@ class Fitted(ABC):
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior
     ) -> SecondOrder | None:
-        """The posterior on the simplex."""
         return posterior.second_order
 
     def carried(self, observations: Observations, prior: Prior) -> Carried:

@@ -6,7 +6,7 @@ document frequencies come from simulated text alone.
 
 Rows are sparse and centred on the bank's mean. A case is known by its cosines to the bank's texts: a kernel
 needs no more, and a linear summary of the lexical space is a linear summary of them. Only what is fitted
-(`lexical_space.py`) is written as dense coordinates, in the span of the bank's own rows.
+(`LexicalSpace`) is written as dense coordinates, in the span of the bank's own rows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import chain
 
 import numpy as np
 
+from simdx.abc.space import Apart
 from simdx.methods.reading import LastBatch, WordPieces, WordProducts, words_of
 from simdx.methods.sparse import Sparse, Turned, many
 from simdx.types import Float, Int, Mask
@@ -52,10 +53,7 @@ class Lexicon:
 
     @classmethod
     def of(
-        cls,
-        texts: Sequence[str],
-        pieces: Callable[[str], list[str]] = grams,
-        least_texts: int = LEAST_TEXTS,
+        cls, texts: Sequence[str], pieces: Callable[[str], list[str]] = grams, least_texts: int = LEAST_TEXTS
     ) -> Lexicon:
         """The vocabulary of these texts. `pieces`: what a word is taken apart into."""
         distinct, said = words_of(texts)
@@ -174,7 +172,6 @@ class Lexicon:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Float], pieces: Callable[[str], list[str]] = grams) -> Lexicon:
-        """The lexicon of which these are the arrays."""
         vocabulary = arrays["vocabulary"].tobytes().decode("utf-8").split("\n")
         made = cls(vocabulary if arrays["idf"].size else (), arrays["idf"], pieces)
         ends, column = arrays["ends"].astype(np.int64), arrays["column"].astype(np.int64)
@@ -275,7 +272,46 @@ class LexicalBasis:
         return on_means, np.sqrt(np.maximum(known - 2 * own + np.diag(self._between)[writer], 1e-12))
 
     def at(self, order: Int) -> LexicalBasis:
-        """The same texts in another order."""
         places = None if self.places is None else self.places[order]
         means = None if self._told_means is None else (self.means, self.writer[order])
         return LexicalBasis(self.lexicon, self.rows.at(order), places, means)
+
+
+class LexicalSpace:
+    """A bank's texts as dense rows of unit length: what is fitted to.
+
+    A row's dot product with another is their centred cosine. `project` turns cosines with the basis into such
+    rows; those of other texts are shorter than one by what a text says that no simulation says.
+    """
+
+    def __init__(
+        self, lexicon: Lexicon, texts: Sequence[str], apart: Apart | None = None, places: Int | None = None
+    ) -> None:
+        """`places`: where the texts stand among the lexicon's own, if they all do."""
+        rows = lexicon.rows(texts) if places is None or lexicon.own is None else lexicon.own.at(places)
+        stands_apart = np.zeros(len(rows), dtype=bool) if apart is None else apart.rows
+        writer = stands_apart.astype(np.int64)
+        self.spanning = _spanning(stands_apart)
+        means = None
+        if apart is not None or len(self.spanning) < len(rows):
+            of_bank = rows.at(np.flatnonzero(~stands_apart)).mean()
+            every = np.stack([of_bank, *([] if apart is None else [apart.mean])])
+            means = every, writer[self.spanning]
+        self.basis = LexicalBasis(
+            lexicon, rows.at(self.spanning), None if places is None else places[self.spanning], means
+        )
+        whole = self.basis.cosines_of(rows, writer)
+        gram = whole[self.spanning]
+        value, vector = np.linalg.eigh((gram + gram.T) / 2)
+        keep = value > 1e-6 * max(float(value[-1]), 1e-12)
+        self.project: Float = vector[:, keep] / np.sqrt(value[keep])
+        self.bank: Float = whole @ self.project
+
+
+def _spanning(stands_apart: Mask) -> Int:
+    """Which rows span the space: all, or the bank's first of all, evenly spaced."""
+    bank, others = np.flatnonzero(~stands_apart), np.flatnonzero(stands_apart)
+    bank = bank[:: max(1, -(-len(bank) // LARGEST_BASIS))]
+    left = LARGEST_BASIS - len(bank)
+    others = others[:: -(-len(others) // left)] if left > 0 and len(others) else others[:0]
+    return np.sort(np.concatenate([bank, others]))

@@ -33,8 +33,6 @@ BATCH = 16
 
 
 class Live(OnRawCosines):
-    """A method whose simulations are made while it runs."""
-
     refits = False
     cheap = False
     simulates = True

@@ -89,8 +89,6 @@ class RealCases:
 
 @dataclass(frozen=True)
 class Material:
-    """A panel with its bank, embedded."""
-
     panel: Panel
     bank: Bank
     embedded: EmbeddedBank
@@ -151,7 +149,6 @@ def named(prefix: str, arrays: Mapping[str, Float]) -> dict[str, Float]:
 
 
 def part(arrays: Mapping[str, Float], prefix: str) -> dict[str, Float]:
-    """And back."""
     return {n.removeprefix(f"{prefix}."): v for n, v in arrays.items() if n.startswith(f"{prefix}.")}
 
 
@@ -169,7 +166,6 @@ class Observations:
         return tuple(case_key(text) for text in self.texts)
 
     def at(self, rows: Int) -> Observations:
-        """Some of the cases."""
         return Observations(
             tuple(self.texts[i] for i in rows),
             self.vectors[rows],

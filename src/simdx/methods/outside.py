@@ -108,8 +108,6 @@ class Novelty:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outside:
-    """Both alternatives, fitted."""
-
     opposition: Opposition
     novelty: Novelty | None
     scale: OutsideScale

@@ -27,8 +27,6 @@ MOST_LETTERS = 5000  # more than a language writes with, far fewer than there ar
 KEPT_BYTES = 32_000_000  # of products, at most; memory that no word has filled yet is not taken
 
 
-# --------------------------------------------------------------------------- statements
-
 _PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
 _IS_CHECKLIST = re.compile(r"\?[ \t]*(?:yes|no|y|n)\b", re.IGNORECASE)
 _NO = frozenset({"no", "n", "none", "nowhere", "never", "not at all"})

@@ -85,7 +85,6 @@ class Given:
         return out
 
     def beside(self, material: Material, settings: Settings) -> Material:
-        """The material with these cases."""
         check_settings(settings)
         if self.labelled:
             material = with_real(material, self.labelled, self.weight)

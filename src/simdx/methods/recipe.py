@@ -83,7 +83,8 @@ class Recipe(Fitted):
             whole = self.outside.whole
             out |= named("outside", compiled.comparison_arrays(whole.opposition.comparison))
             if whole.novelty is not None:
-                out |= named("novelty", compiled.novelty_arrays(whole.novelty))
+                scale = np.array([whole.novelty.own, whole.novelty.span])
+                out |= {"novelty.reference": whole.novelty.typicality.reference, "novelty.scale": scale}
         return out
 
     @cached_property

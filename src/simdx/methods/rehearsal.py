@@ -24,22 +24,9 @@ from simdx.abc.logs import expit, log_softmax, softmax
 from simdx.abc.prior import Prior
 from simdx.disk import CannotWrite
 from simdx.embedders.base import embed_cached
+from simdx.methods import calibration
 from simdx.methods.background import Opposition, kinds_of
-from simdx.methods.calibration import (
-    INSIDE_SHARE,
-    SHARPNESS,
-    TRANSFERRED_OUTSIDE,
-    UNKNOWN_ACCEPTED,
-    UNOPPOSED_SHARPNESS,
-    Calibration,
-    Confused,
-    OutsideScale,
-    address_of,
-    drawn_to_prior,
-    keep,
-    look_up,
-    threshold_at,
-)
+from simdx.methods.calibration import Calibration
 from simdx.methods.comparison import AmongLabels
 from simdx.methods.fitted import RECIPE_VERSION
 from simdx.methods.material import Material, Observations
@@ -70,11 +57,10 @@ class Answered:
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
 
     def at(self, rows: Int | Mask) -> Answered:
-        """Some of them."""
         parts = (None if part is None else part[rows] for part in (self.signs, self.novelty))
         return Answered(self.likelihood[rows], self.label_index[rows], *parts)
 
-    def outside(self, scale: OutsideScale | None) -> Float | None:
+    def outside(self, scale: calibration.OutsideScale | None) -> Float | None:
         """(n,) probabilities of none of these."""
         if scale is None or self.signs is None:
             return None
@@ -110,18 +96,18 @@ def calibrated(material: Material, bandwidth: float | None = None) -> Material:
     if material.calibration is not None:
         return material
     address = address_for(material, bandwidth)
-    found = look_up(address, material.folder)
+    found = calibration.look_up(address, material.folder)
     if found is None:
         found = rehearse(material, bandwidth)
         if found.basis != "transferred":
             with suppress(CannotWrite):  # a rehearsal can be made again
-                keep(address, found)
+                calibration.keep(address, found)
     return replace(material, calibration=found)
 
 
 def address_for(material: Material, bandwidth: float | None = None) -> str:
     bank = replace(material.bank, none_prior=None)  # it moves the log odds, not what they are made of
-    return address_of(bank.identity, material.embedder.id, RECIPE_VERSION, bandwidth)
+    return calibration.address_of(bank.identity, material.embedder.id, RECIPE_VERSION, bandwidth)
 
 
 def can_rehearse(material: Material) -> bool:
@@ -139,8 +125,8 @@ def rehearse(
     material = thinned(replace(material, real=None))
     if not can_rehearse(material):
         if material.embedded.background is None:
-            return Calibration(sharpness=UNOPPOSED_SHARPNESS)
-        return Calibration(outside=TRANSFERRED_OUTSIDE)
+            return Calibration(sharpness=calibration.UNOPPOSED_SHARPNESS)
+        return Calibration(outside=calibration.TRANSFERRED_OUTSIDE)
     kinds: dict[str, list[Answered]] = {"as written": [], "in haste": []}
     beyond: list[Answered] = []
     for done, (part, held, unknown) in enumerate(parts(material)):
@@ -183,15 +169,17 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered
         outside = scale_of(own.signs, None if beyond is None else beyond.signs)
     found = [(a, a.outside(outside)) for a in answered]
     rehearsed = least_loss(lambda s: float(np.mean([_log_loss(s, a, p) for a, p in found])))
-    sharpness = drawn_sharpness(rehearsed, opposed=outside is not None)
+    sharpness = float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(calibration.SHARPNESS)))
+    if outside is None:
+        sharpness = min(sharpness, calibration.UNOPPOSED_SHARPNESS)
     uniform = np.full(len(names), 1 / len(names))
-    posterior = drawn_to_prior(softmax(sharpness * own.likelihood, axis=1), found[0][1], uniform)
+    posterior = calibration.drawn_to_prior(softmax(sharpness * own.likelihood, axis=1), found[0][1], uniform)
     auroc = found_outside = accept_from = None
     told = None if beyond is None else beyond.outside(outside)
     if beyond is not None and told is not None and found[0][1] is not None:
         auroc, found_outside = ood_auroc(found[0][1], told).value, float(told.mean())
-        wrong = drawn_to_prior(softmax(sharpness * beyond.likelihood, axis=1), told, uniform)
-        accept_from = round(float(np.quantile(wrong.max(axis=1), 1 - UNKNOWN_ACCEPTED)), 6)
+        wrong = calibration.drawn_to_prior(softmax(sharpness * beyond.likelihood, axis=1), told, uniform)
+        accept_from = round(float(np.quantile(wrong.max(axis=1), 1 - calibration.UNKNOWN_ACCEPTED)), 6)
     return Calibration(
         basis="rehearsed",
         sharpness=round(sharpness, 4),
@@ -209,7 +197,6 @@ def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered
 
 
 def least_loss(loss: Callable[[float], float]) -> float:
-    """The sharpness of least loss."""
     from scipy.optimize import minimize_scalar
 
     low, high = np.log(FLATTEST), np.log(STEEPEST)
@@ -217,12 +204,7 @@ def least_loss(loss: Callable[[float], float]) -> float:
     return float(np.exp(found.x))
 
 
-def drawn_sharpness(rehearsed: float, *, opposed: bool) -> float:
-    drawn = float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(SHARPNESS)))
-    return drawn if opposed else min(drawn, UNOPPOSED_SHARPNESS)
-
-
-def scale_of(signs: Float, others: Float | None = None) -> OutsideScale:
+def scale_of(signs: Float, others: Float | None = None) -> calibration.OutsideScale:
     """Signs in units of held-out texts of the labels, and the threshold they mostly stay below.
 
     Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
@@ -230,12 +212,12 @@ def scale_of(signs: Float, others: Float | None = None) -> OutsideScale:
     others, half of the way to them at most.
     """
     centre, spread = np.median(signs, axis=0), np.maximum(signs.std(axis=0), 1e-6)
-    scale = OutsideScale(_rounded(centre), _rounded(spread), threshold=0.0)
-    threshold = threshold_at(scale.score(signs), INSIDE_SHARE)
+    scale = calibration.OutsideScale(_rounded(centre), _rounded(spread), threshold=0.0)
+    threshold = calibration.threshold_at(scale.score(signs), calibration.INSIDE_SHARE)
     if others is not None and len(others) >= ENOUGH_OTHERS:
         score = scale.score(others)
         half_way = (threshold + float(np.median(score))) / 2
-        threshold = max(threshold, min(half_way, threshold_at(score, MOST_FOUND)))
+        threshold = max(threshold, min(half_way, calibration.threshold_at(score, MOST_FOUND)))
     return replace(scale, threshold=round(threshold, 6))
 
 
@@ -243,17 +225,16 @@ def _rounded(values: Float) -> tuple[float, ...]:
     return tuple(round(float(v), 6) for v in values)
 
 
-def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, ...]:
+def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[calibration.Confused, ...]:
     """Pairs of labels whose texts are often given to each other, the worst first."""
     table = np.zeros((len(names), len(names)))
     np.add.at(table, (truth, given), 1)
     each = np.maximum(table.sum(axis=1), 1)
-    found = []
-    for a in range(len(names)):
-        for b in range(a + 1, len(names)):
-            share = float((table[a, b] + table[b, a]) / (each[a] + each[b]))
-            if share >= CONFUSED:
-                found.append(Confused(names[a], names[b], round(share, 3)))
+    share = (table + table.T) / (each[:, None] + each)
+    found = [
+        calibration.Confused(names[a], names[b], round(float(share[a, b]), 3))
+        for a, b in np.argwhere(np.triu(share >= CONFUSED, 1))
+    ]
     return tuple(sorted(found, key=lambda c: -c.share))
 
 
@@ -291,17 +272,9 @@ def part_of(material: Material, rows: Int, others: Int) -> Material:
     """Some texts of the bank and of its background."""
     bank, embedded = material.bank, material.embedded
     background = None if embedded.background is None or not others.size else embedded.background[others]
-    return Material(
-        material.panel,
-        replace(bank.subset(rows), background=tuple(bank.background[i] for i in others)),
-        replace(
-            embedded,
-            vectors=embedded.vectors[rows],
-            label_index=embedded.label_index[rows],
-            background=background,
-        ),
-        material.embedder,
-    )
+    kept = replace(bank.subset(rows), background=tuple(bank.background[i] for i in others))
+    seen = replace(embedded.subset(rows), background=background)
+    return Material(material.panel, kept, seen, material.embedder)
 
 
 def thinned(material: Material) -> Material:
@@ -334,9 +307,6 @@ def dealt(texts: Sequence[str], group: Int) -> Int:
     return fold
 
 
-# --------------------------------------------------------------------------- inside
-
-
 def _answered(
     labels: AmongLabels, opposition: Opposition | None, cases: Observations, label_index: Int
 ) -> Answered:
@@ -357,7 +327,7 @@ def _joined(found: Sequence[Answered]) -> Answered:
 def _log_loss(sharpness: float, answered: Answered, outside: Float | None) -> float:
     n_labels = answered.likelihood.shape[1]
     inside = np.exp(log_softmax(sharpness * answered.likelihood, axis=1))
-    drawn = drawn_to_prior(inside, outside, Prior.uniform(n_labels).probabilities)
+    drawn = calibration.drawn_to_prior(inside, outside, Prior.uniform(n_labels).probabilities)
     return log_loss(drawn, answered.label_index)
 
 

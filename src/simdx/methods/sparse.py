@@ -62,12 +62,9 @@ class Sparse:
         return Sparse(ends, self.row[order], self.value[order], len(self))
 
     def at(self, rows: Int) -> Sparse:
-        """Some of the rows."""
         lengths = np.diff(self.ends)[rows]
-        place = runs(self.ends[rows], lengths)
-        return Sparse(
-            np.concatenate([[0], np.cumsum(lengths)]), self.column[place], self.value[place], self.width
-        )
+        place, ends = runs(self.ends[rows], lengths), np.concatenate([[0], np.cumsum(lengths)])
+        return Sparse(ends, self.column[place], self.value[place], self.width)
 
     def only(self, entries: Mask) -> Sparse:
         """Some of the entries of all rows."""

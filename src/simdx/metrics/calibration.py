@@ -21,6 +21,7 @@ from simdx.metrics.value import checked, checked_rows, of_cases
 from simdx.types import Float, Int
 
 N_BINS = 10
+EDGES = np.linspace(0, 1, N_BINS + 1)
 _SMOOTH_CELLS = 1000
 _LOG_TEMPERATURE = (np.log(0.05), np.log(20.0))
 _LOGIT_FLOOR = 1e-12
@@ -47,47 +48,37 @@ class Temperature:
     at_bound: bool
 
 
-def bin_of(confidence: Float, n_bins: int = N_BINS) -> Int:
-    """Right-closed equal-width bins: (0, .1], (.1, .2], …; zero falls in the first."""
-    return np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], confidence, side="left")
+def bin_of(confidence: Float, edges: Float = EDGES) -> Int:
+    """Right-closed bins: (0, .1], (.1, .2], …; zero falls in the first."""
+    return np.searchsorted(edges[1:-1], confidence, side="left")
 
 
-def reliability(probabilities: ArrayLike, label_index: ArrayLike, n_bins: int = N_BINS) -> Reliability:
-    p, y = checked(probabilities, label_index)
-    confidence, correct = _top(p, y)
-    return _binned(confidence, correct, bin_of(confidence, n_bins), np.linspace(0, 1, n_bins + 1))
+def reliability(probabilities: ArrayLike, label_index: ArrayLike) -> Reliability:
+    return _binned(*_top(*checked(probabilities, label_index)))
 
 
 @of_cases
-def ece(p: Float, y: Int, n_bins: int = N_BINS) -> float:
+def ece(p: Float, y: Int) -> float:
     """Expected calibration error of the top label, equal-width bins."""
-    return _gap(reliability(p, y, n_bins))
+    return _gap(reliability(p, y))
 
 
-def top_label_ece(confidence: Float, correct: Float, n_bins: int = N_BINS) -> float:
+def top_label_ece(confidence: Float, correct: Float) -> float:
     """The same of confidences that belong to no whole posterior, such as those of an isotonic regression."""
-    found = _binned(confidence, correct, bin_of(confidence, n_bins), np.linspace(0, 1, n_bins + 1))
-    return _gap(found)
+    return _gap(_binned(confidence, correct))
 
 
 @of_cases
-def classwise_ece(p: Float, y: Int, n_bins: int = N_BINS) -> float:
+def classwise_ece(p: Float, y: Int) -> float:
     """Mean over labels of the ECE of that label's probability against its occurrence."""
-    edges = np.linspace(0, 1, n_bins + 1)
-    gaps = [
-        _gap(_binned(p[:, k], (y == k).astype(float), bin_of(p[:, k], n_bins), edges))
-        for k in range(p.shape[1])
-    ]
-    return float(np.mean(gaps))
+    return float(np.mean([_gap(_binned(p[:, k], (y == k).astype(float))) for k in range(p.shape[1])]))
 
 
 @of_cases
-def adaptive_ece(p: Float, y: Int, n_bins: int = N_BINS) -> float:
+def adaptive_ece(p: Float, y: Int) -> float:
     """ECE of the top label with bins cut at quantiles of confidence; equal confidences share a bin."""
     confidence, correct = _top(p, y)
-    edges = np.quantile(confidence, np.linspace(0, 1, n_bins + 1))
-    index = np.searchsorted(edges[1:-1], confidence, side="left")
-    return _gap(_binned(confidence, correct, index, edges))
+    return _gap(_binned(confidence, correct, np.quantile(confidence, EDGES)))
 
 
 @of_cases
@@ -123,13 +114,8 @@ def fit_temperature(probabilities: ArrayLike, label_index: ArrayLike) -> Tempera
     low, high = _LOG_TEMPERATURE
     # the fit must never do worse than leaving the answer alone
     best = float(found.x) if found.fun < loss(0.0) else 0.0
-    return Temperature(
-        value=float(np.exp(best)),
-        n=len(y),
-        nll_before=loss(0.0),
-        nll_after=loss(best),
-        at_bound=bool(min(best - low, high - best) < 1e-2),
-    )
+    at_bound = bool(min(best - low, high - best) < 1e-2)
+    return Temperature(float(np.exp(best)), len(y), loss(0.0), loss(best), at_bound)
 
 
 def apply_temperature(probabilities: ArrayLike, temperature: float) -> Float:
@@ -144,16 +130,11 @@ def _top(p: Float, y: Int) -> tuple[Float, Float]:
     return p.max(axis=1, initial=0.0), (predictions(p) == y).astype(float) if len(y) else np.zeros(0)
 
 
-def _binned(confidence: Float, outcome: Float, index: Int, edges: Float) -> Reliability:
-    n_bins = len(edges) - 1
-    n = np.bincount(index, minlength=n_bins)
-    at_least_one = np.maximum(n, 1)
-    return Reliability(
-        edges=edges,
-        n=n,
-        confidence=np.bincount(index, weights=confidence, minlength=n_bins) / at_least_one,
-        accuracy=np.bincount(index, weights=outcome, minlength=n_bins) / at_least_one,
-    )
+def _binned(confidence: Float, outcome: Float, edges: Float = EDGES) -> Reliability:
+    index = bin_of(confidence, edges)
+    n = np.bincount(index, minlength=N_BINS)
+    sure, right = (np.bincount(index, weights=x, minlength=N_BINS) for x in (confidence, outcome))
+    return Reliability(edges, n, sure / np.maximum(n, 1), right / np.maximum(n, 1))
 
 
 def _gap(table: Reliability) -> float:

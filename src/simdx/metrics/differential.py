@@ -15,7 +15,7 @@ from simdx.metrics.resampling import RankCorrelation
 from simdx.metrics.scores import NLL_FLOOR
 from simdx.metrics.significance import intervals_of
 from simdx.metrics.value import checked_rows
-from simdx.types import Float, Int
+from simdx.types import Float
 
 TOP = 3
 
@@ -38,10 +38,8 @@ def top_recall(posterior: ArrayLike, reference: ArrayLike, top: int = TOP) -> Fl
     A label to which the reference gives nothing is none of its most probable; ties go by the panel's order.
     """
     p, r = _pair(posterior, reference)
-    rows = np.arange(len(p))[:, None]
-    answered, wanted = np.zeros(p.shape, bool), np.zeros(r.shape, bool)
-    answered[rows, _leading(p, top)] = True
-    wanted[rows, _leading(r, top)] = True
+    # rank of each label, from 0
+    answered, wanted = (np.argsort(np.argsort(-x, axis=1, kind="stable"), axis=1) < top for x in (p, r))
     wanted &= r > 0
     return (answered & wanted).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1)
 
@@ -120,10 +118,6 @@ def _outside(
     value = float(ranks(np.ones((1, len(said))))[0, 0])
     figures = means.and_one("rank_correlation", value, intervals["rank_correlation"])
     return {"n": len(said), **figures.as_dict()}
-
-
-def _leading(p: Float, top: int) -> Int:
-    return np.argsort(-p, axis=1, kind="stable")[:, :top]
 
 
 def _pair(posterior: ArrayLike, reference: ArrayLike) -> tuple[Float, Float]:

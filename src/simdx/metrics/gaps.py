@@ -30,20 +30,20 @@ GROUP_METRICS = ("accuracy", "brier", "ece", "error_auroc", "e_aurc")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group's figures."""
-
     n: int
     values: dict[str, Value]
     intervals: dict[str, Interval]
     too_small: bool
 
     def as_dict(self) -> dict[str, object]:
-        row: dict[str, object] = {"n": self.n}
-        row |= {name: value.value for name, value in self.values.items()}
-        row["ci"] = {name: interval.as_list() for name, interval in self.intervals.items()}
-        row["too_small"] = self.too_small
         reasons = {name: v.reason for name, v in self.values.items() if v.reason}
-        return row | ({"undefined": reasons} if reasons else {})
+        return {
+            "n": self.n,
+            **{name: value.value for name, value in self.values.items()},
+            "ci": {name: interval.as_list() for name, interval in self.intervals.items()},
+            "too_small": self.too_small,
+            **({"undefined": reasons} if reasons else {}),
+        }
 
 
 def by_group(
@@ -63,8 +63,7 @@ def by_group(
     found: dict[str, Group] = {}
     for name in sorted(set(names.tolist()) | set(expected)):
         inside = names == name if len(names) else np.zeros(0, bool)
-        q, t = p[inside], y[inside]
-        n = int(inside.sum())
+        q, t, n = p[inside], y[inside], int(inside.sum())
         values = {name: v for name, v in headline_values(q, t).items() if name in GROUP_METRICS}
         intervals = bootstrap_intervals(q, t, metrics=GROUP_METRICS, resamples=resamples, rng=rng)
         found[name] = Group(n, values, intervals, n < SMALL)
@@ -124,8 +123,7 @@ def subgroup_gaps(
             raise BadInput(f"field '{field}' has {len(names)} values for {len(y)} cases")
         column = np.asarray(names, dtype=object)
         for value in sorted(set(names)):
-            inside = column == value
-            found += _gaps(p, y, inside, field, value, resamples, rng)
+            found += _gaps(p, y, column == value, field, value, resamples, rng)
     tested = [i for i, gap in enumerate(found) if gap.p_value is not None]
     corrected = adjust([float(found[i].p_value or 0.0) for i in tested], correction)
     for i, q in zip(tested, corrected, strict=True):
@@ -166,7 +164,7 @@ def _gaps(
     for i, metric in enumerate(METRICS):
         a, b = (None if np.isnan(values[i]) else float(values[i]) for values in point)
         difference = point[0][i] - point[1][i]
-        interval = interval_of(difference, draws[:, i], 0.95, (-np.inf, np.inf))
+        interval = interval_of(difference, draws[:, i], (-np.inf, np.inf))
         p_value = None if interval.low is None else p_value_of(difference, draws[:, i])
         out.append(Gap(field, value, n, metric, a, b, interval.low, interval.high, p_value, None, small))
     return out

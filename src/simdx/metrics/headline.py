@@ -36,7 +36,6 @@ def evaluate_probabilities(
     label_index: ArrayLike,
     *,
     resamples: int = 2000,
-    level: float = 0.95,
     rng: np.random.Generator | None = None,
 ) -> dict[str, object]:
     """The headline metrics as plain numbers or None, with `ci` and, under `undefined`, every reason.
@@ -47,7 +46,7 @@ def evaluate_probabilities(
     reasons = {name: value.reason for name, value in values.items() if value.reason}
     ci: dict[str, list[float] | None] = dict.fromkeys(HEADLINE)
     if rng is not None:
-        found = bootstrap_intervals(probabilities, label_index, resamples=resamples, level=level, rng=rng)
+        found = bootstrap_intervals(probabilities, label_index, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)

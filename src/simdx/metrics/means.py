@@ -41,7 +41,6 @@ def mean_values(
     *,
     weights: ArrayLike | None = None,
     resamples: int = 2000,
-    level: float = 0.95,
     rng: np.random.Generator | None = None,
 ) -> Figures:
     """The mean of each vector of terms; intervals are drawn only when a generator is given.
@@ -67,7 +66,7 @@ def mean_values(
     if rng is not None and len(table):
         low, high = (pick(np.where(there, table, 0.0), axis=0) for pick in (np.min, np.max))
         spans = {name: (low[i], high[i]) for i, name in enumerate(terms)}  # of terms, hence of their means
-        found = intervals_of(statistic, len(table), spans, resamples=resamples, level=level, rng=rng)
+        found = intervals_of(statistic, len(table), spans, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
         unsure = {
             f"ci.{name}": i.reason for name, i in found.items() if values[name] is not None and i.reason

@@ -20,18 +20,9 @@ from simdx.metrics.selective import kept_at, uncertainty
 from simdx.types import Float, Int, entropy_bits
 
 HEADLINE = (
-    "accuracy",
-    "macro_f1",
-    "brier",
-    "ece",
-    "nll",
-    "entropy_bits",
-    "auroc",
-    "error_auroc",
-    "aurc",
-    "e_aurc",
+    "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits", "auroc", "error_auroc", "aurc", "e_aurc",
     "risk_at_80",
-)
+)  # fmt: skip
 _CHUNK_CELLS = 50_000  # counts held at once: 400 kB, so that the passes over a chunk stay in cache
 
 
@@ -63,10 +54,10 @@ class WeightedMetrics:
             "nll": _mean_of(nll_terms(p, y)),
             "entropy_bits": _mean_of(entropy_bits(p)),
             "auroc": self._class_auroc,
-            "error_auroc": self._error_auroc,
+            "error_auroc": lambda w: _weighted_auroc(w, self._by_entropy, self._error),
             "aurc": lambda w: self._areas(w)[0],
             "e_aurc": lambda w: self._areas(w)[1],
-            "risk_at_80": lambda w: self._risk_at(w, 0.8),
+            "risk_at_80": self._risk_at_80,
         }
         self._by_entropy = _Order(uncertainty(p))
         self._by_class = [_Order(p[:, k]) for k in range(p.shape[1])] if "auroc" in self.names else []
@@ -76,8 +67,10 @@ class WeightedMetrics:
         return np.stack([self._parts[name](counts) for name in self.names], axis=1)
 
     def _macro_f1(self, w: Float) -> Float:
-        k = self._p.shape[1]
-        table = _grouped(w, self._y * k + predictions(self._p), k * k).reshape(-1, k, k)
+        n, k = self._p.shape
+        cell = np.zeros((n, k * k))
+        cell[np.arange(n), self._y * k + predictions(self._p)] = 1
+        table = (w @ cell).reshape(-1, k, k)
         hits = np.diagonal(table, axis1=1, axis2=2)
         either = table.sum(axis=1) + table.sum(axis=2)
         f1 = 2 * hits / np.maximum(either, 1)
@@ -96,9 +89,6 @@ class WeightedMetrics:
         n = there.sum(axis=0)
         return np.where(n > 0, np.where(there, each, 0.0).sum(axis=0) / np.maximum(n, 1), np.nan)
 
-    def _error_auroc(self, w: Float) -> Float:
-        return _weighted_auroc(w, self._by_entropy, self._error)
-
     def _areas(self, w: Float) -> tuple[Float, Float]:
         """AURC and E-AURC through the closed sum over tied blocks (see `selective`)."""
         size = self._by_entropy.blocks(w)
@@ -106,7 +96,7 @@ class WeightedMetrics:
         after, wrong_after = np.cumsum(size, axis=1), np.cumsum(wrong, axis=1)
         before, wrong_before = after - size, wrong_after - wrong
         n, total = after[:, -1], wrong_after[:, -1]
-        table = _harmonic(int(n.max()))
+        table = digamma(np.arange(int(n.max()) + 1) + 1.0) + np.euler_gamma  # H(0) … H(n)
         harmonic = table[after.astype(int)] - table[before.astype(int)]
         share = wrong / np.maximum(size, 1)
         area = (wrong + (wrong_before - share * before) * harmonic).sum(axis=1) / n
@@ -114,10 +104,10 @@ class WeightedMetrics:
         best = (total - right * (table[n.astype(int)] - table[right.astype(int)])) / n
         return area, np.maximum(area - best, 0.0)
 
-    def _risk_at(self, w: Float, coverage: float) -> Float:
+    def _risk_at_80(self, w: Float) -> Float:
         size = self._by_entropy.blocks(w)
         wrong = self._by_entropy.blocks(w * self._error)
-        kept = kept_at(coverage, int(w[0].sum()))
+        kept = kept_at(0.8, int(w[0].sum()))
         before = np.cumsum(size, axis=1) - size
         taken = np.clip(kept - before, 0, size)  # how much of each tied block the coverage keeps
         return (taken * wrong / np.maximum(size, 1)).sum(axis=1) / kept
@@ -177,14 +167,3 @@ class RankCorrelation:
 
 def _mean_of(terms: Float) -> Callable[[Float], Float]:
     return lambda w: (w @ terms) / w.sum(axis=1)
-
-
-def _grouped(w: Float, index: Int, size: int) -> Float:
-    table = np.zeros((w.shape[1], size))
-    table[np.arange(w.shape[1]), index] = 1
-    return w @ table
-
-
-def _harmonic(n: int) -> Float:
-    """H(0) … H(n)."""
-    return digamma(np.arange(n + 1) + 1.0) + np.euler_gamma

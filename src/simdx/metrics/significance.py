@@ -55,18 +55,15 @@ def bootstrap_intervals(
     *,
     metrics: Sequence[str] = HEADLINE,
     resamples: int = 2000,
-    level: float = 0.95,
     rng: np.random.Generator,
 ) -> dict[str, Interval]:
     """A bootstrap interval for each metric, all from the same resamples of cases."""
     p, y = checked(probabilities, label_index)
-    _check(resamples, level)
+    _check(resamples)
     if not y.size:
         return {name: Interval(None, None, NO_CASES) for name in metrics}
     spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
-    return intervals_of(
-        WeightedMetrics(p, y, metrics), len(y), spans, resamples=resamples, level=level, rng=rng
-    )
+    return intervals_of(WeightedMetrics(p, y, metrics), len(y), spans, resamples=resamples, rng=rng)
 
 
 def intervals_of(
@@ -75,16 +72,13 @@ def intervals_of(
     spans: Mapping[str, tuple[float, float]],
     *,
     resamples: int = 2000,
-    level: float = 0.95,
     rng: np.random.Generator,
 ) -> dict[str, Interval]:
     """Intervals of a statistic of counts (B, N) with a column for each of `spans`, which clip them."""
-    _check(resamples, level)
+    _check(resamples)
     point = statistic(np.ones((1, n)))[0]
     draws = np.concatenate([statistic(w) for w in count_chunks(n, resamples, rng)])
-    return {
-        name: interval_of(point[i], draws[:, i], level, span) for i, (name, span) in enumerate(spans.items())
-    }
+    return {name: interval_of(point[i], draws[:, i], span) for i, (name, span) in enumerate(spans.items())}
 
 
 def paired_bootstrap(
@@ -94,13 +88,12 @@ def paired_bootstrap(
     *,
     metrics: Sequence[str] = PAIRED,
     resamples: int = 10_000,
-    level: float = 0.95,
     rng: np.random.Generator,
 ) -> dict[str, Difference]:
     """Differences second − first with intervals and p-values from one set of shared resamples."""
     a, y = checked(first, label_index)
     b, _ = checked(second, label_index)
-    _check(resamples, level)
+    _check(resamples)
     if not y.size:
         return {name: Difference(name, None, None, None, None, resamples, NO_CASES) for name in metrics}
     one, two = WeightedMetrics(a, y, metrics), WeightedMetrics(b, y, metrics)
@@ -110,7 +103,7 @@ def paired_bootstrap(
     found = {}
     for i, name in enumerate(metrics):
         span = _RANGE.get(name, (0.0, 1.0))[1]
-        interval = interval_of(point[i], draws[:, i], level, (-span, span))
+        interval = interval_of(point[i], draws[:, i], (-span, span))
         if interval.low is None:
             difference = None if np.isnan(point[i]) else float(point[i])
             found[name] = Difference(name, difference, None, None, None, resamples, interval.reason)
@@ -120,15 +113,14 @@ def paired_bootstrap(
     return found
 
 
-def interval_of(point: float, draws: Float, level: float, span: tuple[float, float]) -> Interval:
-    """The percentile interval of resamples, less the bootstrap's own estimate of their bias."""
+def interval_of(point: float, draws: Float, span: tuple[float, float]) -> Interval:
+    """The 95 % percentile interval of resamples, less the bootstrap's own estimate of their bias."""
     if np.isnan(point):
         return Interval(None, None, "the metric is undefined on these cases")
     good = draws[~np.isnan(draws)]
     if good.size < _LEAST_DEFINED * draws.size:
         return Interval(None, None, f"undefined in {draws.size - good.size} of {draws.size} resamples")
-    tail = (1 - level) / 2
-    low, high = np.quantile(good, [tail, 1 - tail]) - (good.mean() - point)
+    low, high = np.quantile(good, [0.025, 0.975]) - (good.mean() - point)
     return Interval(float(np.clip(low, *span)), float(np.clip(high, *span)))
 
 
@@ -139,8 +131,6 @@ def p_value_of(difference: float, draws: Float) -> float:
     return (1 + int(extreme.sum())) / (1 + good.size)
 
 
-def _check(resamples: int, level: float) -> None:
+def _check(resamples: int) -> None:
     if resamples < 100:
         raise BadInput("a bootstrap needs at least 100 resamples")
-    if not 0 < level < 1:
-        raise BadInput("an interval's level must lie strictly between 0 and 1")

@@ -4,7 +4,7 @@ Plots are drawn from the record's stored values. Case texts appear only when the
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simdx.answer import Answer
@@ -74,8 +74,3 @@ def _worst(result: Evaluation, answers: Mapping[int, Answer], show_texts: bool) 
             "gold": p[result.label_index[i]], "text": case.text if show_texts else None,
             "evidence": [(f"{e.distance:.3f}", e.label, e.text) for e in evidence],
         }  # fmt: skip
-
-
-def gaps_html(gaps: Sequence[Gap], correction: str = "holm") -> str:
-    """Gaps between subgroups as a section of a report page."""
-    return fill("gaps.html", gaps=gaps, correction=correction, small=SMALL)

@@ -9,15 +9,10 @@ _DIFFERENTIAL = {
     "top3_recall": "top-3 recall",
     "rank_correlation": "order of labels (Spearman)",
 }
-_SETS = {
-    "split": "split",
-    "weighted": "weighted",
-    "class_conditional": "class-conditional",
-}
+_SETS = {"split": "split", "weighted": "weighted", "class_conditional": "class-conditional"}
 
 
 def figure(found: Mapping[str, Any], name: str) -> tuple[str, str]:
-    """A value and its interval."""
     value, interval = found[name], found["ci"].get(name)
     return (
         "undefined" if value is None else f"{value:.3f}",

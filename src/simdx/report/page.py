@@ -27,7 +27,6 @@ class Section:
     heading: str
     text: str
     answer: Answer
-    comment: str = ""
     simplex: Float | None = None  # draws from the simplex posterior, for the picture
 
     @property

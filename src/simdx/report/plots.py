@@ -162,8 +162,6 @@ def ternary_grid(
 
 
 class _Triangle:
-    """The simplex of three labels."""
-
     def __init__(self, side: float, left: float, top: float) -> None:
         height = side * math.sqrt(3) / 2
         self._corners = np.array([[left, top + height], [left + side, top + height], [left + side / 2, top]])
@@ -239,9 +237,6 @@ def ternary_plot(p: Float, y: Int, labels: Sequence[str]) -> str:
         else:
             drawing.path(f"M{x - 4:.1f} {v - 4:.1f}l8 8m0 -8l-8 8", "cross")
     return drawing.svg()
-
-
-# --------------------------------------------------------------------------- of a bank
 
 
 def bank_map(bank: Bank, vectors: Float) -> str:

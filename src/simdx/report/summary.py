@@ -1,5 +1,6 @@
 """An evaluation on the terminal: figures, decisions, what was taken for what; no text of a case."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,24 +24,24 @@ def print_evaluation(result: Evaluation) -> None:
         f"[bold]{record['panel']}[/], {record['method']} ({record['engine']}), {record['embedder']}, "
         f"{record['n']} cases"
     )
-    table = Table("metric", "value", "95 % interval", box=None)
-    for name in HEADLINE:
-        table.add_row(name, *figures.figure(record, name))
-    for row in figures.accuracy_rows(record["accuracy_at"]):
-        table.add_row(*row)
-    console.print(table)
+    headline = [(name, *figures.figure(record, name)) for name in HEADLINE]
+    rows = [*headline, *figures.accuracy_rows(record["accuracy_at"])]
+    _print_table(console, ("metric", "value", "95 % interval"), rows)
     if record["n"] < FEW:
         console.print(
             f"[bold]{record['n']} cases are few[/]: the intervals say how little these figures hold"
         )
-    _print_decisions(console, record["decisions"])
+    decisions = record["decisions"].items()
+    parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions]
+    console.print(f"decisions: {', '.join(parts)}")
     _print_errors(console, result)
-    if record["differential"]:
-        _print_differential(console, record["differential"])
+    if found := record["differential"]:
+        headings = (f"against {found['n']} reference differentials", "value", "95 % interval")
+        rows, notes = figures.differential_rows(found), figures.differential_notes(found)
+        _print_table(console, headings, rows, notes)
     if record["conformal"]:
         _print_sets(console, record["conformal"])
-    if record["ood"]:
-        found = record["ood"]
+    if found := record["ood"]:
         shown = "undefined" if found["auroc"] is None else f"{found['auroc']:.3f}"
         console.print(f"out of class: {found['n']} cases, AUROC {shown} by {found['score']}")
         for line in figures.none_words(found):
@@ -52,18 +53,13 @@ def print_evaluation(result: Evaluation) -> None:
             + f"; saying so costs in-class answers {found['in_class_rise_bits']:.2f} bits"
         )
     for field, groups in record["groups"].items():
-        parts = Table(field, "n", "accuracy", "ece", "", box=None)
+        rows = []
         for value, g in groups.items():
             cells = ("undefined" if g[k] is None else f"{g[k]:.3f}" for k in ("accuracy", "ece"))
-            parts.add_row(value, str(g["n"]), *cells, "too small" if g["too_small"] else "")
-        console.print(parts)
+            rows.append((value, str(g["n"]), *cells, "too small" if g["too_small"] else ""))
+        _print_table(console, (field, "n", "accuracy", "ece", ""), rows)
     for name, reason in record["undefined"].items():
         console.print(f"{name}: {reason}")
-
-
-def _print_decisions(console: Console, decisions: dict[str, dict[str, int]]) -> None:
-    parts = [f"{ACTIONS[name].lower()} {d['n']} ({d['errors']} wrong)" for name, d in decisions.items()]
-    console.print(f"decisions: {', '.join(parts)}")
 
 
 def _print_errors(console: Console, result: Evaluation) -> None:
@@ -88,23 +84,21 @@ def _print_errors(console: Console, result: Evaluation) -> None:
         console.print(f"  and {left} more: --out writes a row for each case")
 
 
-def _print_differential(console: Console, found: dict[str, Any]) -> None:
-    table = Table(f"against {found['n']} reference differentials", "value", "95 % interval", box=None)
-    for row in figures.differential_rows(found):
-        table.add_row(*row)
-    console.print(table)
-    for line in figures.differential_notes(found):
-        console.print(line)
-
-
 def _print_sets(console: Console, found: dict[str, Any]) -> None:
     heading = f"conformal sets, {100 * found['level']:g} %"
     if found["n_calibration"] < found["level"] / (1 - found["level"]):  # every label is in every set
         console.print(f"{heading}: {found['n_calibration']} cases are too few to calibrate them on")
         return
-    table = Table(heading, "coverage", "95 % interval", "mean size", "95 % interval", box=None)
-    for row in figures.set_rows(found):
+    headings = (heading, "coverage", "95 % interval", "mean size", "95 % interval")
+    _print_table(console, headings, figures.set_rows(found), figures.set_notes(found))
+
+
+def _print_table(
+    console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
+) -> None:
+    table = Table(*headings, box=None)
+    for row in rows:
         table.add_row(*row)
     console.print(table)
-    for line in figures.set_notes(found):
+    for line in notes:
         console.print(escape(line))

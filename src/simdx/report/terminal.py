@@ -30,7 +30,7 @@ def print_answer(answer: Answer, console: Console, *, verbose: bool = False) -> 
     if verbose:
         _print_rest(answer, console)
     else:
-        _print_sentences(answer, console, most=2)
+        _print_sentences(answer, console)
         _print_nearest(answer, console)
     found = answer.calibration
     rests = "how well it is calibrated is not known" if found is None else found.sentence
@@ -51,10 +51,8 @@ def _print_bars(answer: Answer, console: Console, most: int | None) -> None:
     width = min(max(len(label) for label, _ in ranked), console.width // 2)
     for label, p in ranked:
         line = Text(f"{_short(label, width):<{width}}  ")
-        line.append(
-            bar(p, max(8, min(32, console.width - width - 12))),
-            style="bold cyan" if label == answer.label else "cyan",
-        )
+        drawn = bar(p, max(8, min(32, console.width - width - 12)))
+        line.append(drawn, style="bold cyan" if label == answer.label else "cyan")
         line.append(f" {percent(p):>9}")
         console.print(line, no_wrap=True)
 
@@ -75,8 +73,8 @@ def _print_decision(answer: Answer, console: Console, reasons: int | None) -> No
         console.print(head + escape(_short(reason, room if reasons == 1 else 10_000)) + more)
 
 
-def _print_sentences(answer: Answer, console: Console, most: int) -> None:
-    parts = [part for part in answer.sentences or () if abs(part.effect) >= MATTERS][:most]
+def _print_sentences(answer: Answer, console: Console) -> None:
+    parts = [part for part in answer.sentences or () if abs(part.effect) >= MATTERS][:2]
     if answer.sentences and not parts:
         _line(console, f"no sentence alone moves '{answer.label}' by a percent", lead="  ")
     for part in parts:
@@ -94,13 +92,9 @@ def _print_nearest(answer: Answer, console: Console) -> None:
 
 
 def _print_rest(answer: Answer, console: Console) -> None:
-    """Everything else that an answer holds."""
     most = math.log2(len(answer.posterior))
-    carried = (
-        ""
-        if answer.effective_simulations is None
-        else f"; {answer.effective_simulations:.1f} effective simulations"
-    )
+    few = answer.effective_simulations
+    carried = "" if few is None else f"; {few:.1f} effective simulations"
     typical = "" if answer.typicality is None else f"; typicality {answer.typicality:.3f}"
     console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits{carried}{typical}")
     for voice, posterior in (answer.voices or {}).items():
@@ -118,10 +112,10 @@ def _print_rest(answer: Answer, console: Console) -> None:
     for part in answer.sentences or ():
         console.print(f"  {100 * part.effect:+.1f} %  “{escape(_short(part.text, 110))}”")
     if answer.flip is not None:
-        console.print(
-            f"  would become '{escape(answer.flip.label)}' if '{escape(answer.label)}' had a prior below "
-            f"{_probability(answer.flip.prior)}"
-        )
+        p = answer.flip.prior
+        below = f"{p:.2f}" if 0.005 <= p <= 0.995 else f"{p:.1e}" if p < 0.5 else "0.99"
+        became = f"  would become '{escape(answer.flip.label)}'"
+        console.print(f"{became} if '{escape(answer.label)}' had a prior below {below}")
     for note in answer.provenance.notes:
         console.print(f"  note: {escape(note)}")
     if answer.evidence:
@@ -149,10 +143,6 @@ def print_question(answer: Answer, console: Console) -> None:
 def _line(console: Console, text: str, lead: str = "", style: str = "") -> None:
     """One line of the terminal, whatever its width."""
     console.print(Text(lead + _short(text, console.width - len(lead)), style=style), no_wrap=True)
-
-
-def _probability(p: float) -> str:
-    return f"{p:.2f}" if 0.005 <= p <= 0.995 else f"{p:.1e}" if p < 0.5 else "0.99"
 
 
 def _short(text: str, limit: int = 150) -> str:

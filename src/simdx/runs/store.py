@@ -38,8 +38,6 @@ class Store:
     folder: Path | None
     place: str = "cells"
 
-    # ------------------------------------------------------------------- records
-
     def path(self, name: str, place: str | None = None) -> Path | None:
         return None if self.folder is None else self.folder / (place or self.place) / f"{name}.json"
 
@@ -95,8 +93,6 @@ class Store:
         except OSError as error:
             raise cannot_write(after, error) from None
 
-    # ------------------------------------------------------------------- answers
-
     def answers(
         self, key: str, cases: Sequence[T], compute: Callable[[Sequence[T]], Arrays], *,
         resume: bool = True, size: int = CHUNK, progress: Progress | None = None,
@@ -112,8 +108,9 @@ class Store:
         for start in range(0, len(cases), size):
             part = cases[start : start + size]
             path = None if folder is None else folder / f"{start:09d}.safetensors"
-            arrays = _chunk(path, len(part)) if path is not None and resume else None
-            if arrays is None:
+            arrays = load_arrays(path) if path is not None and resume else None
+            # An absent or damaged chunk, or one of another length, is computed again.
+            if not arrays or any(len(a) != len(part) for a in arrays.values()):
                 arrays = compute(part)
                 if path is not None:
                     save_arrays(path, arrays)
@@ -129,9 +126,3 @@ class Store:
             for folder in parent.iterdir():
                 if folder.is_dir() and folder.name not in keep:
                     shutil.rmtree(folder)
-
-
-def _chunk(path: Path, rows: int) -> Arrays | None:
-    """The chunk, or None when it is absent, damaged or of another length: it is then computed again."""
-    arrays = load_arrays(path)
-    return arrays if arrays and all(len(a) == rows for a in arrays.values()) else None
