@@ -16,6 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, mod
 from pydantic_core import PydanticCustomError
 
 from simdx.service.problems import Problem
+from simdx.service.schemas import shown
 from simdx.types import Panel
 from simdx.words import ACTIONS, NO_PROMISE, leading, outcomes
 
@@ -37,8 +38,6 @@ OVERRIDE_REASONS = {
     "not-applicable": "The panel's question does not apply to this patient",
     "text-incomplete": "The text does not describe the case",
 }
-
-
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
 
 
@@ -72,11 +71,10 @@ def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
 
 def resolve(service: str, panels: Sequence[str]) -> tuple[str, str]:
     """(panel, hook) of a service id."""
-    for panel in panels:
-        for hook in HOOKS:
-            if service == service_id(panel, hook):
-                return panel, hook
-    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
+    offered = {service_id(panel, hook): (panel, hook) for panel in panels for hook in HOOKS}
+    if service not in offered:
+        raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
+    return offered[service]
 
 
 # --------------------------------------------------------------------------- what a call looks like
@@ -115,32 +113,21 @@ class FhirAuthorization(_Sent):
 
 
 class Invocation(_Sent):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "hook": "patient-view",
-                    "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
-                    "context": {"userId": "Practitioner/example", "patientId": "1288992"},
-                    "prefetch": {
-                        "documents": {
-                            "resourceType": "DocumentReference",
-                            "id": "note-1",
-                            "status": "current",
-                            "subject": {"reference": "Patient/1288992"},
-                            "content": [
-                                {
-                                    "attachment": {
-                                        "contentType": "text/plain",
-                                        "data": _EXAMPLE_NOTE,
-                                    }
-                                }
-                            ],
-                        }
-                    },
+    model_config = shown(
+        {
+            "hook": "patient-view",
+            "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
+            "context": {"userId": "Practitioner/example", "patientId": "1288992"},
+            "prefetch": {
+                "documents": {
+                    "resourceType": "DocumentReference",
+                    "id": "note-1",
+                    "status": "current",
+                    "subject": {"reference": "Patient/1288992"},
+                    "content": [{"attachment": {"contentType": "text/plain", "data": _EXAMPLE_NOTE}}],
                 }
-            ]
-        },
+            },
+        }
     )
 
     hook: Literal["patient-view", "order-select"]
@@ -156,12 +143,12 @@ class Invocation(_Sent):
 
     @model_validator(mode="after")
     def _order_select(self) -> Invocation:
+        orders = self.context.draftOrders
         if self.hook == "order-select":
-            if not self.context.selections or self.context.draftOrders is None:
-                raise PydanticCustomError(
-                    "cds_rule", "order-select needs context.selections and context.draftOrders"
-                )
-            if self.context.draftOrders.get("resourceType") != "Bundle":
+            if not self.context.selections or orders is None:
+                said = "order-select needs context.selections and context.draftOrders"
+                raise PydanticCustomError("cds_rule", said)
+            if orders.get("resourceType") != "Bundle":
                 raise PydanticCustomError("cds_rule", "context.draftOrders must be a FHIR Bundle")
         return self
 
@@ -195,21 +182,17 @@ class FeedbackItem(_Sent):
 
 
 class Feedback(_Sent):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    model_config = shown(
+        {
+            "feedback": [
                 {
-                    "feedback": [
-                        {
-                            "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719",
-                            "outcome": "overridden",
-                            "overrideReason": {"reason": {"code": "other-diagnosis"}},
-                            "outcomeTimestamp": "2026-03-01T08:30:00Z",
-                        }
-                    ]
+                    "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719",
+                    "outcome": "overridden",
+                    "overrideReason": {"reason": {"code": "other-diagnosis"}},
+                    "outcomeTimestamp": "2026-03-01T08:30:00Z",
                 }
             ]
-        },
+        }
     )
 
     feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100)]
@@ -250,9 +233,14 @@ def card(
 
     `read` names the resource the text came from; `unread` those that were left out, and why.
     """
-    decision = answer["decision"]
     leading = next(label for label in panel.labels if label.name == answer["label"])
-    urgent = decision["action"] != "accept" or leading.must_not_miss
+    urgent = answer["decision"]["action"] != "accept" or leading.must_not_miss
+    create = {
+        "type": "create",
+        "description": "Create a preliminary RiskAssessment with the whole posterior",
+        "resource": dict(assessment),
+    }
+    address = f"{base_url}/#answer={card_id.hex}.0"
     return {
         "uuid": str(card_id),
         "summary": _summary(answer),
@@ -264,13 +252,7 @@ def card(
                 "label": "Record this assessment",
                 "uuid": str(uuid.uuid5(card_id, "record")),
                 "isRecommended": False,
-                "actions": [
-                    {
-                        "type": "create",
-                        "description": "Create a preliminary RiskAssessment with the whole posterior",
-                        "resource": dict(assessment),
-                    }
-                ],
+                "actions": [create],
             }
         ],
         "selectionBehavior": "any",
@@ -278,13 +260,7 @@ def card(
             {"code": code, "system": OVERRIDE_SYSTEM, "display": shown}
             for code, shown in OVERRIDE_REASONS.items()
         ],
-        "links": [
-            {
-                "label": "Open this answer in simdx",
-                "url": f"{base_url}/#answer={card_id.hex}.0",
-                "type": "absolute",
-            }
-        ],
+        "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
     }
 
 
@@ -293,8 +269,7 @@ def _shown(answer: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _summary(answer: Mapping[str, Any]) -> str:
-    lead = leading(answer["label"], _shown(answer))
-    text = f"{ACTIONS[answer['decision']['action']]}: {lead}"
+    text = f"{ACTIONS[answer['decision']['action']]}: {leading(answer['label'], _shown(answer))}"
     return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
