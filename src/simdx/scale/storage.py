@@ -40,9 +40,6 @@ class Place:
             raise BadInput(f"'{self.url}' is not a place fsspec knows: {error}") from None
         return fs, path
 
-    def child(self, name: str) -> Place:
-        return Place(f"{self.url.rstrip('/')}/{name}")
-
     def files(self, suffix: str) -> dict[str, int]:
         """Path under this place → size in bytes, of every file with that suffix, in the order of paths."""
         fs, path = self._opened

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_v
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 from simdx.service.straight import Straight
-from simdx.service.wire import dump
+from simdx.service.wire import Json, dump
 from simdx.service.workers import Worker
 
 log = logging.getLogger("simdx.service")
@@ -124,7 +124,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     app.include_router(record_systems.router)
     mount_page(app)
     _answer_errors(app)
-    app.openapi = lambda: _openapi(app, config.tokens_needed)  # type: ignore[method-assign]
+    app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
     _serve_openapi(app)
     app.add_middleware(Straight, guard=guard, handlers=app.exception_handlers)
     app.add_middleware(Gate, config=config, meters=meters, guard=guard)
@@ -155,33 +155,21 @@ async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
 def _answer_errors(app: FastAPI) -> None:
     house: House = app.state.house
 
-    def answer(request: Request, problem: Problem) -> Response:
-        house.meters.refused.labels(problem.kind).inc()
-        house.guard.refused(address_of(request.scope), problem.kind)
-        return problem.response(request.url.path)
+    def answer(kind: type[Exception], problem_of: Callable[[Any], Problem]) -> None:
+        async def handler(request: Request, error: Exception) -> Response:
+            problem = problem_of(error)
+            house.meters.refused.labels(problem.kind).inc()
+            house.guard.refused(address_of(request.scope), problem.kind)
+            return problem.response(request.url.path)
 
-    @app.exception_handler(Problem)
-    async def _problem(request: Request, error: Problem) -> Response:
-        return answer(request, error)
+        app.add_exception_handler(kind, handler)
 
-    @app.exception_handler(RequestValidationError)
-    async def _validation(request: Request, error: RequestValidationError) -> Response:
-        return answer(request, from_validation(error.errors()))
-
-    @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> Response:
-        return answer(request, from_status(error.status_code, error.headers))
-
-    @app.exception_handler(BadInput)
-    async def _bad_input(request: Request, error: BadInput) -> Response:
-        return answer(request, Problem("bad-input", str(error)))
-
-    @app.exception_handler(AuditUnavailable)
-    async def _audit(request: Request, error: AuditUnavailable) -> Response:
-        return answer(
-            request,
-            Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5),
-        )
+    unrecorded = "No answer leaves without its record; try again."
+    answer(Problem, lambda problem: problem)
+    answer(RequestValidationError, lambda error: from_validation(error.errors()))
+    answer(HTTPException, lambda error: from_status(error.status_code, error.headers))
+    answer(BadInput, lambda error: Problem("bad-input", str(error)))
+    answer(AuditUnavailable, lambda error: Problem("audit-unavailable", unrecorded, retry_after=5))
 
 
 def _serve_openapi(app: FastAPI) -> None:
@@ -192,28 +180,25 @@ def _serve_openapi(app: FastAPI) -> None:
         return dump(app.openapi())
 
     async def openapi() -> Response:
-        return Response(description(), media_type="application/json")
+        return Json(description())
 
     app.add_api_route("/openapi.json", openapi, include_in_schema=False)
 
 
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-        parts = schema.setdefault("components", {})
-        shapes = parts.setdefault("schemas", {})
-        shapes["Problem"] = RESPONSE_SCHEMA
-        # The framework documents its own error shape, which this service never sends.
-        for unused in ("HTTPValidationError", "ValidationError"):
-            shapes.pop(unused, None)
-        parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-        for methods in schema["paths"].values():
-            for operation in methods.values():
-                guarded = "401" in operation["responses"]
-                if guarded and tokens_needed:
-                    operation["security"] = [{"bearer": []}]
-                elif guarded:
-                    for status in ("401", "403"):
-                        operation["responses"].pop(status, None)
-        app.openapi_schema = schema
-    return app.openapi_schema
+    schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+    parts = schema["components"]
+    parts["schemas"]["Problem"] = RESPONSE_SCHEMA
+    # The framework documents its own error shape, which this service never sends.
+    for unused in ("HTTPValidationError", "ValidationError"):
+        parts["schemas"].pop(unused, None)
+    parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    for operation in (o for methods in schema["paths"].values() for o in methods.values()):
+        if "401" not in operation["responses"]:
+            continue
+        if tokens_needed:
+            operation["security"] = [{"bearer": []}]
+        else:
+            for status in ("401", "403"):
+                operation["responses"].pop(status, None)
+    return schema

@@ -61,16 +61,11 @@ class Worker:
             [sys.executable, "-P", "-m", "simdx.service.workers"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
-        with contextlib.suppress(
-            AttributeError, OSError
-        ):  # a worker need not wait until its answers are read
+        # A worker need not wait until its answers are read.
+        with contextlib.suppress(AttributeError, OSError):
             assert self._process.stdout is not None
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        config = self._config
-        told = {
-            "panels": dict(config.panels), "methods": config.methods, "embedder": config.embedder,
-            "allow_remote": config.allow_remote,
-        }  # fmt: skip
+        told = {n: getattr(self._config, n) for n in ("panels", "methods", "embedder", "allow_remote")}
         _send(self._process.stdin, json.dumps(told).encode("ascii"))
 
     def ready(self, served: Mapping[str, Any]) -> None:
