@@ -54,19 +54,12 @@ class ReviewSheet(BaseModel):
         """Case id -> hash of the text that was sent out."""
         return {case: sent.hash for case, sent in self.cases.items()}
 
-    @property
-    def gold(self) -> dict[str, str | None]:
-        return {case: sent.label for case, sent in self.cases.items()}
-
     def case_of(self, reviewer: str, code: str) -> str:
         """The case behind a code such as "017"; anything else is refused."""
         cases = self.order[reviewer]
         if not code.isdecimal() or not 1 <= int(code) <= len(cases):
             raise BadInput(f"'{code[:20]}' is not a code of {reviewer}'s form")
         return cases[int(code) - 1]
-
-    def to_json(self) -> str:
-        return self.model_dump_json(indent=1) + "\n"
 
 
 def open_review(folder: str | Path) -> ReviewSheet:
