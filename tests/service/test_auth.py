@@ -10,7 +10,7 @@ import pytest
 from simdx.errors import BadInput
 from simdx.service import auth
 from simdx.service.auth import TokenFile
-from simdx.service.config import ServiceConfig, is_loopback
+from simdx.service.config import CdsClient, Limits, ServiceConfig, is_loopback
 from tests.service.conftest import PANEL, TEXT, Guarded, bearer, serving
 
 
@@ -113,12 +113,27 @@ def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
+EHR, TWICE = CdsClient("https://ehr.example", "a"), CdsClient("https://ehr.example", "b")
+NO_SERVERS = (
+    "http://fhir.example/r4", "ftp://127.0.0.1/r4", "fhir.example", "https://user@fhir.example", "https://",
+    "https://fhir.example/#x", "https://fhir.example:port/",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "wrong",
-    [{"panels": {}}, {"port": 70_000}, {"cors_origins": ("*",)}, {"keep_text": True, "keep_text_days": 0}],
-)
-def test_configuration_is_checked(wrong: dict[str, Any]) -> None:
-    with pytest.raises(BadInput):
+    ("wrong", "said"),
+    [
+        ({"panels": {}}, "no panel"), ({"port": 70_000}, "from 0 to 65535"), ({"workers": -1}, "--workers"),
+        ({"workers": 65}, "--workers"), ({"cors_origins": ("*",)}, "not an origin"),
+        ({"keep_text": True, "keep_text_days": 0}, "retention time"),
+        ({"limits": Limits(rate=-1.0)}, "from 0 up"), ({"limits": Limits(rate=float("nan"))}, "from 0 up"),
+        ({"limits": Limits(address_sockets=-1)}, "from 0 up"), ({"cds_clients": (EHR,)}, "--public-url"),
+        ({"cds_clients": (EHR, TWICE), "public_url": "https://simdx.example"}, "same issuer twice"),
+        *(({"fhir_servers": (url,)}, "--fhir-server is an https address") for url in NO_SERVERS),
+    ],
+)  # fmt: skip
+def test_configuration_is_checked(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
         ServiceConfig(**wrong)
 
 

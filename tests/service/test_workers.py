@@ -18,7 +18,7 @@ from simdx.service.problems import Problem
 from simdx.service.registry import Registry
 from simdx.service.workers import Worker
 from tests.loopback import until
-from tests.service.conftest import ASK, PANEL, TEXT, create_app, kind, make_config, serving
+from tests.service.conftest import ASK, PANEL, TEXT, kind, make_config, serving
 
 
 def test_a_worker_answers_as_the_service_does_and_its_death_costs_one_refusal(
@@ -50,12 +50,6 @@ def test_a_worker_answers_as_the_service_does_and_its_death_costs_one_refusal(
         assert beside.post("/v1/classify", json=ASK).json()["posterior"] == posterior
         assert len(started) == 2
     assert all(worker._process.returncode is not None for worker in started)
-
-
-def test_a_number_of_workers_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
-    for many in (-1, 65):
-        with pytest.raises(BadInput, match="--workers"):
-            create_app(make_config(tmp_path, workers=many))
 
 
 @pytest.fixture
