@@ -58,7 +58,10 @@ def make_review(
     dataset, scores_file = _source(data, folder, columns)
     cases = _chosen(dataset, seed, sample, only)
     identity = content_hash("review", dataset.hash, *(c.id for c in cases), str(seed), *names)[:16]
-    order = {name: _shuffled(cases, identity, name) for name in names}
+    order = {}
+    for name in names:
+        rng = np.random.default_rng(int(content_hash(identity, name)[:16], 16))
+        order[name] = [cases[i] for i in rng.permutation(len(cases))]
     # A revised text has another hash.
     hashes = {c.id: content_hash("reviewed text", c.text)[:16] for c in cases}
     sheet = ReviewSheet(
@@ -113,11 +116,6 @@ def _chosen(dataset: Dataset, seed: int, sample: int | None, only: Sequence[str]
     if len(cases) > 999:
         raise BadInput(f"{len(cases)} cases are too many for one form: take a sample of at most 999")
     return cases
-
-
-def _shuffled(cases: list[Case], identity: str, reviewer: str) -> list[Case]:
-    rng = np.random.default_rng(int(content_hash(identity, reviewer)[:16], 16))
-    return [cases[i] for i in rng.permutation(len(cases))]
 
 
 def _csv(identity: str, reviewer: str, items: Sequence[dict[str, str | None]]) -> str:

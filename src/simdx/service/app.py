@@ -125,7 +125,12 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     mount_page(app)
     _answer_errors(app)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
-    _serve_openapi(app)
+    described = cache(lambda: dump(app.openapi()))  # everyone may ask for it: it is written once
+
+    async def openapi() -> Response:
+        return Json(described())
+
+    app.add_api_route("/openapi.json", openapi, include_in_schema=False)
     app.add_middleware(Straight, guard=guard, handlers=app.exception_handlers)
     app.add_middleware(Gate, config=config, meters=meters, guard=guard)
     # Around the gate, so that a page of a named origin can read the gate's refusals too.
@@ -170,19 +175,6 @@ def _answer_errors(app: FastAPI) -> None:
     answer(HTTPException, lambda error: from_status(error.status_code, error.headers))
     answer(BadInput, lambda error: Problem("bad-input", str(error)))
     answer(AuditUnavailable, lambda error: Problem("audit-unavailable", unrecorded, retry_after=5))
-
-
-def _serve_openapi(app: FastAPI) -> None:
-    """Everyone may ask for the description, so it is written once and not for each."""
-
-    @cache
-    def description() -> bytes:
-        return dump(app.openapi())
-
-    async def openapi() -> Response:
-        return Json(description())
-
-    app.add_api_route("/openapi.json", openapi, include_in_schema=False)
 
 
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:

@@ -233,8 +233,9 @@ def card(
 
     `read` names the resource the text came from; `unread` those that were left out, and why.
     """
-    leading = next(label for label in panel.labels if label.name == answer["label"])
-    urgent = answer["decision"]["action"] != "accept" or leading.must_not_miss
+    label, action = answer["label"], answer["decision"]["action"]
+    urgent = action != "accept" or panel.labels[panel.names.index(label)].must_not_miss
+    summary = f"{ACTIONS[action]}: {leading(label, _shown(answer))}"
     create = {
         "type": "create",
         "description": "Create a preliminary RiskAssessment with the whole posterior",
@@ -243,7 +244,7 @@ def card(
     address = f"{base_url}/#answer={card_id.hex}.0"
     return {
         "uuid": str(card_id),
-        "summary": _summary(answer),
+        "summary": summary if len(summary) <= SUMMARY_LENGTH else summary[: SUMMARY_LENGTH - 1] + "…",
         "detail": _detail(answer, panel, read, unread),
         "indicator": "warning" if urgent else "info",
         "source": {"label": f"simdx: {panel.title or panel.name}", "url": base_url + "/"},
@@ -266,11 +267,6 @@ def card(
 
 def _shown(answer: Mapping[str, Any]) -> dict[str, float]:
     return outcomes(answer["posterior_in_class"], answer["out_of_class"])
-
-
-def _summary(answer: Mapping[str, Any]) -> str:
-    text = f"{ACTIONS[answer['decision']['action']]}: {leading(answer['label'], _shown(answer))}"
-    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:

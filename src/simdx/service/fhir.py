@@ -22,6 +22,13 @@ ICD10 = "http://hl7.org/fhir/sid/icd-10"
 SNOMED = "http://snomed.info/sct"
 ANSWER_SYSTEM = "urn:simdx:answer"
 OUTCOME_SYSTEM = "urn:simdx:outcome"
+DEVICE = {
+    "resourceType": "Device",
+    "id": "simdx",
+    "status": "active",
+    "deviceName": [{"name": "simdx", "type": "model-name"}],
+    "version": [{"value": __version__}],
+}
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
     "test": "Further tests are advised before this is relied on.",
@@ -48,7 +55,7 @@ def risk_assessment(
     resource: dict[str, Any] = {
         "resourceType": "RiskAssessment",
         "text": {"status": "generated", "div": _narrative(answer)},
-        "contained": [_device(), _provenance(answer, source, moment)],
+        "contained": [dict(DEVICE), _provenance(answer, source, moment)],
         "identifier": [{"system": ANSWER_SYSTEM, "value": answer_id}],
         "status": "preliminary",
         "method": {"text": _method(answer)},
@@ -88,9 +95,14 @@ def hashed_text(text: str) -> dict[str, Any]:
 
 
 def _predictions(answer: Mapping[str, Any], panel: Panel) -> list[dict[str, Any]]:
-    shares = outcomes(answer["posterior_in_class"], answer["out_of_class"])
+    inside, prior = answer["posterior_in_class"], answer["provenance"]["prior"]
+    shares = outcomes(inside, answer["out_of_class"])
     shown = dict(zip(shares, percentages(list(shares.values())), strict=True))
-    told = [(label.name, _concept(label), _rationale(label, answer)) for label in panel.labels]
+    given = "given that the case is one of the panel's labels"
+    told = [
+        (name, _concept(label), f"Prior {prior[name]:.3f}; posterior {inside[name]:.3f} {given}.")
+        for name, label in zip(panel.names, panel.labels, strict=True)
+    ]
     if NONE_OF_THESE in shown:
         coding = {"system": OUTCOME_SYSTEM, "code": "none-of-these", "display": "None of these"}
         concept = {"coding": [coding], "text": "None of the panel's labels"}
@@ -107,12 +119,6 @@ def _concept(label: Label) -> dict[str, Any]:
     codes = [(ICD10, code) for code in label.icd10] + [(SNOMED, code) for code in label.snomed]
     codings = [{"system": system, "code": code, "display": label.name} for system, code in codes]
     return {"coding": codings, "text": label.name} if codings else {"text": label.name}
-
-
-def _rationale(label: Label, answer: Mapping[str, Any]) -> str:
-    inside = answer["posterior_in_class"][label.name]
-    prior = answer["provenance"]["prior"][label.name]
-    return f"Prior {prior:.3f}; posterior {inside:.3f} given that the case is one of the panel's labels."
 
 
 def _method(answer: Mapping[str, Any]) -> str:
@@ -148,16 +154,6 @@ def _narrative(answer: Mapping[str, Any]) -> str:
         '<div xmlns="http://www.w3.org/1999/xhtml">'
         f"<p>{ACTIONS[decision['action']]}: {escape(decision['reason'])}</p><ul>{rows}</ul></div>"
     )
-
-
-def _device() -> dict[str, Any]:
-    return {
-        "resourceType": "Device",
-        "id": "simdx",
-        "status": "active",
-        "deviceName": [{"name": "simdx", "type": "model-name"}],
-        "version": [{"value": __version__}],
-    }
 
 
 def _provenance(answer: Mapping[str, Any], source: Mapping[str, Any], moment: str) -> dict[str, Any]:

@@ -56,16 +56,14 @@ class RecordServers:
         return Read("", None, _few([*unread, *chart.unread]))
 
     async def _follow(self, link: Link, server: str | None, token: str | None) -> str:
-        base = base_of(server) if server else None
-        if base is None:
-            raise CannotFetch("its text is a link, and the call names no fhirServer")
-        if base not in self._allowed:
-            raise CannotFetch(
-                "its text is a link, and this service may not fetch from that fhirServer (--fhir-server)"
-            )
+        said = "its text is a link, and"
+        if server is None:
+            raise CannotFetch(f"{said} the call names no fhirServer")
+        if server not in self._allowed:
+            raise CannotFetch(f"{said} this service may not fetch from that fhirServer (--fhir-server)")
         if token is None or not _TOKEN.fullmatch(token):
-            raise CannotFetch("its text is a link, and the call brings no fhirAuthorization")
-        url = below(base, link.url)
+            raise CannotFetch(f"{said} the call brings no fhirAuthorization")
+        url = below(server, link.url)
         if url is None:
             raise CannotFetch("its text is a link that leads away from the fhirServer")
         limits = self._limits
@@ -101,15 +99,11 @@ def below(base: str, url: str) -> str | None:
 
 def _words(got: Fetched) -> str:
     media = got.content_type.split(";")[0].strip().lower()
-    if media in ("application/fhir+json", "application/json"):
-        return _binary(got.content)
-    return text_of(got.content, got.content_type)
-
-
-def _binary(content: bytes) -> str:
-    """The text in a Binary resource: some servers answer with the resource whatever is asked for."""
+    if media not in ("application/fhir+json", "application/json"):
+        return text_of(got.content, got.content_type)
+    # A Binary resource: some servers answer with the resource whatever is asked for.
     try:
-        resource = json.loads(content)
+        resource = json.loads(got.content)
     except (ValueError, RecursionError):
         return ""
     if not isinstance(resource, dict) or resource.get("resourceType") != "Binary":

@@ -74,9 +74,12 @@ class CheckpointFile:
 
     def last(self, ring: KeyRing) -> Checkpoint | None:
         """The latest checkpoint; a file that lost one this process knew of is a problem."""
-        found = self._tail(ring)
-        if self._last is not None and (found is None or not _continues(found, self._last)):
-            raise CheckpointProblem(f"the checkpoint file {self.path} was cut or replaced: put it back")
+        found, known = self._tail(ring), self._last
+        if known is not None:
+            same = found is not None and found.number == known.number and found.mac == known.mac
+            later = found is not None and found.number > known.number and found.file == known.file
+            if not (same or later):
+                raise CheckpointProblem(f"the checkpoint file {self.path} was cut or replaced: put it back")
         self._last = found
         return found
 
@@ -201,12 +204,6 @@ class Anchor:
         made = self._file.append(*self.waiting, ring)
         self.waiting = None
         return made
-
-
-def _continues(found: Checkpoint, known: Checkpoint) -> bool:
-    if found.number == known.number:
-        return found.mac == known.mac
-    return found.file == known.file and found.number > known.number
 
 
 def _parsed(line: bytes) -> Checkpoint | None:

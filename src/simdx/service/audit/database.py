@@ -80,23 +80,18 @@ class SqliteDatabase(Database):
         self.place = str(self._path)
         if must_exist and not self._path.is_file():
             raise BadInput(f"no audit log at {self._path}: give --url, the one the service was run with")
-        self._refuse_cut(must_exist)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if not self._path.exists():  # the owner's eyes only, before the first byte is in it
                 os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
         except OSError as error:
             raise BadInput(f"the audit log {self._path} cannot be written: {error.strerror}") from None
-
-    def _refuse_cut(self, must_exist: bool) -> None:
-        """SQLite takes the first bytes of a database that was cut off for a new, empty one."""
         try:
             with self._path.open("rb") as file:
                 start = file.read(100)
-        except FileNotFoundError:
-            return
         except OSError as error:
             raise BadInput(f"the audit log {self._path} cannot be read: {error.strerror}") from None
+        # SQLite takes the first bytes of a database that was cut off for a new, empty one.
         if not start and must_exist:
             raise BadInput(f"the audit log {self._path} is empty: restore it from a copy")
         if start and (len(start) < 100 or not start.startswith(b"SQLite format 3\0")):

@@ -49,9 +49,17 @@ class AuditStore(AuditReader):
         self._lock = threading.Lock()
         self._connection: Any = None
         self._purged = -PURGE_SECONDS
+        # A new log takes the newest key; an old one must have been written with one of these.
+        sql = "UPDATE chain_head SET key_id = ? WHERE key_id IS NULL"
         with self._db.opened() as connection:
             migrate(self._db, connection)
-            self._check_key(connection)
+            with self._db.writing(connection):
+                self._db.execute(connection, sql, [ring.newest.id])
+                found = self._db.execute(connection, "SELECT key_id FROM chain_head").fetchone()
+                if found is None or ring.get(found[0]) is None:
+                    raise BadInput(
+                        "this audit log was written with another key: give the --audit-key it was made with"
+                    )
 
     # ----------------------------------------------------------------- writing
 
@@ -239,17 +247,6 @@ class AuditStore(AuditReader):
                 if self._connection is not None:
                     self._connection.close()
                     self._connection = None
-
-    def _check_key(self, connection: Any) -> None:
-        """A new log takes the newest key; an old one must have been written with one of these."""
-        with self._db.writing(connection):
-            sql = "UPDATE chain_head SET key_id = ? WHERE key_id IS NULL"
-            self._db.execute(connection, sql, [self._ring.newest.id])
-            found = self._db.execute(connection, "SELECT key_id FROM chain_head").fetchone()
-            if found is None or self._ring.get(found[0]) is None:
-                raise BadInput(
-                    "this audit log was written with another key: give the --audit-key it was made with"
-                )
 
 
 def _json(value: Any) -> str | None:
