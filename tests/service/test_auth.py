@@ -12,7 +12,7 @@ from simdx.service.config import CdsClient, Limits, ServiceConfig, is_loopback
 from tests.service.conftest import PANEL, TEXT, Guarded, bearer, serving
 
 
-def test_a_token_is_kept_as_a_hash_for_its_owner_only_and_known_by_it(tmp_path: Path) -> None:
+def test_a_token_is_kept_only_as_a_hash_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     tokens = TokenFile(path)
     text, token = tokens.new("clinic", ("classify",))
