@@ -197,7 +197,7 @@ def test_a_service_computes_in_one_thread_for_each_library() -> None:
     """The limit is read when numpy is loaded, so nothing before it may load numpy."""
     script = (
         "import sys, simdx.cli.main, simdx.cli.serve\n"
-        "from simdx.service.threads import limit_threads\n"
+        "from simdx.service import limit_threads\n"
         "assert 'numpy' not in sys.modules\n"
         "limit_threads()\n"
         "import numpy, scipy.linalg\n"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,6 @@ from simdx.service.gate import Gate, address_of
 from simdx.service.house import House, Readiness
 from simdx.service.meters import Meters
 from simdx.service.observations import ObservationCache
-from simdx.service.pages import mount_page
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
@@ -48,6 +49,13 @@ DESCRIPTION = (
     "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
     "Every refusal is a problem+json body whose type says what to do."
 )
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
 
 
 def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastAPI:
@@ -122,7 +130,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     )  # fmt: skip
     app.include_router(routes.router)
     app.include_router(record_systems.router)
-    mount_page(app)
+    _mount_page(app)
     _answer_errors(app)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
     described = cache(lambda: dump(app.openapi()))  # everyone may ask for it: it is written once
@@ -140,6 +148,37 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
             allow_headers=["authorization", "content-type"], expose_headers=["Simdx-Answer", "Retry-After"],
         )  # fmt: skip
     return app
+
+
+def _mount_page(app: FastAPI) -> None:
+    """The page's files, from the package, read once: `/` is index.html, the rest lies under /static/.
+
+    No template and no build step: what is there is served.
+    """
+    files = {
+        item.name: item.read_bytes()
+        for item in (resources.files("simdx.service") / "static").iterdir()
+        if item.name.rsplit(".", 1)[-1] in _TYPES
+    }
+    tags = {name: f'"{hashlib.sha256(data).hexdigest()[:16]}"' for name, data in files.items()}
+
+    def send(name: str, request: Request) -> Response:
+        # Revalidated at every load: after an upgrade no page runs with last week's script.
+        headers = {"etag": tags[name], "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == tags[name]:
+            return Response(status_code=304, headers=headers)
+        return Response(files[name], headers={**headers, "content-type": _TYPES[name.rsplit(".", 1)[-1]]})
+
+    async def index(request: Request) -> Response:
+        return send("index.html", request)
+
+    async def static(name: str, request: Request) -> Response:
+        if name not in files:
+            raise Problem("not-found", "There is no such file.")
+        return send(name, request)
+
+    app.add_api_route("/", index, include_in_schema=False)
+    app.add_api_route("/static/{name}", static, include_in_schema=False)
 
 
 async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:

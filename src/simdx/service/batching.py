@@ -33,8 +33,8 @@ from simdx.errors import BadInput, SimdxError
 from simdx.methods import Observations
 from simdx.service.asks import Ask, Told, entries
 from simdx.service.audit.record import Entry
+from simdx.service.intervals import previews
 from simdx.service.meters import Meters
-from simdx.service.preview import previews
 from simdx.service.problems import Problem
 from simdx.service.wire import dump
 from simdx.service.workers import Worker

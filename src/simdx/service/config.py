@@ -114,7 +114,7 @@ class ServiceConfig:
         if not 0 <= self.workers <= MOST_WORKERS:
             raise BadInput(f"--workers is {self.workers}: give a number from 0 to {MOST_WORKERS}")
         for origin in self.cors_origins:
-            if origin == "*" or not origin.startswith(("http://", "https://")):
+            if not origin.startswith(("http://", "https://")):
                 raise BadInput(f"--cors-origin '{origin}' is not an origin such as https://ehr.example")
         for server in self.fhir_servers:
             trusted_address(server, "--fhir-server")
