@@ -1,7 +1,5 @@
 """The batcher alone, in front of a scripted classifier: who shares a call, who pays for whose mistake."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import threading

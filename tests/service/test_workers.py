@@ -1,7 +1,5 @@
 """Answers by processes beside the service: the same answers, the same records, and no harm when one dies."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,9 +1,7 @@
 """The key of a review, kept by its organiser: which case hides behind which code of which form."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -44,7 +42,7 @@ class ReviewSheet(BaseModel):
     folder: Path = Field(default=Path(), exclude=True)
 
     @model_validator(mode="after")
-    def _known(self) -> ReviewSheet:
+    def _known(self) -> Self:
         if not {case for order in self.order.values() for case in order} <= self.cases.keys():
             raise ValueError("a form names a case that was not sent out")
         return self

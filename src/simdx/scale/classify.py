@@ -8,8 +8,6 @@ A run that was stopped, by whatever, goes on when the same command is given agai
 there are not done again. A block done twice, because a worker died after writing it, is the same file.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -5,14 +5,12 @@ inputs. What must be true whatever it does (every row once, the same bits) does 
 blocks having fixed rows and fixed names.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
@@ -39,7 +37,7 @@ class Pools:
         if self.embedders < 1 or self.engines < 1:
             raise BadInput("each stage needs at least one actor: give --embedders and --engines of 1 or more")
 
-    def fitting(self, cores: int) -> Pools:
+    def fitting(self, cores: int) -> Self:
         """Actors that leave room on so many cores for reading and writing, which would wait for ever else."""
         wanted = self.embedders * self.embedder_cpus + self.engines * self.engine_cpus
         share = min(1.0, max(0.2, cores - READ_CPUS - WRITE_CPUS) / wanted)

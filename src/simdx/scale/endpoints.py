@@ -6,8 +6,6 @@ it a failure. The builder sees an ordinary simulator, so there is one store, one
 requests whatever the number of servers, and a server may come or go between runs.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,12 +4,10 @@ A job travels to every worker, so it holds a panel and bank as they are, not pat
 digest is written beside the answers: a later run in the same folder goes on only with the same job.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from simdx.abc.prior import Prior
 from simdx.bank.files import packaged_bank, read_bank
@@ -44,7 +42,7 @@ class Job:
         prior: Prior | None = None,
         top: int | None = None,
         decide: bool = False,
-    ) -> Job:
+    ) -> Self:
         """From the names and paths of this machine."""
         found = load_panel(panel)
         if settings.engine in ("live", "hybrid"):

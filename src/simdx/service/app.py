@@ -1,7 +1,5 @@
 """The application: everything loaded, every route mounted, every error a problem."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -13,8 +13,6 @@ load a caller gets the posterior in time rather than a refusal. Texts answered a
 their callers are about to ask again, and a gap between two full batches is no calm.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -5,12 +5,10 @@ stay what they are. The record system is asked for text through prefetch; its FH
 that the prefetch links to (`record_servers`).
 """
 
-from __future__ import annotations
-
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
@@ -142,7 +140,7 @@ class Invocation(_Sent):
         return self.fhirAuthorization.access_token.get_secret_value() if self.fhirAuthorization else None
 
     @model_validator(mode="after")
-    def _order_select(self) -> Invocation:
+    def _order_select(self) -> Self:
         orders = self.context.draftOrders
         if self.hook == "order-select":
             if not self.context.selections or orders is None:
@@ -175,7 +173,7 @@ class FeedbackItem(_Sent):
     outcomeTimestamp: AwareDatetime
 
     @model_validator(mode="after")
-    def _accepted_what(self) -> FeedbackItem:
+    def _accepted_what(self) -> Self:
         if self.outcome == "accepted" and not self.acceptedSuggestions:
             raise PydanticCustomError("cds_rule", "an accepted outcome lists acceptedSuggestions")
         return self

@@ -6,8 +6,6 @@ read: a stranger's is not. An error nobody foresaw becomes a problem here, and i
 a case, goes nowhere.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging
@@ -55,6 +53,26 @@ FORWARDING = frozenset(
         "x-original-host", "x-proxyuser-ip", "x-appengine-user-ip", "x-azure-clientip",
     )
 )  # fmt: skip
+
+
+class _Request:
+    """One request's id and clock, and a `send` that adds our headers to whatever goes out."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self.receive, self._send = scope, receive, send
+        self.id = uuid.uuid4().hex
+        self.started = time.perf_counter()
+        self.status = 0
+        scope["simdx.request"] = self.id
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), (b"x-request-id", self.id.encode("ascii"))]
+            present = {name for name, _ in headers}
+            headers += [pair for pair in HEADERS if pair[0] not in present]
+            message = {**message, "headers": headers}
+        await self._send(message)
 
 
 class Gate:
@@ -212,26 +230,6 @@ class Gate:
         if log.isEnabledFor(logging.INFO):
             told = (request.id, request.scope["method"], route, request.status, elapsed * 1e3)
             log.info("%s %s %s %d %.1f ms", *told)
-
-
-class _Request:
-    """One request's id and clock, and a `send` that adds our headers to whatever goes out."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope, self.receive, self._send = scope, receive, send
-        self.id = uuid.uuid4().hex
-        self.started = time.perf_counter()
-        self.status = 0
-        scope["simdx.request"] = self.id
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = [*message.get("headers", ()), (b"x-request-id", self.id.encode("ascii"))]
-            present = {name for name, _ in headers}
-            headers += [pair for pair in HEADERS if pair[0] not in present]
-            message = {**message, "headers": headers}
-        await self._send(message)
 
 
 def _header(scope: Scope, name: bytes) -> str:

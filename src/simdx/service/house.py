@@ -1,7 +1,5 @@
 """What the routes share: the registry, the engine, the log, the guard. Made once per application."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The API: classify, explore under other priors, panels, feedback, the audit log, health and metrics."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, replace

@@ -1,8 +1,6 @@
 """Bodies at the border: what a request must look like, and what OpenAPI says an answer looks like."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
@@ -99,7 +97,7 @@ class ClassifyBody(PreviewBody):
     texts: Annotated[list[Text], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
-    def _one_or_many(self) -> ClassifyBody:
+    def _one_or_many(self) -> Self:
         if (self.text is None) == (self.texts is None):
             raise PydanticCustomError("text_or_texts", "give either text or texts")
         return self

@@ -1,7 +1,5 @@
 """Running the application: one process, one socket, a log without case text."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import signal

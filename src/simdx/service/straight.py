@@ -5,8 +5,6 @@ stays as it is (`routes.classify`): OpenAPI describes it, this layer calls it, a
 good one goes the usual way, so that a refusal is worded in one place.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

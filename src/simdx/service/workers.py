@@ -8,8 +8,6 @@ log and in no file.
     python -m simdx.service.workers     # what `Worker` starts; the first message says which panels
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools
