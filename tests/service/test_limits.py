@@ -1,7 +1,6 @@
 """Size, time and load: too much is refused with the right status, and nothing falls over."""
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +9,8 @@ from starlette.testclient import TestClient
 
 from simdx.classifier import Classifier
 from simdx.service.config import Limits
-from tests.service.conftest import PANEL, TEXT, URL, create_app, make_config
+from tests.loopback import until
+from tests.service.conftest import ASK, PANEL, TEXT, kind, serving
 
 LIMITS = Limits(
     body_bytes=20_000, text_characters=1_000, texts=4, seconds=0.4, body_seconds=0.2, waiting_texts=3,
@@ -20,26 +20,16 @@ LIMITS = Limits(
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    config = make_config(tmp_path_factory.mktemp("small"), limits=LIMITS)
-    with TestClient(create_app(config), base_url=URL) as client:
+    with serving(tmp_path_factory.mktemp("small"), limits=LIMITS) as client:
         yield client
 
 
 def test_sizes(small: TestClient) -> None:
-    body = {"panel": PANEL, "text": "x" * 30_000}
-    assert small.post("/v1/classify", json=body).json()["type"] == "urn:simdx:problem:too-large"
-    long = small.post("/v1/classify", json={"panel": PANEL, "text": "word " * 300})
-    assert (long.status_code, long.json()["type"]) == (413, "urn:simdx:problem:too-large")
-    many = small.post("/v1/classify", json={"panel": PANEL, "texts": [TEXT] * 5})
-    assert many.status_code == 413
-
-
-def test_a_body_without_a_length_is_counted(small: TestClient) -> None:
-    def pieces() -> Iterator[bytes]:
-        for _ in range(30):
-            yield b" " * 1_000
-
-    reply = small.post("/v1/classify", content=pieces(), headers={"content-type": "application/json"})
+    for text in ({"text": "x" * 30_000}, {"text": "word " * 300}, {"texts": [TEXT] * 5}):
+        reply = small.post("/v1/classify", json={"panel": PANEL, **text})
+        assert (reply.status_code, kind(reply)) == (413, "too-large")
+    pieces = (b" " * 1_000 for _ in range(30))  # without a length
+    reply = small.post("/v1/classify", content=pieces, headers={"content-type": "application/json"})
     assert reply.status_code == 413
 
 
@@ -59,9 +49,5 @@ def test_overload_timeout_and_recovery(small: TestClient, monkeypatch: pytest.Mo
     assert kinds <= {"timeout", "overloaded", "too-many-requests"}
     assert {"timeout", "overloaded"} <= kinds
     assert all(retry is not None and int(retry) >= 1 for status, retry, _ in got if status in (429, 503))
-    for _ in range(100):  # the held call ends, abandoned ones are skipped
-        if small.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).status_code == 200:
-            break
-        time.sleep(0.05)
-    else:
-        pytest.fail("the service did not recover from overload")
+    # The held call ends, abandoned ones are skipped.
+    until(lambda: small.post("/v1/classify", json=ASK).status_code == 200, 10)

@@ -112,21 +112,11 @@ def test_one_that_does_not_answer_is_ended_while_it_is_asked(
 ) -> None:
     monkeypatch.setattr(workers, "STOP_SECONDS", 0.2)
     os.kill(worker._process.pid, signal.SIGSTOP)
-    heard: list[Exception] = []
-
-    def caller() -> None:
-        try:
-            ask(worker)
-        except Problem as problem:
-            heard.append(problem)
-
-    waiting = threading.Thread(target=caller)
-    waiting.start()
-    until(worker._hearing.locked)
-    worker.close(0.2)
-    waiting.join(10)
-    assert heard
-    assert not waiting.is_alive()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ask, worker)
+        until(worker._hearing.locked)
+        worker.close(0.2)
+        assert isinstance(waiting.exception(10), Problem)
     assert worker._process.returncode == -signal.SIGKILL
 
 
