@@ -157,15 +157,10 @@ def _finish(
         )
     failures, failed = _failures(output, work_cut)
     summary = JobSummary(
-        rows=work_cut.rows,
-        answered=work_cut.rows - failed,
-        failed=failed,
-        failures=tuple(failures),
-        blocks=len(work_cut.blocks),
-        blocks_before=before,
-        seconds=round(time.monotonic() - started, 3),
+        rows=work_cut.rows, answered=work_cut.rows - failed, failed=failed, failures=tuple(failures),
+        blocks=len(work_cut.blocks), blocks_before=before, seconds=round(time.monotonic() - started, 3),
         output=output.url,
-    )
+    )  # fmt: skip
     done = {"job": job, "rows": summary.rows, "failed": failed, "blocks": summary.blocks}
     output.write(DONE_FILE, json.dumps(done, indent=1).encode())
     return summary
