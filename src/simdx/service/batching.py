@@ -47,8 +47,7 @@ BUSY = "sentences and flip were left out: the service was busy"
 @dataclass(slots=True)
 class _Job:
     ask: Ask
-    future: asyncio.Future[Told]
-    abandoned: bool = False
+    future: asyncio.Future[Told]  # cancelled once nobody waits for it
 
 
 @dataclass(slots=True)
@@ -126,12 +125,8 @@ class Batcher:
             async with asyncio.timeout(self._seconds):
                 return await job.future
         except TimeoutError:
-            job.abandoned = True
             said = f"No answer within {self._seconds:g} seconds; send fewer or shorter texts."
             raise Problem("timeout", said, retry_after=5) from None
-        except asyncio.CancelledError:
-            job.abandoned = True
-            raise
 
     def _stir(self, jobs: deque[_Job]) -> None:
         for lane in self._lanes:
@@ -169,7 +164,7 @@ class Batcher:
                     break
                 if not jobs:  # another worker took them meanwhile
                     continue
-                if batch := [job for job in self._take(jobs) if not job.abandoned]:
+                if batch := [job for job in self._take(jobs) if not job.future.cancelled()]:
                     self._under_way += _texts(batch)
                     lane.asked += _texts(batch)
                     if jobs:
