@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from simdx import __version__
 from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
 from simdx.service.asks import Ask, Told
@@ -99,6 +100,16 @@ class House:
         entry = Entry(f"{request_id(request)}.0", "read", caller.name, "", context=asked)
         await asyncio.to_thread(self.log().append, [entry])
 
+    async def find(
+        self, answer: str, caller: Caller, said: str = "No answer with this id is in the audit log."
+    ) -> AuditRecord:
+        """A record this caller may read or judge. Another tenant's is as if it were not there."""
+        found = await asyncio.to_thread(self.log().find, answer)
+        mine = found is not None and found.caller == caller.name and caller.may_ask(found.panel)
+        if found is None or not (mine or "admin" in caller.scopes):
+            raise Problem("unknown-answer", said)
+        return found
+
     def log(self) -> AuditStore:
         if self.audit is None:
             raise Problem("no-audit", "This service was started with --audit none.")
@@ -119,10 +130,14 @@ def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
     return classifier.prior(sent)
 
 
-def is_of(record: AuditRecord, caller: Caller) -> bool:
-    """May this caller read or judge the answer? Another tenant's is as if it were not there."""
-    mine = record.caller == caller.name and caller.may_ask(record.panel)
-    return mine or "admin" in caller.scopes
+def judgement(
+    request: Request, caller: Caller, kind: str, of: AuditRecord, said: Mapping[str, Any], number: int = 0
+) -> Entry:
+    """What became of an earlier answer."""
+    return Entry(
+        f"{request_id(request)}.{number}", kind, caller.name, of.panel, answer=said,
+        versions={"simdx": __version__}, about=of.id,
+    )  # fmt: skip
 
 
 def check_panel(caller: Caller, panel: str) -> None:

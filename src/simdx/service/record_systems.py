@@ -15,7 +15,7 @@ from simdx.service.audit import Entry
 from simdx.service.audit.record import patient_reference
 from simdx.service.auth import Caller
 from simdx.service.cds_text import read_chart
-from simdx.service.house import House, MayClassify, answered, check_panel, house_of, is_of, request_id
+from simdx.service.house import House, MayClassify, answered, check_panel, house_of, judgement, request_id
 from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem, documented, in_fhir
 from simdx.service.record_servers import base_of
 from simdx.service.routes import ASKING, OPEN, shaped
@@ -104,13 +104,11 @@ async def cds_feedback(
 ) -> Response:
     house = house_of(request)
     name, _ = _service(house, caller, service)
-    store = house.log()
-    entries = []
+    entries, said = [], "A card of this feedback is not one this service has sent."
     for i, item in enumerate(body.feedback):
-        about = f"{item.card.hex}.0"
-        found = await asyncio.to_thread(store.find, about)
-        if found is None or (found.kind, found.panel) != ("cds", name) or not is_of(found, caller):
-            raise Problem("unknown-answer", "A card of this feedback is not one this service has sent.")
+        found = await house.find(f"{item.card.hex}.0", caller, said)
+        if (found.kind, found.panel) != ("cds", name):
+            raise Problem("unknown-answer", said)
         reason = item.overrideReason.reason if item.overrideReason else None
         known = reason.code if reason and reason.code in cds.OVERRIDE_REASONS else None
         # A user's comment is free text about a patient, and so may be a code we did not offer: not kept.
@@ -120,13 +118,8 @@ async def cds_feedback(
             "suggestions": len(item.acceptedSuggestions or ()),
             "at": item.outcomeTimestamp.isoformat(),
         }
-        entries.append(
-            Entry(
-                id=f"{request_id(request)}.{i}", kind="cds-feedback", caller=caller.name, panel=name,
-                answer=outcome, versions={"simdx": __version__}, about=about,
-            )
-        )  # fmt: skip
-    await asyncio.to_thread(store.append, entries)
+        entries.append(judgement(request, caller, "cds-feedback", found, outcome, i))
+    await asyncio.to_thread(house.log().append, entries)
     return Json({})
 
 

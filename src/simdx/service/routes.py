@@ -12,7 +12,6 @@ from simdx import __version__
 from simdx.answer import Answer
 from simdx.service import schemas
 from simdx.service.asks import Ask, Told
-from simdx.service.audit import Entry
 from simdx.service.audit.record import KINDS
 from simdx.service.auth import Caller
 from simdx.service.house import (
@@ -23,7 +22,7 @@ from simdx.service.house import (
     answered,
     check_panel,
     house_of,
-    is_of,
+    judgement,
     prior_of,
     request_id,
 )
@@ -189,20 +188,15 @@ async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Resp
 )
 async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
-    store = house.log()
-    about = body.answer if "." in body.answer else f"{body.answer}.0"
-    found = await asyncio.to_thread(store.find, about)
-    if found is None or found.answer is None or not is_of(found, caller):
+    found = await house.find(body.answer if "." in body.answer else f"{body.answer}.0", caller)
+    if found.answer is None:
         raise Problem("unknown-answer", "No answer with this id is in the audit log.")
     names = house.registry.panel(found.panel).names
     if body.label is not None and body.label not in names:
         raise Problem("bad-input", f"label: give one of {', '.join(names)}, or null for none of them.")
     agrees = found.to_json()["answer"]["label"] == body.label
-    entry = Entry(
-        id=f"{request_id(request)}.0", kind="feedback", caller=caller.name, panel=found.panel,
-        answer={"label": body.label, "agrees": agrees}, versions={"simdx": __version__}, about=about,
-    )  # fmt: skip
-    await asyncio.to_thread(store.append, [entry])
+    entry = judgement(request, caller, "feedback", found, {"label": body.label, "agrees": agrees})
+    await asyncio.to_thread(house.log().append, [entry])
     house.meters.feedback.labels(found.panel, str(agrees).lower()).inc()
     return Json({"id": entry.id, "agrees": agrees}, 201)
 
@@ -214,10 +208,7 @@ async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClas
     responses={200: shaped("The record"), **_READING, **documented(409)},
 )
 async def answer(answer: AnswerId, request: Request, caller: MayClassify) -> Response:
-    found = await asyncio.to_thread(house_of(request).log().find, answer)
-    if found is None or not is_of(found, caller):
-        raise Problem("unknown-answer", "No answer with this id is in the audit log.")
-    return Json({"record": found.to_json()})
+    return Json({"record": (await house_of(request).find(answer, caller)).to_json()})
 
 
 @router.get(
