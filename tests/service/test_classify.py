@@ -82,7 +82,7 @@ def test_panels_are_described(client: TestClient) -> None:
 def test_health_readiness_and_metrics(client: TestClient) -> None:
     assert client.get("/healthz").json()["status"] == "ok"
     assert client.get("/readyz").json()["panels"] == [PANEL]
-    client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
+    client.post("/v1/classify", json=ASK)
     metrics = client.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert 'simdx_requests_total{route="/v1/classify",status="200"}' in metrics.text
@@ -104,7 +104,7 @@ def test_openapi_has_examples_and_only_our_error_shape(client: TestClient) -> No
 def test_the_schema_of_an_answer_is_the_answer(client: TestClient) -> None:
     """Everything on the wire is in the schema, and the other way round: nothing may be missing."""
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
-    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
+    reply = client.post("/v1/classify", json=ASK).json()
     assert reply["evidence"]
     assert reply["sentences"]
     parts = {
@@ -125,7 +125,7 @@ def test_the_schema_of_an_answer_is_the_answer(client: TestClient) -> None:
 
 
 def test_feedback_is_recorded_beside_the_answer(app: FastAPI, client: TestClient) -> None:
-    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).headers["simdx-answer"]
+    answer = client.post("/v1/classify", json=ASK).headers["simdx-answer"]
     said = client.post("/v1/feedback", json={"answer": answer, "label": "oral mucocele"})
     assert said.status_code == 201
     assert said.json()["agrees"] is True

@@ -179,7 +179,7 @@ def test_every_problem_has_an_issue_type_of_fhir() -> None:
 
 
 def test_a_refused_token_is_an_operation_outcome_too(guarded: tuple) -> None:
-    reply = guarded[0].post(f"{BASE}/RiskAssessment", json={"panel": PANEL, "text": TEXT})
+    reply = guarded[0].post(f"{BASE}/RiskAssessment", json=ASK)
     assert reply.status_code == 401
     assert reply.json()["issue"][0]["code"] == "login"
     assert guarded[0].get(f"{BASE}/metadata").status_code == 200  # as FHIR has it, open to all
