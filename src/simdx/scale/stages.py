@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from simdx.disk import CannotWrite
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import SimdxError
 from simdx.methods import AnswerTable, Observations
@@ -178,7 +179,8 @@ def write(block: Block, output: Place) -> dict[str, Any]:
     try:
         output.write(block.name, sink.getvalue().to_pybytes())
     except Exception as error:
-        return {**nothing, "problem": f"could not be written ({type(error).__name__})"}
+        cause = error.__context__ if isinstance(error, CannotWrite) else error
+        return {**nothing, "problem": f"could not be written ({type(cause).__name__})"}
     return {"name": block.name, "rows": table.num_rows, "failed": failed, "problem": ""}
 
 
