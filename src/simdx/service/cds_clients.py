@@ -117,8 +117,9 @@ class _KeySet:
         """The keys as they are now; those known before stay when none come."""
         try:
             if "://" in self._source:
-                got = await get(self._source, accept="application/json", limit=SET_BYTES, seconds=SET_SECONDS)
-                content = got.content
+                content, _ = await get(
+                    self._source, accept="application/json", limit=SET_BYTES, seconds=SET_SECONDS
+                )
             else:
                 content = await asyncio.to_thread(Path(self._source).read_bytes)
         except (CannotFetch, OSError):

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from simdx.service.cds_text import TEXT_TYPES, Chart, Link, Source, text_of
 from simdx.service.config import Limits
-from simdx.service.fetch import CannotFetch, Fetched, get
+from simdx.service.fetch import CannotFetch, get
 
 ACCEPT = ", ".join(TEXT_TYPES) + ", application/fhir+json;q=0.1"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=:|-]{1,16384}")
@@ -71,7 +71,7 @@ class RecordServers:
             url, accept=ACCEPT, limit=limits.attachment_bytes, seconds=limits.attachment_seconds,
             authorization=f"Bearer {token}",
         )  # fmt: skip
-        text = await asyncio.to_thread(_words, got)
+        text = await asyncio.to_thread(_words, *got)
         if not text:
             raise CannotFetch("what its link leads to is not text")
         return text
@@ -97,13 +97,12 @@ def below(base: str, url: str) -> str | None:
     return target
 
 
-def _words(got: Fetched) -> str:
-    media = got.content_type.split(";")[0].strip().lower()
-    if media not in ("application/fhir+json", "application/json"):
-        return text_of(got.content, got.content_type)
+def _words(content: bytes, content_type: str) -> str:
+    if content_type.split(";")[0].strip().lower() not in ("application/fhir+json", "application/json"):
+        return text_of(content, content_type)
     # A Binary resource: some servers answer with the resource whatever is asked for.
     try:
-        resource = json.loads(got.content)
+        resource = json.loads(content)
     except (ValueError, RecursionError):
         return ""
     if not isinstance(resource, dict) or resource.get("resourceType") != "Binary":
