@@ -102,47 +102,27 @@ async def _pour(stream: Stream, start: bytes, piece: bytes, times: int) -> None:
     await stream[0].read()
 
 
-async def slow_headers(stream: Stream, target: Target) -> None:
-    await _trickle(stream, f"GET / HTTP/1.1\r\nhost: {HOST}\r\nx: ".encode(), b"x")
-
-
-async def half_open(stream: Stream, target: Target) -> None:
-    await stream[0].read()
-
-
-async def huge_headers(stream: Stream, target: Target) -> None:
-    await _pour(stream, b"GET / HTTP/1.1\r\nx: ", b"x" * 100_000, 1_000)
-
-
-async def many_headers(stream: Stream, target: Target) -> None:
-    await _pour(stream, b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 1_000, 1_000)
-
-
-async def large_bodies(stream: Stream, target: Target) -> None:
-    await _pour(stream, post_head(HOST, 4_000_000), b" " * 100_000, 40)
-
-
-async def slow_bodies(stream: Stream, target: Target) -> None:
-    await _trickle(stream, post_head(HOST, 100_000, target.token), b" ")
-
-
-async def bogus_tokens(stream: Stream, target: Target) -> None:
-    made_up = f"sdx_{random.randrange(16**8):08x}_{random.randrange(16**40):040x}"
-    stream[1].write(post_head(HOST, 2, made_up) + b"{}")
-    await stream[0].read()
-
-
-async def slow_readers(stream: Stream, target: Target) -> None:
+async def _read_slowly(stream: Stream) -> None:
     stream[1].write(f"GET /openapi.json HTTP/1.1\r\nhost: {HOST}\r\n\r\n".encode() * 3)
     while await stream[0].read(1):
         await asyncio.sleep(1)
 
 
-KINDS: dict[str, Callable[[Stream, Target], Awaitable[None]]] = {
-    f.__name__.replace("_", " "): f
-    for f in (slow_headers, half_open, huge_headers, many_headers, large_bodies, slow_bodies, bogus_tokens,
-              slow_readers)
-}  # fmt: skip
+def _made_up() -> str:
+    return f"sdx_{random.randrange(16**8):08x}_{random.randrange(16**40):040x}"
+
+
+GET = b"GET / HTTP/1.1\r\n"
+KINDS: dict[str, Callable[[Stream, Target], Awaitable[Any]]] = {
+    "slow headers": lambda stream, _: _trickle(stream, GET + f"host: {HOST}\r\nx: ".encode(), b"x"),
+    "half open": lambda stream, _: stream[0].read(),
+    "huge headers": lambda stream, _: _pour(stream, GET + b"x: ", b"x" * 100_000, 1_000),
+    "many headers": lambda stream, _: _pour(stream, GET, b"a: b\r\n" * 1_000, 1_000),
+    "large bodies": lambda stream, _: _pour(stream, post_head(HOST, 4_000_000), b" " * 100_000, 40),
+    "slow bodies": lambda stream, target: _trickle(stream, post_head(HOST, 100_000, target.token), b" "),
+    "bogus tokens": lambda stream, _: _pour(stream, post_head(HOST, 2, _made_up()), b"{}", 1),
+    "slow readers": lambda stream, _: _read_slowly(stream),
+}
 ALL = "all at once"
 
 
@@ -245,7 +225,7 @@ def _close(stream: Stream | None) -> None:
 
 
 async def _window(
-    honest: Honest, seconds: float, attacker: Sequence[str] | None, secret: str, pid: int
+    service: Service, seconds: float, attacker: Sequence[str] | None
 ) -> tuple[Seen, float, dict[str, int]]:
     """One window: what the honest client saw, the service's highest memory, what the hostile did."""
     process = None
@@ -254,23 +234,23 @@ async def _window(
             attacker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
         assert process.stdin is not None
-        process.stdin.write(secret + "\n")
+        process.stdin.write(service.other_token + "\n")
         process.stdin.flush()
     peak, done = 0.0, asyncio.Event()
 
     async def watch() -> None:
         nonlocal peak
         while not done.is_set():
-            peak = max(peak, rss_mb(pid))
+            peak = max(peak, rss_mb(service.pid))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(done.wait(), 0.25)
 
-    watcher, cpu = asyncio.create_task(watch()), cpu_seconds(pid)
-    seen = await honest.run(seconds)
+    watcher, cpu = asyncio.create_task(watch()), cpu_seconds(service.pid)
+    seen = await service.honest.run(seconds)
     said = "{}"
     if process is not None:
         said, _ = await asyncio.to_thread(process.communicate, timeout=60)
-    seen.cpu = cpu_seconds(pid) - cpu
+    seen.cpu = cpu_seconds(service.pid) - cpu
     done.set()
     await watcher
     return seen, peak, json.loads(said)
@@ -284,9 +264,7 @@ async def measure(kind: str, connections: int, seconds: float, windows: int, ser
     quiet, hostile, peak, did = Seen(), Seen(), 0.0, dict[str, int]()
     for _ in range(windows):
         for seen, command in ((quiet, None), (hostile, attacker)):
-            got, rss, counts = await _window(
-                service.honest, seconds / windows, command, service.other_token, service.pid
-            )
+            got, rss, counts = await _window(service, seconds / windows, command)
             seen.milliseconds += got.milliseconds
             seen.errors += got.errors
             seen.cpu += got.cpu

@@ -48,17 +48,9 @@ RUNS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("bank-logistic", {"embedder": BEST}),
 )
 SHOWN = (
-    "accuracy",
-    "macro_f1",
-    "brier",
-    "ece",
-    "nll",
-    "entropy_bits",
-    "auroc",
-    "error_auroc",
-    "e_aurc",
+    "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits", "auroc", "error_auroc", "e_aurc",
     "risk_at_80",
-)
+)  # fmt: skip
 # Means over six LLMs on the same six classes (Tables 1 and 2 of the paper); its SD calibration figures for
 # M-SMC are inconsistent with each other, so only accuracy and macro-F1 can be compared with confidence.
 PAPER_SD = {
@@ -132,13 +124,8 @@ def ceiling(
     y = data.label_index(labels)
     p = supervised_ceiling(vectors, y, len(labels), list(data.texts))
     measured = evaluate_probabilities(p, y, resamples=resamples, rng=np.random.default_rng(0))
-    keep = ("n", "k", *SHOWN, "aurc", "ci")
-    return {
-        "panel": panel,
-        "method": "supervised",
-        "embedder": embedder,
-        **{k: measured.get(k) for k in keep},
-    }
+    kept = {k: measured.get(k) for k in ("n", "k", *SHOWN, "aurc", "ci")}
+    return {"panel": panel, "method": "supervised", "embedder": embedder, **kept}
 
 
 def write_rows(path: Path, rows: dict[str, list[Any]]) -> None:
@@ -168,11 +155,8 @@ def markdown(record: dict[str, Any]) -> str:
             name = " ".join([r["method"], *[str(r[k]) for k in ("engine", "kernel") if r.get(k)]])
             ood = r.get("ood")
             auroc = f"{ood['auroc']:.3f}" if ood and ood.get("auroc") is not None else "–"
-            out.append(
-                f"| {name} | {_short(r['embedder'])} | "
-                + " | ".join(_cell(r, m) for m in SHOWN)
-                + f" | {auroc} |"
-            )
+            cells = " | ".join(_cell(r, m) for m in SHOWN)
+            out.append(f"| {name} | {_short(r['embedder'])} | {cells} | {auroc} |")
         if panel == "symptom-to-diagnosis":
             for name, figures in PAPER_SD.items():
                 cells = [f"{figures[m]:.3f}" if m in figures else "–" for m in SHOWN]
@@ -201,9 +185,8 @@ def _short(embedder: str) -> str:
 
 
 def _line(run: dict[str, Any]) -> str:
-    shown = " ".join(
-        f"{m} {run[m]:.3f}" for m in ("accuracy", "ece", "error_auroc") if run.get(m) is not None
-    )
+    told = ("accuracy", "ece", "error_auroc")
+    shown = " ".join(f"{m} {run[m]:.3f}" for m in told if run.get(m) is not None)
     name = f"{run['method']} {run.get('engine', '')} {run.get('kernel', '')}"
     return f"{run['panel']:22} {name:24} {_short(run['embedder']):18} {shown}"
 

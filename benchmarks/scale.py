@@ -12,6 +12,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,6 @@ def per_second(call: Callable[[], Any], count: int, repeats: int = 2) -> float:
     return count / min(seconds(call) for _ in range(repeats))
 
 
-def in_process(classifier: Classifier, texts: list[str]) -> None:
-    """Every column that a row of Parquet gets, by one call."""
-    table = classifier.infer_batch(texts)
-    _ = table.posterior, table.second_order, table.typicality
-
-
 def of_panel(name: str, cases: int) -> dict[str, Any]:
     source = load_source(name)
     bank = packaged_bank(source)
@@ -71,10 +66,11 @@ def of_panel(name: str, cases: int) -> dict[str, Any]:
         out["answer_per_second"][method] = cases / seconds(
             lambda engine=engine: engine.infer_batch_observed(observed)
         )
-    batch = [
-        f"{text} again" for text in texts
-    ]  # another object: what is remembered of a batch does not count
-    out["batch_per_second"] = cases / seconds(lambda: in_process(classifier, batch))
+    # Another object: what is remembered of a batch does not count.
+    batch = [f"{text} again" for text in texts]
+    # Every column that a row of Parquet gets, by one call.
+    columns = attrgetter("posterior", "second_order", "typicality")
+    out["batch_per_second"] = cases / seconds(lambda: columns(classifier.infer_batch(batch)))
     job = Job.make(name, None, Settings())
     out["start_up_seconds"] = seconds(job.classifier)
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from simdx import evaluate as evaluation
 from simdx.datasets import Dataset
 from simdx.decide import desk, findings
 from simdx.decide.policy import Policy
-from simdx.methods import RECIPE_VERSION, Settings, recipe
+from simdx.methods import RECIPE_VERSION, Settings, fitted, recipe
 from simdx.runs import record
 from simdx.runs.store import PARTS
 from simdx.scale import job
@@ -89,7 +89,7 @@ def test_a_policy_outlives_the_words_of_the_code_and_not_its_recipe(
     monkeypatch.setattr(recipe, "__doc__", "another word")
     same = Classifier("oral-lesions")
     assert same.policy is same.beside.policy
-    monkeypatch.setattr(findings, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(fitted, "RECIPE_VERSION", RECIPE_VERSION + 1)
     other = Classifier("oral-lesions")
     assert not kept.fits(other.desk.fingerprint)
     tuned: list[bool] = []
@@ -107,7 +107,7 @@ def test_a_guarantee_is_withheld_under_another_recipe(monkeypatch: pytest.Monkey
     panel, bank = toy()
     policy = Classifier(panel, bank).tune_policy(bank.texts, bank.label_index, risk=0.2)
     assert Classifier(panel, bank, policy=policy).infer(TOY[0], explain=False).conformal_set is not None
-    monkeypatch.setattr(findings, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(fitted, "RECIPE_VERSION", RECIPE_VERSION + 1)
     answer = Classifier(panel, bank, policy=policy).infer(TOY[0], explain=False)
     assert answer.conformal_set is None
 
@@ -130,7 +130,7 @@ def test_chunks_of_another_recipe_are_not_resumed(tmp_path: Path, monkeypatch: p
 
     first = run()
     assert (run(), len(asked)) == (first, 1)
-    monkeypatch.setattr(record, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(fitted, "RECIPE_VERSION", RECIPE_VERSION + 1)
     assert run() != first
     assert len(asked) == 2
 
@@ -140,7 +140,7 @@ def test_a_job_of_another_recipe_is_another_job(monkeypatch: pytest.MonkeyPatch)
     classifier = made.classifier()
     before = digest(made.describe(classifier))
     assert digest(made.describe(classifier)) == before
-    monkeypatch.setattr(job, "RECIPE_VERSION", RECIPE_VERSION + 1)
+    monkeypatch.setattr(fitted, "RECIPE_VERSION", RECIPE_VERSION + 1)
     assert digest(made.describe(classifier)) != before
 
 

@@ -103,10 +103,11 @@ def test_every_image_is_named_by_digest_past_its_known_vulnerabilities() -> None
 def test_the_image_installs_from_the_hash_lock_alone() -> None:
     dockerfile = DOCKERFILE.read_text()
     assert not re.search(r"pip3? (install|download)|constraints\.txt", dockerfile)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for name in ("cpu", "worker", "cuda"):
-        ran = [line for line in stages()[f"{name}-build"] if line.startswith("RUN ")]
-        assert len(ran) == 1
-        assert ran[0].startswith("RUN sh requirements/install.sh /opt/simdx "), name
+        (ran,) = [line for line in stages()[f"{name}-build"] if line.startswith("RUN ")]
+        assert ran.startswith("RUN sh requirements/install.sh /opt/simdx "), name
+        assert set(ran.split()[4].split(",")) <= extras.keys(), name
     assert "-c requirements/lock-cuda.txt" in "\n".join(stages()["cuda-build"])
     # Continued lines are one command.
     script = (ROOT / "requirements" / "install.sh").read_text().replace("\\\n", " ")
@@ -120,30 +121,21 @@ def test_the_image_installs_from_the_hash_lock_alone() -> None:
     assert "lock=requirements/lock.txt" in script
 
 
-def test_the_targets_carry_extras_that_exist() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for name in ("cpu", "worker", "cuda"):
-        (ran,) = [line for line in stages()[f"{name}-build"] if line.startswith("RUN ")]
-        assert set(ran.split()[4].split(",")) <= extras.keys(), name
-
-
 @pytest.mark.slow
 def test_the_locked_pip_refuses_what_the_lock_does_not_name(tmp_path: Path) -> None:
     """What install.sh rests on: hashes of a constraints file bind, also for what is brought along."""
-    wheel = tmp_path / "brought-1.0-py3-none-any.whl"
-    asked = tmp_path / "asked-1.0-py3-none-any.whl"
-    for path, needs in ((wheel, ""), (asked, "Requires-Dist: brought\n")):
-        name = path.name.split("-")[0]
+    right = {}
+    for name, needs in (("brought", ""), ("asked", "Requires-Dist: brought\n")):
+        path = tmp_path / f"{name}-1.0-py3-none-any.whl"
+        files = {
+            "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}",
+            "WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            "RECORD": "",
+        }
         with zipfile.ZipFile(path, "w") as archive:
-            info = f"{name}-1.0.dist-info"
-            archive.writestr(
-                f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}"
-            )
-            archive.writestr(
-                f"{info}/WHEEL",
-                "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-            )
-            archive.writestr(f"{info}/RECORD", "")
+            for file, content in files.items():
+                archive.writestr(f"{name}-1.0.dist-info/{file}", content)
+        right[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     pin = re.search(r"^pip==(\S+)", (ROOT / "requirements" / "lock.txt").read_text(), re.MULTILINE)
     assert pin
     tools = tmp_path / "tools"
@@ -161,7 +153,6 @@ def test_the_locked_pip_refuses_what_the_lock_does_not_name(tmp_path: Path) -> N
         command += ["--find-links", tmp_path, "--require-hashes", "-c", tmp_path / "lock.txt", "asked"]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
-    right = {p.name.split("-")[0]: hashlib.sha256(p.read_bytes()).hexdigest() for p in (wheel, asked)}
     line = "{}==1.0 --hash=sha256:{}\n"
     assert install("".join(line.format(*pair) for pair in right.items())).returncode == 0
     unnamed = install(line.format("asked", right["asked"]))

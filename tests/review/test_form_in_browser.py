@@ -1,33 +1,13 @@
 """The form in a real browser: scoring, local memory, saving its own file, resuming from that file."""
 
-import shutil
-
 import pytest
 
 from simdx.review import import_scores, make_review, summarise
 from tests.loopback import until
+from tests.service.test_browser import browser
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        shutil.which("chromium") is None or shutil.which("chromedriver") is None, reason="needs Chromium"
-    ),
-]
-
-
-@pytest.fixture
-def browser(tmp_path):
-    webdriver = pytest.importorskip("selenium.webdriver")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(flag)
-    options.add_experimental_option("prefs", {"download.default_directory": str(tmp_path / "saved")})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+__all__ = ["browser"]  # a fixture
+pytestmark = pytest.mark.slow
 
 
 def test_score_save_resume_and_import(browser, tmp_path):
@@ -44,7 +24,7 @@ def test_score_save_resume_and_import(browser, tmp_path):
     browser.refresh()  # the browser's own memory
     assert browser.find_element("id", "state").text == "1 of 3 texts scored"
     browser.find_element("id", "save").click()
-    (saved,) = until(lambda: list((tmp_path / "saved").glob("*.html")))
+    (saved,) = until(lambda: list((tmp_path / "down").glob("*.html")))
     assert saved.name == "form-reviewer-1.html"
 
     browser.execute_script("localStorage.clear()")

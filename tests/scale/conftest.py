@@ -1,7 +1,9 @@
 """A toy job and Parquet files of its cases."""
 
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +14,7 @@ from simdx.abc.prior import Prior
 from simdx.methods import Settings
 from simdx.scale.job import Job
 from simdx.types import Bank, Panel
-
-WriteCases = Callable[..., list[str]]
+from tests.loopback import until
 
 
 @pytest.fixture
@@ -34,6 +35,16 @@ def write_file(
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pa.table({"id": list(ids), "text": pa.array(list(texts), type=pa.string())})
     parquet.write_table(table, path, row_group_size=row_group)
+
+
+def answers(folder: Path) -> Any:
+    """All answers by id."""
+    return parquet.read_table(folder).sort_by("id")
+
+
+def wait_for_parts(out: Path, count: int, driver: subprocess.Popen[bytes]) -> None:
+    until(lambda: len(list(out.glob("part-*.parquet"))) >= count or driver.poll() is not None, 240)
+    assert driver.poll() is None, "the run ended before it could be killed"
 
 
 @pytest.fixture

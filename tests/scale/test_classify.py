@@ -23,17 +23,11 @@ from simdx.scale.job import Job
 from simdx.scale.processes import InProcesses
 from simdx.scale.storage import Place
 from simdx.types import Bank
-from tests.loopback import until
-from tests.scale.conftest import case_texts, pa, parquet, write_file
+from tests.scale.conftest import answers, case_texts, pa, parquet, wait_for_parts, write_file
 
 
 def run(job: Job, source: object, out: object, how: Any = in_this_process, **more: Any) -> JobSummary:
     return classify_parquet(job, str(source), str(out), how, **more)
-
-
-def answers(folder: Path) -> Any:
-    """All answers by id."""
-    return parquet.read_table(folder).sort_by("id")
 
 
 def posteriors(table: Any) -> np.ndarray:
@@ -272,8 +266,3 @@ def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_
     found, expected = answers(out), answers(alone)
     assert found.column("id").to_pylist() == expected.column("id").to_pylist() == sorted(range(800))
     np.testing.assert_allclose(posteriors(found), posteriors(expected), rtol=0, atol=1e-9)
-
-
-def wait_for_parts(out: Path, count: int, driver: subprocess.Popen[bytes]) -> None:
-    until(lambda: len(list(out.glob("part-*.parquet"))) >= count or driver.poll() is not None, 120)
-    assert driver.poll() is None, "the run ended before it could be killed"

@@ -3,7 +3,9 @@
 Workers and nodes are killed by signal while blocks are under way, never before the first block is done.
 """
 
+import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,9 +19,8 @@ import pytest
 from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet, in_this_process
 from simdx.scale.cluster import OnRay, Pools, connected
 from simdx.scale.job import Job
-from simdx.types import Bank, Panel
-from tests.loopback import until
-from tests.scale.conftest import case_texts, parquet, write_file
+from simdx.types import Bank
+from tests.scale.conftest import answers, case_texts, wait_for_parts, write_file
 
 pytestmark = [
     pytest.mark.slow,
@@ -64,10 +65,6 @@ def many(tmp_path: Path, toy_bank: Bank) -> Path:
     return tmp_path / "in"
 
 
-def answers(folder: Path) -> Any:
-    return parquet.read_table(folder).sort_by("id")
-
-
 def check_against_one_process(job: Job, source: Path, out: Path, summary: JobSummary, scratch: Path) -> None:
     """Every row once, poisoned rows named, and not one bit different from a single process."""
     classify_parquet(job, str(source), str(scratch), in_this_process, block_rows=40)
@@ -84,15 +81,11 @@ def check_against_one_process(job: Job, source: Path, out: Path, summary: JobSum
 def actors_of(node: Any) -> list[Any]:
     """The processes of our stages that run on a node."""
     raylet = node.all_processes["raylet"][0].process.pid
-    children = psutil.Process(raylet).children(recursive=True)
     found = []
-    for child in children:
-        try:
-            command = " ".join(child.cmdline())
-        except psutil.Error:
-            continue
-        if "MapWorker" in command or "Actor" in command:
-            found.append(child)
+    for child in psutil.Process(raylet).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if re.search("MapWorker|Actor", " ".join(child.cmdline())):
+                found.append(child)
     return found
 
 
@@ -114,8 +107,7 @@ def test_a_worker_and_a_node_killed_in_mid_run(cluster: Any, job: Job, many: Pat
     def watch(done: int, total: int) -> None:
         # Called in the driver as blocks come in: deaths happen at known points of the run.
         if done >= 200 and not killed:
-            at_work = [w for node in cluster.list_all_nodes() for w in actors_of(node)]
-            for worker in at_work[:1]:
+            for worker in [w for node in cluster.list_all_nodes() for w in actors_of(node)][:1]:
                 os.kill(worker.pid, signal.SIGKILL)
                 killed.append("worker")
         elif done >= 600 and killed == ["worker"]:
@@ -130,17 +122,12 @@ def test_a_worker_and_a_node_killed_in_mid_run(cluster: Any, job: Job, many: Pat
     check_against_one_process(job, many, out, summary, tmp_path / "alone")
 
 
-def test_a_killed_driver_and_the_run_that_goes_on(
-    cluster: Any, toy_panel: Panel, toy_bank: Bank, job: Job, many: Path, tmp_path: Path
-) -> None:
+def test_a_killed_driver_and_the_run_that_goes_on(cluster: Any, job: Job, many: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = [
-        sys.executable, "-m", "tests.scale.run_job", str(many), str(out), cluster.address,
-    ]  # fmt: skip
+    arguments = [sys.executable, "-m", "tests.scale.run_job", str(many), str(out), cluster.address]
     driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: len(list(out.glob("part-*.parquet"))) >= 5 or driver.poll() is not None, 240)
-        assert driver.poll() is None, "the run ended before it could be killed"
+        wait_for_parts(out, 5, driver)
     finally:
         driver.kill()
         driver.wait()

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
+from simdx.service.meters import Meters
 from simdx.service.registry import Registry
 from tests.loopback import until
 
@@ -38,6 +39,12 @@ def kind(reply: Any) -> str:
     if body.get("resourceType") == "OperationOutcome":
         return str(body["issue"][0]["details"]["coding"][0]["code"])
     return str(body["type"]).rsplit(":", 1)[-1]
+
+
+def told(meters: Meters, name: str) -> float:
+    """A figure as Prometheus reads it, over all its labels; nought where there is none yet."""
+    lines = meters.exposition().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
 
 
 @contextmanager

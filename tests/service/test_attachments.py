@@ -3,7 +3,6 @@
 import base64
 import encodings.aliases
 import threading
-import time
 
 import pytest
 from starlette.testclient import TestClient
@@ -33,16 +32,10 @@ def test_the_charsets_of_notes_are_read(kind: str, codec: str) -> None:
 
 
 def test_every_codec_that_is_not_for_notes_is_refused() -> None:
+    """A megabyte of punycode took 33 seconds, on the event loop."""
     odd = ["punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs"]
     for codec in (*odd, *(c for c in encodings.aliases.aliases.values() if c.endswith("_codec"))):
         assert read(b"plain words", f"text/plain; charset={codec}") is None
-
-
-def test_a_megabyte_of_punycode_takes_no_time() -> None:
-    """It took 33 seconds, on the event loop."""
-    started = time.perf_counter()
-    assert read(b"a" * 60_000 + b"-" + b"b" * 60_000, "text/plain; charset=punycode") is None
-    assert time.perf_counter() - started < 0.5
 
 
 def test_what_is_too_long_is_refused_before_it_is_decoded() -> None:

@@ -1,46 +1,28 @@
-"""Tokens: hashed at rest, scoped, expiring, revocable while the service runs."""
+"""Tokens: hashed at rest, scoped, expiring, revocable while the service runs; whose answers they open."""
 
+import json
 import stat
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from simdx.errors import BadInput
-from simdx.service import auth
 from simdx.service.auth import TokenFile
-from simdx.service.config import ServiceConfig, is_loopback
-from tests.service.conftest import PANEL, TEXT, Guarded, bearer, serving
+from simdx.service.config import CdsClient, Limits, ServiceConfig, is_loopback
+from tests.service.conftest import ASK, PANEL, URL, Guarded, bearer, kind, serving
+from tests.service.test_cds import VIEW, invocation
 
 
 def test_a_token_is_kept_only_as_a_hash_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
-    text, token = TokenFile(path).new("clinic", ("classify",))
-    assert text not in path.read_text()
+    tokens = TokenFile(path)
+    text, token = tokens.new("clinic", ("classify",))
     assert text.split("_", 2)[2] not in path.read_text()
     assert token.sha256 in path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_an_expired_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = TokenFile(tmp_path / "tokens.json")
-    text, _ = tokens.new("brief", ("classify",), days=1)
-    assert tokens.check(text) is not None
-
-    class Later(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:
-            return datetime(2199, 1, 1, tzinfo=tz)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(auth, "datetime", Later)
-    assert tokens.check(text) is None
-
-
-def test_check_knows_its_tokens_and_no_others(tmp_path: Path) -> None:
-    tokens = TokenFile(tmp_path / "tokens.json")
-    text, token = tokens.new("clinic", ("classify",))
-    caller = TokenFile(tmp_path / "tokens.json").check(text)
+    caller = TokenFile(path).check(text)
     assert (caller.name, caller.scopes) == ("clinic", ("classify",))
     own = (text[:-1], text + "x", text.upper(), f"sdx_{token.id}_")
     for wrong in ("", "x", "sdx__", "sdx_00000000_abc", *own):
@@ -74,14 +56,13 @@ def test_two_active_tokens_do_not_share_a_name(tmp_path: Path) -> None:
 
 def test_requests_need_a_token_and_the_right_scope(guarded: Guarded) -> None:
     client, plain, admin, tokens = guarded
-    body = {"panel": PANEL, "text": TEXT}
-    bare = client.post("/v1/classify", json=body)
+    bare = client.post("/v1/classify", json=ASK)
     assert (bare.status_code, bare.json()["type"]) == (401, "urn:simdx:problem:no-token")
     assert bare.headers["www-authenticate"].startswith("Bearer")
     for wrong in ("Bearer nonsense", "Basic abc", "Bearer", f"Token {plain}"):
-        reply = client.post("/v1/classify", json=body, headers={"authorization": wrong})
+        reply = client.post("/v1/classify", json=ASK, headers={"authorization": wrong})
         assert (reply.status_code, reply.json()["type"]) == (401, "urn:simdx:problem:bad-token")
-    assert client.post("/v1/classify", json=body, headers=bearer(plain)).status_code == 200
+    assert client.post("/v1/classify", json=ASK, headers=bearer(plain)).status_code == 200
     for path in ("/v1/audit", "/v1/audit/verify", "/metrics"):
         assert client.get(path).status_code == 401
         assert client.get(path, headers=bearer(plain)).status_code == 403
@@ -89,13 +70,13 @@ def test_requests_need_a_token_and_the_right_scope(guarded: Guarded) -> None:
     for path in ("/healthz", "/readyz", "/", "/cds-services"):
         assert client.get(path).status_code == 200
     tokens.revoke("clinic")
-    assert client.post("/v1/classify", json=body, headers=bearer(plain)).status_code == 401
+    assert client.post("/v1/classify", json=ASK, headers=bearer(plain)).status_code == 401
 
 
 def test_the_audit_log_names_the_caller_and_feedback_is_the_callers_own(guarded: Guarded) -> None:
     client, plain, admin, tokens = guarded
     other, _ = tokens.new("other", ("classify",))
-    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}, headers=bearer(plain))
+    reply = client.post("/v1/classify", json=ASK, headers=bearer(plain))
     answer = reply.headers["simdx-answer"]
     records = client.get("/v1/audit", headers=bearer(admin)).json()["records"]
     assert records[0]["caller"] == "clinic"
@@ -113,12 +94,27 @@ def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
+EHR, TWICE = CdsClient("https://ehr.example", "a"), CdsClient("https://ehr.example", "b")
+NO_SERVERS = (
+    "http://fhir.example/r4", "ftp://127.0.0.1/r4", "fhir.example", "https://user@fhir.example", "https://",
+    "https://fhir.example/#x", "https://fhir.example:port/",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "wrong",
-    [{"panels": {}}, {"port": 70_000}, {"cors_origins": ("*",)}, {"keep_text": True, "keep_text_days": 0}],
-)
-def test_configuration_is_checked(wrong: dict[str, Any]) -> None:
-    with pytest.raises(BadInput):
+    ("wrong", "said"),
+    [
+        ({"panels": {}}, "no panel"), ({"port": 70_000}, "from 0 to 65535"), ({"workers": -1}, "--workers"),
+        ({"workers": 65}, "--workers"), ({"cors_origins": ("*",)}, "not an origin"),
+        ({"keep_text": True, "keep_text_days": 0}, "retention time"),
+        ({"limits": Limits(rate=-1.0)}, "from 0 up"), ({"limits": Limits(rate=float("nan"))}, "from 0 up"),
+        ({"limits": Limits(address_sockets=-1)}, "from 0 up"), ({"cds_clients": (EHR,)}, "--public-url"),
+        ({"cds_clients": (EHR, TWICE), "public_url": "https://simdx.example"}, "same issuer twice"),
+        *(({"fhir_servers": (url,)}, "--fhir-server is an https address") for url in NO_SERVERS),
+    ],
+)  # fmt: skip
+def test_configuration_is_checked(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
         ServiceConfig(**wrong)
 
 
@@ -130,3 +126,96 @@ def test_cors_is_closed_unless_an_origin_is_named(tmp_path: Path) -> None:
         assert allowed["access-control-allow-origin"] == named
         other = client.get("/cds-services", headers={"origin": "https://other.example"})
         assert "access-control-allow-origin" not in other.headers
+
+
+# --------------------------------------------------------------------------- what a token may do
+
+Card = tuple[TestClient, dict[str, Any], dict[str, dict[str, str]]]
+
+
+def test_prometheus_has_a_scope_of_its_own(guarded: Guarded) -> None:
+    client, _, _, tokens = guarded
+    scraper, _ = tokens.new("prometheus", ("metrics",))
+    assert client.get("/metrics", headers=bearer(scraper)).status_code == 200
+    assert client.post("/v1/classify", json=ASK, headers=bearer(scraper)).status_code == 403
+    assert client.get("/v1/audit", headers=bearer(scraper)).status_code == 403
+
+
+def test_a_token_of_named_panels_asks_those_and_no_others(guarded: Guarded) -> None:
+    client, _, _, tokens = guarded
+    here = bearer(tokens.new("here", ("classify",), panels=(PANEL,))[0])
+    elsewhere = bearer(tokens.new("elsewhere", ("classify",), panels=("case-reports", "secret"))[0])
+    assert client.post("/v1/explore", json=ASK, headers=here).status_code == 200
+    assert [p["id"] for p in client.get("/v1/panels", headers=here).json()["panels"]] == [PANEL]
+    assert client.get("/v1/panels", headers=elsewhere).json()["panels"] == []
+    refused = [
+        client.post("/v1/classify", json=ASK, headers=elsewhere),
+        client.post("/v1/explore", json=ASK, headers=elsewhere),
+        client.post("/v1/fhir/RiskAssessment", json=ASK, headers=elsewhere),
+        client.post(VIEW, json=invocation(), headers=elsewhere),
+        client.get(f"/v1/panels/{PANEL}", headers=elsewhere),
+        client.get("/v1/panels/not-there", headers=elsewhere),
+    ]
+    assert [(r.status_code, kind(r)) for r in refused] == [(403, "wrong-panel")] * len(refused)
+    assert client.post(VIEW, json=invocation(), headers=here).status_code == 200
+
+
+def test_panels_survive_the_file_and_old_files_mean_every_panel(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    text, _ = TokenFile(path).new("here", ("classify",), panels=(PANEL,))
+    assert TokenFile(path).check(text).panels == (PANEL,)
+    rows = json.loads(path.read_text())
+    for row in rows["tokens"]:
+        del row["panels"]
+    path.write_text(json.dumps(rows))
+    found = TokenFile(path).check(text)
+    assert found.panels is None
+    assert found.may_ask("other")
+
+
+@pytest.fixture
+def card(guarded: Guarded) -> Card:
+    """A card that 'clinic' got, and the headers of three callers."""
+    client, plain, admin, tokens = guarded
+    other, _ = tokens.new("other", ("classify",))
+    sent = client.post(VIEW, json=invocation(), headers=bearer(plain)).json()["cards"][0]
+    return client, sent, {"own": bearer(plain), "other": bearer(other), "admin": bearer(admin)}
+
+
+def test_feedback_on_another_tenants_card_is_refused(card: Card) -> None:
+    client, sent, headers = card
+    item = {"card": sent["uuid"], "outcome": "overridden", "outcomeTimestamp": "2026-03-01T08:30:00Z"}
+
+    def feedback(who: str) -> int:
+        return client.post(f"{VIEW}/feedback", json={"feedback": [item]}, headers=headers[who]).status_code
+
+    assert feedback("other") == 404
+    assert feedback("own") == 200
+    assert feedback("admin") == 200
+    recorded = client.get("/v1/audit", params={"kind": "cds-feedback"}, headers=headers["admin"]).json()
+    assert [r["caller"] for r in recorded["records"]] == ["operator", "clinic"]
+
+
+def test_card_feedback_is_about_cards(guarded: Guarded) -> None:
+    client, plain, _, _ = guarded
+    answer = client.post("/v1/classify", json=ASK, headers=bearer(plain)).headers["simdx-answer"]
+    item = {"card": answer, "outcome": "overridden", "outcomeTimestamp": "2026-03-01T08:30:00Z"}
+    reply = client.post(f"{VIEW}/feedback", json={"feedback": [item]}, headers=bearer(plain))
+    assert reply.status_code == 404
+
+
+def test_the_cards_link_works_with_the_token_that_got_the_card(card: Card) -> None:
+    client, sent, headers = card
+    address, answer = sent["links"][0]["url"].split("#answer=")
+    assert client.get(address.removeprefix(URL)).status_code == 200
+    # What the page asks for when it is opened with that fragment.
+    script = client.get("/static/auditview.js").text
+    assert "`/v1/answers/${" in script
+    found = client.get(f"/v1/answers/{answer}", headers=headers["own"]).json()["record"]
+    assert found["id"] == answer
+    assert found["answer"]["label"]
+    assert client.get(f"/v1/answers/{answer}", headers=headers["admin"]).status_code == 200
+    other = client.get(f"/v1/answers/{answer}", headers=headers["other"])
+    assert (other.status_code, kind(other)) == (404, "unknown-answer")
+    assert client.get(f"/v1/answers/{answer}").status_code == 401
+    assert client.get("/v1/answers/nonsense", headers=headers["own"]).status_code == 422

@@ -1,7 +1,5 @@
 """The batcher alone, in front of a scripted classifier: who shares a call, who pays for whose mistake."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import threading
@@ -157,19 +155,25 @@ class Beside:
         return [dump(Said(text).to_json()) for text in texts]
 
 
-def beside(*workers: Beside, record: Any = lambda entries: None) -> Batcher:
-    return Batcher(
-        lambda panel, method: None, record, Meters(), batch_texts=64, waiting_texts=100, seconds=5.0,
-        workers=workers,
-    )  # fmt: skip
+def beside(scenario: Any, *workers: Beside, record: Any = lambda entries: None) -> None:
+    """A scenario in front of workers alone."""
+
+    async def main() -> None:
+        batcher = Batcher(
+            lambda panel, method: None, record, Meters(), batch_texts=64, waiting_texts=100, seconds=5.0,
+            workers=workers,
+        )  # fmt: skip
+        batcher.start()
+        await scenario(batcher)
+        await asyncio.to_thread(batcher.close)
+
+    asyncio.run(main())
 
 
 def test_a_worker_gets_its_next_batch_once_that_is_as_large_as_the_last() -> None:
     worker = Beside()
 
-    async def main() -> None:
-        batcher = beside(worker)
-        batcher.start()
+    async def scenario(batcher: Batcher) -> None:
         worker.open.clear()
         asked = []
         for n, calls in ((5, 1), (3, 1), (1, 1), (3, 2), (20, 2), (1, 2)):  # a third waits until one is done
@@ -180,9 +184,8 @@ def test_a_worker_gets_its_next_batch_once_that_is_as_large_as_the_last() -> Non
             assert len(worker.calls) == calls
         worker.open.set()
         await asyncio.gather(*asked)
-        await asyncio.to_thread(batcher.close)
 
-    asyncio.run(main())
+    beside(scenario, worker)
     assert [n for n, _ in worker.calls] == [5, 7, 21]
 
 
@@ -190,10 +193,7 @@ def test_workers_share_what_waits() -> None:
     """One that is idle takes it; one that finds it taken when it may go on waits for more."""
     workers = [Beside(), Beside()]
 
-    async def main() -> None:
-        batcher = beside(*workers)
-        batcher.start()
-
+    async def scenario(batcher: Batcher) -> None:
         async def asked(n: int, calls: int) -> asyncio.Task[Any]:
             task = asyncio.create_task(batcher.ask(ask("a", n=n)))
             await asyncio.sleep(0)
@@ -213,9 +213,8 @@ def test_workers_share_what_waits() -> None:
                 await asyncio.sleep(0.01)
             await asyncio.gather(*tasks)
         assert all(thread.is_alive() for thread in batcher._threads)
-        await asyncio.to_thread(batcher.close)
 
-    asyncio.run(main())
+    beside(scenario, *workers)
 
 
 def test_texts_that_are_being_recorded_are_still_there() -> None:
@@ -226,19 +225,16 @@ def test_texts_that_are_being_recorded_are_still_there() -> None:
         recording.set()
         recorded.wait(5)
 
-    async def main() -> None:
-        batcher = beside(worker, record=record)
+    async def scenario(batcher: Batcher) -> None:
         many = [replace(ask("a"), texts=tuple(f"{name}{i}" for i in range(13))) for name in "ab"]
-        batcher.start()
         first = asyncio.create_task(batcher.ask(many[0]))
         await asyncio.to_thread(recording.wait, 5)
         second = asyncio.create_task(batcher.ask(many[1]))
         await asyncio.sleep(0.1)
         recorded.set()
         await asyncio.gather(first, second)
-        await asyncio.to_thread(batcher.close)
 
-    asyncio.run(main())
+    beside(scenario, worker, record=record)
     assert [explained for _, explained in worker.calls] == [True, False]
 
 
@@ -293,18 +289,12 @@ def test_no_answer_leaves_without_its_record() -> None:
     def full(entries: Sequence[Entry]) -> None:
         raise OSError("disk full")
 
-    async def scenario(batcher: Batcher, scripted: Scripted) -> object:
-        return (await asyncio.gather(batcher.ask(ask("x")), return_exceptions=True))[0]
-
-    result, _, _ = run(scenario, record=full)
+    (result,), _, _ = run(lambda b, s: held(b, s, ask("x")), record=full)
     assert isinstance(result, OSError)
 
 
 def test_records_hold_the_numbers_and_not_what_cannot_be_json() -> None:
-    async def scenario(batcher: Batcher, scripted: Scripted) -> object:
-        return await batcher.ask(replace(ask("x", request="q", n=2), kind="explore"))
-
-    told, _, written = run(scenario)
+    told, _, written = run(lambda b, s: b.ask(replace(ask("x", request="q", n=2), kind="explore")))
     assert [e.id for e in written] == ["q.0", "q.1"]
     assert written[0].answer["typicality"] is None
     assert len(written[0].answer["sha256"]) == 64
@@ -355,7 +345,3 @@ def test_a_gap_between_two_batches_is_no_calm(
 
     told, _, _ = run(scenario)
     assert told.answers[0]["provenance"]["notes"] == notes
-
-
-def test_keys_tell_priors_apart() -> None:
-    assert ask("x").key == ask("x").key != ask("x", prior=Prior(np.array([0.4, 0.6]), 2.0)).key

@@ -113,9 +113,19 @@ class Page:
         return [e["message"] for e in self.browser.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
 
 
-def test_type_classify_and_move_a_slider(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+@pytest.fixture
+def blank(browser: Any, live: Live) -> Page:
+    return Page(browser, live.url)
+
+
+@pytest.fixture
+def page(blank: Page) -> Page:
+    """With an answer to the text."""
+    blank.classify(TEXT)
+    return blank
+
+
+def test_type_classify_and_move_a_slider(browser: Any, page: Page) -> None:
     assert "oral mucocele" in page("decision-title").text
     assert sum(page.value(label) for label in OUTCOMES) == pytest.approx(100, abs=0.5)
     shares = {value.text for value in browser.find_elements(By.CSS_SELECTOR, ".label-row .label-value")}
@@ -148,9 +158,7 @@ def test_type_classify_and_move_a_slider(browser: Any, live: Live) -> None:
     assert page.errors() == []
 
 
-def test_moves_are_not_recorded_and_the_answer_at_rest_is(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_moves_are_not_recorded_and_the_answer_at_rest_is(live: Live, page: Page) -> None:
     audit = live.app.state.house.audit
     records, _ = audit.head()
     page.browser.execute_script(
@@ -173,9 +181,7 @@ def test_moves_are_not_recorded_and_the_answer_at_rest_is(browser: Any, live: Li
     assert [page.value(label) for label in PANEL_LABELS] == pytest.approx(shown, abs=0.11)
 
 
-def test_a_case_the_service_has_forgotten_is_brought_again(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_a_case_the_service_has_forgotten_is_brought_again(live: Live, page: Page) -> None:
     cache = live.app.state.house.cache
     mine = cache.name(PANEL, "local", TEXT)
     assert cache.get(mine, "local") is not None
@@ -192,13 +198,11 @@ PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic gloss
 OUTCOMES = (*PANEL_LABELS, "none of these")
 
 
-def test_a_slider_feels_instant(browser: Any, live: Live, record_property: Any) -> None:
+def test_a_slider_feels_instant(page: Page, record_property: Any) -> None:
     """End to end on loopback, from move to new bars. The aim is 50 ms on an idle machine; a test shares its
     cores with other tests, so it asserts five times that, stretched by how much longer than its own time a
     busy loop takes, and records the median it saw.
     """
-    page = Page(browser, live.url)
-    page.classify(TEXT)
     took = []
     shared = _slowdown()
     for percent in range(5, 85, 4):
@@ -222,9 +226,7 @@ def _slowdown() -> float:
     return max(1.0, (time.perf_counter() - wall) / (time.process_time() - own))
 
 
-def test_a_prior_is_set_for_one_case(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_a_prior_is_set_for_one_case(live: Live, page: Page) -> None:
     page.set_slider("oral mucocele", 90)
     until(page.settled)
     page.classify(ULCER)
@@ -237,9 +239,7 @@ def test_a_prior_is_set_for_one_case(browser: Any, live: Live) -> None:
     assert not page("prior-note").is_displayed()
 
 
-def test_an_answer_to_another_text_is_not_shown_as_one_to_this(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_an_answer_to_another_text_is_not_shown_as_one_to_this(browser: Any, page: Page) -> None:
     shown = ("result", "evidence-card", "after")
 
     def inert() -> list[bool]:
@@ -264,9 +264,7 @@ def test_an_answer_to_another_text_is_not_shown_as_one_to_this(browser: Any, liv
     assert inert() == [False] * 3
 
 
-def test_no_final_diagnosis_is_chosen_for_the_reader(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_no_final_diagnosis_is_chosen_for_the_reader(live: Live, page: Page) -> None:
     records, _ = live.app.state.house.audit.head()
     assert page("feedback-label").get_attribute("value") == ""
     page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
@@ -278,10 +276,9 @@ def test_no_final_diagnosis_is_chosen_for_the_reader(browser: Any, live: Live) -
 
 
 @pytest.mark.parametrize("width", [400, 1280])
-def test_the_keyboard_is_enough(browser: Any, live: Live, width: int) -> None:
+def test_the_keyboard_is_enough(browser: Any, blank: Page, width: int) -> None:
     """From the top of the page by Tab alone: the text, the button, a prior; the answer is read out."""
-    page = Page(browser, live.url)
-    page.looks(width)
+    blank.looks(width)
     spoken = "const s = document.getElementById('spoken'); return [s.getClientRects().length, s.textContent]"
     assert browser.execute_script(spoken) == [1, ""]  # there before it has anything to say
     reached = []
@@ -297,41 +294,39 @@ def test_the_keyboard_is_enough(browser: Any, live: Live, width: int) -> None:
 
     tab_to("text").send_keys(ULCER)
     tab_to("classify").send_keys(Keys.ENTER)
-    until(lambda: page("result").is_displayed())
-    until(lambda: page("decision-title").text in browser.execute_script(spoken)[1])
-    moves, slider = page.count(), tab_to("prior-0")
+    until(lambda: blank("result").is_displayed())
+    until(lambda: blank("decision-title").text in browser.execute_script(spoken)[1])
+    moves, slider = blank.count(), tab_to("prior-0")
     before = int(slider.get_attribute("value"))
     slider.send_keys(Keys.ARROW_RIGHT * 3)
-    until(lambda: page.count() > moves)
+    until(lambda: blank.count() > moves)
     assert int(slider.get_attribute("value")) == before + 3
     tab_to("reset-prior")
     tab_to("feedback-label")
     assert {"theme", "panel", "method"} <= set(reached)
-    page("text").send_keys(Keys.CONTROL, Keys.ENTER)  # and a short way from the text
-    until(lambda: page("classify").is_enabled() and page.settled())
+    blank("text").send_keys(Keys.CONTROL, Keys.ENTER)  # and a short way from the text
+    until(lambda: blank("classify").is_enabled() and blank.settled())
 
 
-def test_an_empty_case_is_an_error_at_the_field(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page("text").send_keys("   ")
-    page("classify").click()
-    until(lambda: page("text-error").is_displayed())
-    assert "empty" in page("text-error").text
-    assert page("text").get_attribute("aria-invalid") == "true"
-    assert page.browser.switch_to.active_element.get_attribute("id") == "text"
-    assert not page("result").is_displayed()
-    page.classify(TEXT)
-    assert not page("text-error").is_displayed()
+def test_an_empty_case_is_an_error_at_the_field(blank: Page) -> None:
+    blank("text").send_keys("   ")
+    blank("classify").click()
+    until(lambda: blank("text-error").is_displayed())
+    assert "empty" in blank("text-error").text
+    assert blank("text").get_attribute("aria-invalid") == "true"
+    assert blank.browser.switch_to.active_element.get_attribute("id") == "text"
+    assert not blank("result").is_displayed()
+    blank.classify(TEXT)
+    assert not blank("text-error").is_displayed()
 
 
-def test_text_is_text(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(
+def test_text_is_text(blank: Page) -> None:
+    blank.classify(
         "<img src=x onerror=\"document.title='hacked'\"> A bluish lip. <b>Soft</b> swelling of the lip."
     )
-    assert "<b>Soft</b>" in page("evidence-case").text
-    assert page.browser.title != "hacked"
-    assert not page.browser.find_elements(By.CSS_SELECTOR, "#evidence-case img")
+    assert "<b>Soft</b>" in blank("evidence-case").text
+    assert blank.browser.title != "hacked"
+    assert not blank.browser.find_elements(By.CSS_SELECTOR, "#evidence-case img")
 
 
 def test_a_csv_goes_in_and_a_csv_comes_out(browser: Any, live: Live, tmp_path: Path) -> None:
@@ -385,9 +380,7 @@ def _written(path: Path, data: bytes) -> Path:
     return path
 
 
-def test_feedback_and_the_audit_view(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_feedback_and_the_audit_view(page: Page) -> None:
     page("feedback-label").send_keys("oral mucocele")
     page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
     until(lambda: "agrees" in page("feedback-said").text)
@@ -413,9 +406,7 @@ def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
         assert browser.execute_script("return localStorage.length") == 0
 
 
-def test_green_is_for_a_promise(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_green_is_for_a_promise(browser: Any, page: Page) -> None:
     assert page("decision-title").text == "Accept: oral mucocele, over 99 %"
     assert "no error rate is promised" in page("decision-notes").text
     accept = browser.execute_script(
@@ -432,25 +423,21 @@ def test_green_is_for_a_promise(browser: Any, live: Live) -> None:
     assert ground() == green
 
 
-def test_what_a_method_draws_around_its_own_answer(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page("method").find_element(By.CSS_SELECTOR, 'option[value="d-smc"]').click()
-    page.classify(ULCER)
-    assert "these probabilities" in page("second-title").text
-    assert page("simplex").is_displayed()
+def test_what_a_method_draws_around_its_own_answer(blank: Page) -> None:
+    blank("method").find_element(By.CSS_SELECTOR, 'option[value="d-smc"]').click()
+    blank.classify(ULCER)
+    assert "these probabilities" in blank("second-title").text
+    assert blank("simplex").is_displayed()
 
 
-def test_page_and_html_say_the_same_headline(browser: Any, live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
-    page = Page(browser, live.url)
+def test_page_and_html_say_the_same_headline(blank: Page, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     for text in (TEXT, ULCER, "A throbbing headache on one side since yesterday."):
-        page.classify(text)
+        blank.classify(text)
         assert cli("classify", text, "--panel", PANEL, "--html", tmp_path / "a.html").code == 0
-        assert f"<b>{page('decision-title').text}</b>" in (tmp_path / "a.html").read_text(encoding="utf-8")
+        assert f"<b>{blank('decision-title').text}</b>" in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
-def test_no_request_goes_to_another_host(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
-    page.classify(TEXT)
+def test_no_request_goes_to_another_host(browser: Any, live: Live, page: Page) -> None:
     asked = set()
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]
@@ -478,47 +465,45 @@ def serious(browser: Any) -> list[str]:
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_and_nothing_overflows(
-    browser: Any, live: Live, width: int, scheme: str
+    browser: Any, blank: Page, width: int, scheme: str
 ) -> None:
-    page = Page(browser, live.url)
-    page.looks(width, scheme)
+    blank.looks(width, scheme)
     assert serious(browser) == []
     for text in (TEXT, "A throbbing headache on one side since yesterday."):
-        page.classify(text)
+        blank.classify(text)
         assert serious(browser) == []
-    page("second-title").click()
+    blank("second-title").click()
     assert serious(browser) == []
-    page("text").send_keys(" More.")
+    blank("text").send_keys(" More.")
     assert serious(browser) == []
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     ground = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (sum(int(c) for c in ground.strip("rgb()").split(",")[:3]) < 3 * 128) is (scheme == "dark")
-    page("theme").click()
+    blank("theme").click()
     assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") != ground
     for view in ("batch", "audit"):
-        page.browser.find_element(By.CSS_SELECTOR, f'a[data-view="{view}"]').click()
-        until(lambda view=view: page(f"view-{view}").is_displayed())
+        blank.browser.find_element(By.CSS_SELECTOR, f'a[data-view="{view}"]').click()
+        until(lambda view=view: blank(f"view-{view}").is_displayed())
         assert serious(browser) == []
 
 
-def test_an_example_is_one_click_away(browser: Any, live: Live) -> None:
-    page = Page(browser, live.url)
+def test_an_example_is_one_click_away(blank: Page) -> None:
     offered = load_panel("oral-lesions").examples
-    buttons = page("example-list").find_elements(By.TAG_NAME, "button")
+    buttons = blank("example-list").find_elements(By.TAG_NAME, "button")
     assert [b.text for b in buttons] == [e.title for e in offered]
-    assert "invented" in page("examples").text
+    assert "invented" in blank("examples").text
     for button, example in zip(buttons[:2], offered, strict=False):
-        before = int(page("result").get_attribute("data-answers") or 0)
+        before = int(blank("result").get_attribute("data-answers") or 0)
         button.click()
-        until(lambda before=before: int(page("result").get_attribute("data-answers") or 0) > before)
-        assert page("text").get_attribute("value") == example.text
-        doubts = page("alarm-words").text + page("decision").text
+        until(lambda before=before: int(blank("result").get_attribute("data-answers") or 0) > before)
+        assert blank("text").get_attribute("value") == example.text
+        doubts = blank("alarm-words").text + blank("decision").text
         assert doubts.count("4 other readings of the text") == 1  # with the decision, or below it
     # Several reasons are a list, and nothing is said twice.
-    reasons = [item.text for item in page("decision-reasons").find_elements(By.TAG_NAME, "li")]
+    reasons = [item.text for item in blank("decision-reasons").find_elements(By.TAG_NAME, "li")]
     assert len(reasons) > 1
-    assert all(reason not in page("decision-reason").text for reason in reasons)
-    assert "clinician" in page("disclaimer").text
+    assert all(reason not in blank("decision-reason").text for reason in reasons)
+    assert "clinician" in blank("disclaimer").text
 
 
 def of_tickets(folder: Path) -> dict[str, str | None]:

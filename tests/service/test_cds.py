@@ -7,7 +7,7 @@ import uuid
 import pytest
 from starlette.testclient import TestClient
 
-from tests.service.conftest import PANEL, TEXT
+from tests.service.conftest import ASK, PANEL, TEXT
 from tests.service.test_fhir import check_assessment
 
 VIEW = f"/cds-services/{PANEL}-patient-view"
@@ -56,18 +56,13 @@ def invocation(hook: str = "patient-view", **changes: object) -> dict:
 
 
 def test_discovery(client: TestClient) -> None:
-    reply = client.get("/cds-services")
-    assert reply.status_code == 200
-    services = reply.json()["services"]
-    assert {(s["hook"], s["id"]) for s in services} == {
-        ("patient-view", f"{PANEL}-patient-view"), ("order-select", f"{PANEL}-order-select"),
-    }  # fmt: skip
+    services = client.get("/cds-services").json()["services"]
+    hooks = ("patient-view", "order-select")
+    assert {(s["hook"], s["id"]) for s in services} == {(hook, f"{PANEL}-{hook}") for hook in hooks}
     for service in services:
         assert service["description"]
-        assert all(isinstance(v, str) for v in service["prefetch"].values())
         for query in service["prefetch"].values():
-            tokens = re.findall(r"\{\{(.*?)\}\}", query)
-            assert tokens == ["context.patientId"]
+            assert re.findall(r"\{\{(.*?)\}\}", query) == ["context.patientId"]
 
 
 def check_card(card: dict) -> None:
@@ -86,28 +81,21 @@ def check_card(card: dict) -> None:
         assert link["type"] in {"absolute", "smart"}
         assert link["url"].startswith("http://127.0.0.1")
         assert link["label"]
-    for reason in card["overrideReasons"]:
-        assert reason["code"]
-        assert reason["system"]
-        assert reason["display"]
+    assert all(reason[name] for reason in card["overrideReasons"] for name in ("code", "system", "display"))
 
 
 @pytest.mark.parametrize(("path", "hook"), [(VIEW, "patient-view"), (SELECT, "order-select")])
 def test_a_card_carries_posterior_uncertainty_decision_and_link(
     client: TestClient, path: str, hook: str
 ) -> None:
-    reply = client.post(path, json=invocation(hook))
-    assert reply.status_code == 200
-    (card,) = reply.json()["cards"]
+    (card,) = client.post(path, json=invocation(hook)).json()["cards"]
     check_card(card)
-    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
+    answer = client.post("/v1/classify", json=ASK).json()
     assert answer["label"] in card["summary"]
-    for label in answer["posterior"]:
-        assert label in card["detail"]
-    assert answer["decision"]["reason"] in card["detail"]
-    assert "| none of these |" in card["detail"]
+    read = "Read: DocumentReference/n1 of 2026-01-01T00:00:00Z (status current)."
+    for said in (*answer["posterior"], answer["decision"]["reason"], "| none of these |", read):
+        assert said in card["detail"]
     assert "aleatoric" not in card["detail"]  # of another comparison than the probabilities above
-    assert "Read: DocumentReference/n1 of 2026-01-01T00:00:00Z (status current)." in card["detail"]
     assessment = card["suggestions"][0]["actions"][0]["resource"]
     assert assessment["subject"] == {"reference": "Patient/42"}
     assert assessment["basis"][0]["reference"] == "DocumentReference/n1"
@@ -166,10 +154,9 @@ def test_feedback_is_recorded_without_the_users_words(client: TestClient) -> Non
     assert {r["answer"]["outcome"] for r in records} == {"accepted", "overridden"}
     assert {r["about"] for r in records} == {f"{uuid.UUID(card['uuid']).hex}.0"}
     assert "Quatermass" not in str(records)
-    for wrong in ({"outcome": "accepted", "acceptedSuggestions": []}, {"outcome": "ignored"},
-                  {"outcomeTimestamp": "yesterday"}, {"card": "x"}):  # fmt: skip
-        assert (
-            client.post(f"{VIEW}/feedback", json={"feedback": [{**overridden, **wrong}]}).status_code == 422
-        )
-    unknown = {**overridden, "card": str(uuid.uuid4())}
-    assert client.post(f"{VIEW}/feedback", json={"feedback": [unknown]}).status_code == 404
+    for wrong, status in (
+        ({"outcome": "accepted", "acceptedSuggestions": []}, 422), ({"outcome": "ignored"}, 422),
+        ({"outcomeTimestamp": "yesterday"}, 422), ({"card": "x"}, 422), ({"card": str(uuid.uuid4())}, 404),
+    ):  # fmt: skip
+        body = {"feedback": [{**overridden, **wrong}]}
+        assert client.post(f"{VIEW}/feedback", json=body).status_code == status

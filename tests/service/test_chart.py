@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from simdx.service.cds import why_no_card
 from simdx.service.cds_text import Link, read_chart
 from tests.service.conftest import TEXT
-from tests.service.test_cds import CONDITION, QUESTIONS, SUBJECT, VIEW, bundle, invocation, note
+from tests.service.test_cds import CONDITION, QUESTIONS, VIEW, bundle, invocation, note
 
 VER = "http://terminology.hl7.org/CodeSystem/condition-ver-status"
 CLINICAL = "http://terminology.hl7.org/CodeSystem/condition-clinical"
@@ -55,56 +55,49 @@ def test_text_is_found_in_every_kind_of_prefetch(prefetch: dict, source: str, sa
     assert said in found.parts[0]
 
 
-ANOTHER = "it is about another patient"
-WITHDRAWN = "its status is not one that holds"
-NOT_FINAL = "the document is not final"
-UNVERIFIED = "its verification status is not one that holds"
-UNREADABLE = [
-    (note(subject={"reference": "Patient/99"}), ANOTHER),
-    (note(subject={"reference": "Patient/421"}), ANOTHER),
-    (note(subject={"reference": "Group/42"}), ANOTHER),
-    (note(subject={"reference": "https://elsewhere.example/Patient/42"}), ANOTHER),
-    (note(subject={"reference": "#p", "display": "Patient/42"}), ANOTHER),
-    (note(subject={"display": "Patient/42"}), "it does not say which patient"),
-    (note(subject=None), "it does not say which patient"),
-    (note(status="superseded"), WITHDRAWN),
-    (note(status="entered-in-error"), WITHDRAWN),
-    (note(status=None), WITHDRAWN),
-    (note(status=["current"]), WITHDRAWN),
-    (note(docStatus="entered-in-error"), NOT_FINAL),
-    (note(docStatus="preliminary"), NOT_FINAL),
-    ({**QUESTIONS, "subject": {"reference": "Patient/99"}}, ANOTHER),
-    ({**QUESTIONS, "status": "entered-in-error"}, WITHDRAWN),
-    ({**QUESTIONS, "status": "in-progress"}, WITHDRAWN),
-    ({**QUESTIONS, "status": "stopped"}, WITHDRAWN),
-    (condition(subject={"reference": "Patient/99"}), ANOTHER),
-    (condition(verified="refuted"), UNVERIFIED),
-    (condition(verified="entered-in-error"), UNVERIFIED),
-    (condition(verificationStatus={"text": "refuted"}), UNVERIFIED),
-    (condition(verificationStatus="confirmed"), UNVERIFIED),
-    (condition("resolved"), "it is not active"),
-    (condition("inactive"), "it is not active"),
-    (condition("remission"), "it is not active"),
-    (condition(clinicalStatus={"coding": [{"code": "active"}, {"code": "resolved"}]}), "it is not active"),
-    (condition(clinicalStatus={"text": "active"}), "it is not active"),
-    (condition(note=[]), "it holds no text"),
-    (note("   "), "it holds no text"),
-    (attached(contentType="application/pdf", data="JVBERi0="), "it holds no text"),
-    (attached(contentType="application/pdf", url="Binary/1"), "it holds no text"),
-    (attached(contentType="text/plain", data="%%% not base64"), "it holds no text"),
-    (attached(contentType="text/plain; charset=nonsense", data="YQ=="), "it holds no text"),
-    (attached(contentType="text/plain; charset=punycode", data="YWJj"), "it holds no text"),
-    (attached(contentType="text/plain", data="/////w=="), "it holds no text"),
-    ({"resourceType": "DocumentReference", "status": "current", "subject": SUBJECT, "content": "no list"},
-     "it holds no text"),
-]  # fmt: skip
+def about(reference: str) -> dict:
+    return note(subject={"reference": reference})
 
 
-@pytest.mark.parametrize(("resource", "why"), UNREADABLE)
-def test_what_may_not_be_read_gives_no_card_and_a_line(client: TestClient, resource: dict, why: str) -> None:
+# Why a resource is not read.
+UNREADABLE = {
+    "it is about another patient": (
+        about("Patient/99"), about("Patient/421"), about("Group/42"),
+        about("https://elsewhere.example/Patient/42"),
+        note(subject={"reference": "#p", "display": "Patient/42"}),
+        {**QUESTIONS, "subject": {"reference": "Patient/99"}}, condition(subject={"reference": "Patient/99"}),
+    ),
+    "it does not say which patient": (note(subject={"display": "Patient/42"}), note(subject=None)),
+    "its status is not one that holds": (
+        *(note(status=s) for s in ("superseded", "entered-in-error", None, ["current"])),
+        *({**QUESTIONS, "status": s} for s in ("entered-in-error", "in-progress", "stopped")),
+    ),
+    "the document is not final": (note(docStatus="entered-in-error"), note(docStatus="preliminary")),
+    "its verification status is not one that holds": (
+        condition(verified="refuted"), condition(verified="entered-in-error"),
+        condition(verificationStatus={"text": "refuted"}), condition(verificationStatus="confirmed"),
+    ),
+    "it is not active": (
+        condition("resolved"), condition("inactive"), condition("remission"),
+        condition(clinicalStatus={"coding": [{"code": "active"}, {"code": "resolved"}]}),
+        condition(clinicalStatus={"text": "active"}),
+    ),
+    "it holds no text": (
+        condition(note=[]), note("   "), note(content="no list"),
+        attached(contentType="application/pdf", data="JVBERi0="),
+        attached(contentType="application/pdf", url="Binary/1"),
+        attached(contentType="text/plain", data="%%% not base64"),
+        attached(contentType="text/plain; charset=nonsense", data="YQ=="),
+        attached(contentType="text/plain; charset=punycode", data="YWJj"),
+        attached(contentType="text/plain", data="/////w=="),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("why", "resource"), [(why, one) for why in UNREADABLE for one in UNREADABLE[why]])
+def test_what_may_not_be_read_gives_no_card_and_a_line(client: TestClient, why: str, resource: dict) -> None:
     reply = client.post(VIEW, json=invocation(prefetch={"x": bundle(resource)}))
-    assert reply.status_code == 200
-    assert reply.json()["cards"] == []
+    assert (reply.status_code, reply.json()["cards"]) == (200, [])
     (line,) = reply.json()["extension"]["simdx"]["notes"]
     assert line.startswith(resource["resourceType"])
     assert why in line

@@ -14,7 +14,7 @@ from simdx.classifier import Classifier
 from simdx.service.gate import Gate
 from simdx.service.straight import Straight
 from simdx.service.wire import dump
-from tests.service.conftest import ASK, PANEL, TEXT, URL, create_app, kind, make_config
+from tests.service.conftest import ASK, PANEL, TEXT, URL, create_app, kind, make_config, told
 
 
 @pytest.fixture(scope="module")
@@ -29,31 +29,23 @@ def as_json(answers: object) -> object:
 def close(a: object, b: object) -> bool:
     """Equal JSON, numbers up to the rounding that batching may change."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(close(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and close(list(a.values()), [b[k] for k in a])
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(close(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, float) and isinstance(b, float):
-        return a == pytest.approx(b, rel=1e-4, abs=1e-5)
-    return a == b
+        return len(a) == len(b) and all(map(close, a, b))
+    return a == (pytest.approx(b, rel=1e-4, abs=1e-5) if isinstance(a, float) else b)
 
 
-def test_one_text_answers_as_the_front_door(client: TestClient, classifier: Classifier) -> None:
-    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
-    assert reply.status_code == 200
-    assert close([reply.json()], as_json([classifier.infer(TEXT)]))
-    assert len(reply.headers["simdx-answer"]) == 32
-
-
-def test_prior_and_method_are_used(client: TestClient, classifier: Classifier) -> None:
+def test_one_text_and_many_answer_as_the_front_door(client: TestClient, classifier: Classifier) -> None:
     prior = {"oral mucocele": 0.05, "atrophic glossitis": 0.9}
-    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "prior": prior}).json()
-    assert close([reply], as_json([classifier.infer(TEXT, prior=prior)]))
-    hard = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "method": "m-smc"}).json()
-    assert hard["method"] == "m-smc"
-    assert close([hard], as_json([Classifier(PANEL, method="m-smc").infer(TEXT)]))
-
-
-def test_many_texts_answer_in_their_order(client: TestClient, classifier: Classifier) -> None:
+    plain, with_prior, hard = (
+        client.post("/v1/classify", json={**ASK, **more})
+        for more in ({}, {"prior": prior}, {"method": "m-smc"})
+    )
+    assert plain.status_code == 200
+    assert len(plain.headers["simdx-answer"]) == 32
+    assert close([plain.json()], as_json([classifier.infer(TEXT)]))
+    assert close([with_prior.json()], as_json([classifier.infer(TEXT, prior=prior)]))
+    assert close([hard.json()], as_json([Classifier(PANEL, method="m-smc").infer(TEXT)]))
     texts = [TEXT, "A smooth, red, burning tongue in a woman with anaemia.", TEXT]
     results = client.post("/v1/classify", json={"panel": PANEL, "texts": texts}).json()["results"]
     assert close(results, as_json(classifier.infer(texts)))
@@ -64,22 +56,16 @@ def test_concurrent_requests_share_engine_calls_and_keep_their_own_answers(
     app: FastAPI, client: TestClient, classifier: Classifier
 ) -> None:
     texts = [f"{TEXT} Seen on day {i}." for i in range(60)]
-    calls = _count(app, "simdx_batch_texts_count")
+    meters = app.state.house.meters
+    calls = told(meters, "simdx_batch_texts_count")
     with ThreadPoolExecutor(30) as pool:
-        replies = list(
-            pool.map(lambda t: client.post("/v1/classify", json={"panel": PANEL, "text": t}), texts)
-        )
+        replies = list(pool.map(lambda t: client.post("/v1/classify", json={**ASK, "text": t}), texts))
     assert all(r.status_code == 200 for r in replies)
     assert len({r.headers["simdx-answer"] for r in replies}) == len(texts)
     expected = classifier.predict_proba(texts)
     for reply, row in zip(replies, expected, strict=True):
         assert list(reply.json()["posterior"].values()) == pytest.approx(list(row), abs=1e-5)
-    assert _count(app, "simdx_batch_texts_count") - calls < len(texts)
-
-
-def _count(app: FastAPI, name: str) -> float:
-    lines = app.state.house.meters.exposition().decode().splitlines()
-    return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+    assert told(meters, "simdx_batch_texts_count") - calls < len(texts)
 
 
 def test_panels_are_described(client: TestClient) -> None:
@@ -96,7 +82,7 @@ def test_panels_are_described(client: TestClient) -> None:
 def test_health_readiness_and_metrics(client: TestClient) -> None:
     assert client.get("/healthz").json()["status"] == "ok"
     assert client.get("/readyz").json()["panels"] == [PANEL]
-    client.post("/v1/classify", json={"panel": PANEL, "text": TEXT})
+    client.post("/v1/classify", json=ASK)
     metrics = client.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert 'simdx_requests_total{route="/v1/classify",status="200"}' in metrics.text
@@ -118,7 +104,7 @@ def test_openapi_has_examples_and_only_our_error_shape(client: TestClient) -> No
 def test_the_schema_of_an_answer_is_the_answer(client: TestClient) -> None:
     """Everything on the wire is in the schema, and the other way round: nothing may be missing."""
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
-    reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
+    reply = client.post("/v1/classify", json=ASK).json()
     assert reply["evidence"]
     assert reply["sentences"]
     parts = {
@@ -139,7 +125,7 @@ def test_the_schema_of_an_answer_is_the_answer(client: TestClient) -> None:
 
 
 def test_feedback_is_recorded_beside_the_answer(app: FastAPI, client: TestClient) -> None:
-    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).headers["simdx-answer"]
+    answer = client.post("/v1/classify", json=ASK).headers["simdx-answer"]
     said = client.post("/v1/feedback", json={"answer": answer, "label": "oral mucocele"})
     assert said.status_code == 201
     assert said.json()["agrees"] is True

@@ -15,6 +15,7 @@ from simdx.service.config import Limits
 from simdx.service.connections import PIPELINED, server_for
 from simdx.service.meters import Meters
 from tests.loopback import until
+from tests.service.conftest import told
 
 LIMITS = Limits(
     sockets=6, address_sockets=0, head_bytes=20_000, head_count=20, head_seconds=0.6, idle_seconds=1.0,
@@ -99,12 +100,6 @@ def dropped(meters: Meters, why: str) -> float:
     return told(meters, f'simdx_dropped_sockets_total{{why="{why}"}}')
 
 
-def told(meters: Meters, name: str) -> float:
-    """A figure as Prometheus reads it; nought where there is none yet."""
-    lines = meters.exposition().decode().splitlines()
-    return next((float(line.split()[-1]) for line in lines if line.startswith(f"{name} ")), 0.0)
-
-
 def pour(client: socket.socket, piece: bytes, most: int) -> int:
     """Send a piece again and again until the other side has had enough; how many bytes it took."""
     sent = 0
@@ -159,38 +154,28 @@ def test_a_head_just_below_the_limits_is_answered_whatever_its_pieces() -> None:
             for start in range(0, len(head), size):
                 client.sendall(head[start : start + size])
             assert answered(client).startswith(b"HTTP/1.1 200")
-            client.sendall(head)  # and again on the same connection: each head is counted alone
-            assert answered(client).startswith(b"HTTP/1.1 200")
+            long = b"POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 90000\r\n\r\n" + b"x" * 90_000
+            for whole in (head, long, long):  # each head is counted alone, and no body for one
+                client.sendall(whole)
+                assert answered(client).startswith(b"HTTP/1.1 200")
 
 
-def test_a_long_body_is_not_taken_for_a_long_head() -> None:
-    head = b"POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 90000\r\n\r\n"
-    with serving() as (connect, _):
-        client = connect()
-        for _ in range(3):
-            client.sendall(head + b"x" * 90_000)
-            assert answered(client).startswith(b"HTTP/1.1 200")
-
-
-@pytest.mark.parametrize("start", [b"", b"GET / HT"], ids=["says nothing", "half a line"])
-def test_a_half_open_connection_is_closed(start: bytes) -> None:
+@pytest.mark.parametrize(
+    ("start", "trickle"), [(b"", b""), (b"GET / HT", b""), (b"GET / HTTP/1.1\r\n", b"a")]
+)
+def test_a_half_open_connection_is_closed_although_something_always_comes(
+    start: bytes, trickle: bytes
+) -> None:
     with serving() as (connect, meters):
         client = connect()
         client.sendall(start)
         began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while trickle and time.monotonic() - began < 4:
+                client.sendall(trickle)
+                time.sleep(0.05)
         assert reply(client) == b""
         assert time.monotonic() - began < 4
-        assert dropped(meters, "late") == 1
-
-
-def test_a_head_that_trickles_is_closed_although_something_always_comes() -> None:
-    with serving() as (connect, meters):
-        client = connect()
-        client.sendall(b"GET / HTTP/1.1\r\n")
-        with contextlib.suppress(OSError):
-            for _ in range(200):
-                client.sendall(b"a")
-                time.sleep(0.05)
         assert dropped(meters, "late") == 1
 
 
@@ -271,20 +256,18 @@ def test_an_address_that_is_only_refused_is_not_heard_for_a_while() -> None:
         assert ask(connect()).startswith(b"HTTP/1.1 200")
 
 
-def test_a_reply_that_nobody_takes_is_given_up() -> None:
-    with serving(replace(LIMITS, unread_bytes=10**9)) as (connect, meters):
-        client = connect()
-        client.sendall(GOOD.replace(b"/ ", b"/big ", 1) * 3)
-        until(lambda: dropped(meters, "late") == 1)
-
-
-def test_replies_that_nobody_takes_have_a_limit_all_together() -> None:
-    with serving(replace(LIMITS, reply_seconds=60, idle_seconds=60)) as (connect, meters):
-        readers = [connect() for _ in range(5)]
-        for client in readers:
+@pytest.mark.parametrize(
+    ("changes", "readers", "why"),
+    [({"unread_bytes": 10**9}, 1, "late"), ({"reply_seconds": 60, "idle_seconds": 60}, 5, "unread")],
+    ids=["in its time", "all together"],
+)
+def test_replies_that_nobody_takes_are_given_up(changes: dict[str, int], readers: int, why: str) -> None:
+    with serving(replace(LIMITS, **changes)) as (connect, meters):
+        for _ in range(readers):
+            client = connect()
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             client.sendall(GOOD.replace(b"/ ", b"/big ", 1) * 3)
-        until(lambda: dropped(meters, "unread") >= 1)
+        until(lambda: dropped(meters, why) >= 1)
         assert ask(connect()).startswith(b"HTTP/1.1 200")
 
 

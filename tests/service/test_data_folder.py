@@ -56,8 +56,7 @@ def test_files_in_the_old_place_are_moved_with_one_line(folders: tuple[Path, Pat
     made(cache, "clinic")
     (cache / "audit.sqlite3-wal").write_text("x")
     names, said = listed()
-    assert names == ["clinic"]
-    assert said.count("\n") == 1
+    assert (names, said.count("\n")) == (["clinic"], 1)
     assert str(cache) in said
     assert str(data) in said
     assert (data / "audit.sqlite3-wal").exists()

@@ -1,6 +1,7 @@
 """Prior sliders: the same case under another prior, quickly, without embedding it again."""
 
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -9,7 +10,16 @@ from starlette.testclient import TestClient
 
 from simdx.service.intervals import posterior_intervals
 from simdx.service.observations import ObservationCache
-from tests.service.conftest import PANEL, TEXT, Guarded, bearer
+from tests.service.conftest import PANEL, TEXT, Guarded, bearer, told
+
+
+@contextmanager
+def watched(owner: object, name: str) -> Iterator[list[object]]:
+    """What a method is asked meanwhile."""
+    asked, real = list[object](), getattr(owner, name)
+    setattr(owner, name, lambda given: asked.append(given) or real(given))
+    yield asked
+    delattr(owner, name)
 
 
 def explore(client: TestClient, **body: object) -> dict:
@@ -18,22 +28,11 @@ def explore(client: TestClient, **body: object) -> dict:
     return reply.json()
 
 
-def answers_counted(client: TestClient) -> float:
-    lines = client.get("/metrics").text.splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("simdx_answers_total"))
-
-
 def test_another_prior_gives_what_a_fresh_question_would(app: FastAPI, client: TestClient) -> None:
     first = explore(client, draws=50)
     prior = {"oral mucocele": 0.02, "atrophic glossitis": 0.49}
-    embedder = app.state.house.registry.get(PANEL, "auto").material.embedder
-    asked: list[object] = []
-    original = embedder.embed_batch
-    embedder.embed_batch = lambda texts: asked.append(texts) or original(texts)
-    try:
+    with watched(app.state.house.registry.get(PANEL, "auto").material.embedder, "embed_batch") as asked:
         again = client.post(f"/v1/explore/{first['observation']}", json={"prior": prior, "draws": 50}).json()
-    finally:
-        del embedder.embed_batch
     assert asked == []
     fresh = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "prior": prior}).json()
     assert again["answer"]["posterior"] == pytest.approx(fresh["posterior"], abs=1e-6)
@@ -60,32 +59,23 @@ def test_a_preview_is_what_the_answer_will_say(client: TestClient, method: str) 
 
 
 def test_a_preview_is_no_answer(app: FastAPI, client: TestClient) -> None:
-    first = explore(client)
-    before = app.state.house.audit.head()
-    counted = answers_counted(client)
+    first, house = explore(client), app.state.house
+    before = house.audit.head(), told(house.meters, "simdx_answers_total")
     reply = client.post(f"/v1/explore/{first['observation']}/preview", json={"prior": {"oral mucocele": 0.9}})
     assert set(reply.json()) == {"outcomes", "intervals"}  # nothing to act on
     assert "simdx-answer" not in reply.headers
-    assert app.state.house.audit.head() == before
-    assert answers_counted(client) == counted
+    assert (house.audit.head(), told(house.meters, "simdx_answers_total")) == before
 
 
 def test_a_preview_needs_neither_embedding_nor_new_draws(app: FastAPI, client: TestClient) -> None:
-    first = explore(client)
+    where, body = f"/v1/explore/{explore(client)['observation']}", {"prior": {"oral mucocele": 0.123}}
     classifier = app.state.house.registry.get(PANEL, "auto")
-    slow: list[object] = []
     embedder, simplex = classifier.material.embedder, classifier.fitted.simplex
-    embed, draw = embedder.embed_batch, simplex.shared
-    embedder.embed_batch = lambda texts: slow.append(texts) or embed(texts)
-    simplex.shared = lambda prior: slow.append(prior) or draw(prior)
-    try:
-        where = f"/v1/explore/{first['observation']}"
-        assert client.post(f"{where}/preview", json={"prior": {"oral mucocele": 0.123}}).status_code == 200
-        assert slow == []
-        assert client.post(where, json={"prior": {"oral mucocele": 0.123}}).status_code == 200
-        assert slow  # the answer does make draws: the check above can fail
-    finally:
-        del embedder.embed_batch, simplex.shared
+    with watched(embedder, "embed_batch") as embedded, watched(simplex, "shared") as drawn:
+        assert client.post(f"{where}/preview", json=body).status_code == 200
+        assert embedded == drawn == []
+        assert client.post(where, json=body).status_code == 200
+        assert drawn  # the answer does make draws: the check above can fail
 
 
 @pytest.mark.parametrize("end", ["", "/preview"])
@@ -125,14 +115,6 @@ def test_names_depend_on_everything_and_on_the_process() -> None:
              cache.name("p", "me", "y"), cache.name("pm", "e", "x"), other.name("p", "me", "x")}  # fmt: skip
     assert len(names) == 6
     assert cache.name("p", "me", "x") == cache.name("p", "me", "x")
-
-
-def test_nothing_of_a_case_is_written(app: FastAPI, client: TestClient, tmp_path_factory: object) -> None:
-    secret = "Quatermain Zephyrine"
-    explore(client, text=f"{TEXT} {secret}")
-    folder = Path(app.state.house.config.audit_key).parent
-    for path in folder.iterdir():
-        assert secret.encode() not in path.read_bytes()
 
 
 def test_intervals_hold_the_posterior_and_shrink_with_simulations() -> None:

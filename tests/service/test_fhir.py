@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from simdx.panels import load_panel
 from simdx.service import fhir, problems
-from tests.service.conftest import PANEL, TEXT
+from tests.service.conftest import ASK, PANEL, TEXT
 
 STATUS = {
     "registered", "preliminary", "final", "amended", "corrected", "cancelled", "entered-in-error", "unknown",
@@ -29,15 +29,12 @@ ENTITY_ROLES = {"derivation", "revision", "quotation", "source", "removal"}
 
 
 @pytest.fixture
-def resource(client: TestClient) -> dict:
-    body = {
-        "panel": PANEL, "text": TEXT, "subject": {"reference": "Patient/42", "display": "Test"},
-        "encounter": {"reference": "Encounter/e-7"},
-    }  # fmt: skip
-    reply = client.post("/v1/fhir/RiskAssessment", json=body)
-    assert reply.status_code == 200
-    assert reply.headers["content-type"] == "application/fhir+json"
-    return reply.json()
+def answer(client: TestClient) -> dict:
+    return client.post("/v1/classify", json=ASK).json()
+
+
+def assessed(answer: dict, **more: object) -> dict:
+    return fhir.risk_assessment(answer, load_panel(PANEL), text=TEXT, answer_id="x.0", **more)
 
 
 def check_assessment(resource: dict) -> None:
@@ -73,10 +70,16 @@ def check_assessment(resource: dict) -> None:
     assert TEXT not in str(resource)
 
 
-def test_the_resource_is_valid_and_whole(resource: dict) -> None:
+def test_the_resource_is_valid_and_whole_and_its_answer_can_be_found_again(client: TestClient) -> None:
+    subject = {"reference": "Patient/42", "display": "Test"}
+    named = {"subject": subject, "encounter": {"reference": "Encounter/e-7"}}
+    reply = client.post("/v1/fhir/RiskAssessment", json={**ASK, **named})
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/fhir+json")
+    resource = reply.json()
     check_assessment(resource)
-    assert resource["subject"] == {"reference": "Patient/42", "display": "Test"}
-    assert resource["encounter"] == {"reference": "Encounter/e-7"}
+    assert {name: resource[name] for name in named} == named
+    (identifier,) = resource["identifier"]
+    assert client.get("/v1/audit", params={"id": identifier["value"]}).json()["records"]
 
 
 @pytest.mark.parametrize("text", [TEXT, "A sore spot in the mouth.", "Essential hypertension."])
@@ -94,24 +97,13 @@ def test_probabilities_are_percentages_and_none_of_these_is_one_of_them(
     assert f"none of these: {100 * outside:.1f} %" in made["text"]["div"]
 
 
-def test_the_answer_can_be_found_again(client: TestClient, resource: dict) -> None:
-    (identifier,) = resource["identifier"]
-    assert client.get("/v1/audit", params={"id": identifier["value"]}).json()["records"]
-
-
-def test_without_a_subject_and_with_awkward_labels(client: TestClient) -> None:
-    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
-    made = fhir.risk_assessment(
-        answer, load_panel(PANEL), text=TEXT, answer_id="x.0", at=datetime(2026, 1, 2, tzinfo=UTC)
-    )
+def test_without_a_subject_and_with_awkward_labels(answer: dict) -> None:
+    made = assessed(answer, at=datetime(2026, 1, 2, tzinfo=UTC))
     check_assessment(made)
     assert made["occurrenceDateTime"] == "2026-01-02T00:00:00Z"
     assert made["subject"]["display"]
     answer["decision"]["reason"] = "<b>&'</b>"
-    assert (
-        "<b>"
-        not in fhir.risk_assessment(answer, load_panel(PANEL), text=TEXT, answer_id="x.0")["text"]["div"]
-    )
+    assert "<b>" not in assessed(answer)["text"]["div"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +113,7 @@ def test_without_a_subject_and_with_awkward_labels(client: TestClient) -> None:
 )  # fmt: skip
 def test_a_reference_that_is_none_is_refused(client: TestClient, reference: str) -> None:
     for field in ("subject", "encounter"):
-        body = {"panel": PANEL, "text": TEXT, field: {"reference": reference}}
+        body = {**ASK, field: {"reference": reference}}
         assert client.post("/v1/fhir/RiskAssessment", json=body).status_code == 422
 
 
@@ -131,9 +123,8 @@ def test_percentages_stay_in_bounds_and_sum_to_a_hundred() -> None:
     assert fhir.percentages([0.12345, 0.87655]) == [12.35, 87.65]
 
 
-def test_without_a_background_the_labels_are_all_there_is(client: TestClient) -> None:
-    answer = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json() | {"out_of_class": None}
-    made = fhir.risk_assessment(answer, load_panel(PANEL), text=TEXT, answer_id="x.0")
+def test_without_a_background_the_labels_are_all_there_is(answer: dict) -> None:
+    made = assessed({**answer, "out_of_class": None})
     assert [p["outcome"]["text"] for p in made["prediction"]] == list(load_panel(PANEL).names)
     assert sum(p["probabilityDecimal"] for p in made["prediction"]) == pytest.approx(100)
 
@@ -188,7 +179,7 @@ def test_every_problem_has_an_issue_type_of_fhir() -> None:
 
 
 def test_a_refused_token_is_an_operation_outcome_too(guarded: tuple) -> None:
-    reply = guarded[0].post(f"{BASE}/RiskAssessment", json={"panel": PANEL, "text": TEXT})
+    reply = guarded[0].post(f"{BASE}/RiskAssessment", json=ASK)
     assert reply.status_code == 401
     assert reply.json()["issue"][0]["code"] == "login"
     assert guarded[0].get(f"{BASE}/metadata").status_code == 200  # as FHIR has it, open to all

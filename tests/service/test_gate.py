@@ -1,7 +1,9 @@
-"""The gate: who may pass, by which way, how often, and that a stranger's body is never read."""
+"""The gate: who may pass, by which way, how often, with how much; a stranger's body is not read."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,25 +11,16 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from simdx.errors import BadInput
+from simdx.classifier import Classifier
 from simdx.service.auth import Guard, TokenFile
-from simdx.service.config import Limits, ServiceConfig
+from simdx.service.config import Limits
 from simdx.service.gate import Gate
 from simdx.service.meters import Meters
 from simdx.service.rates import MOST_NAMES, Rate
-from tests.service.conftest import ASK, URL, Guarded, bearer, create_app, kind, make_config
+from tests.loopback import until
+from tests.service.conftest import ASK, PANEL, TEXT, Guarded, bearer, create_app, kind, make_config, serving
 
 # --------------------------------------------------------------------------- behind a proxy
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"public_url": "https://simdx.clinic.example"}, {"allowed_hosts": ("simdx.clinic.example",)},
-     {"host": "0.0.0.0"}, {"require_token": True}],
-)  # fmt: skip
-def test_a_service_that_others_are_told_of_needs_tokens(tmp_path: Path, changes: dict[str, object]) -> None:
-    with pytest.raises(BadInput, match="simdx token new"):
-        create_app(make_config(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(
@@ -126,15 +119,28 @@ async def answers(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-def held() -> tuple[asyncio.Event, object]:
-    """An application that answers nobody until it is let go."""
-    release = asyncio.Event()
+class Held:
+    """An application that answers nobody until everybody has come."""
 
-    async def waits(scope: object, receive: object, send: object) -> None:
-        await release.wait()
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+
+    async def __call__(self, scope: object, receive: object, send: object) -> None:
+        await self.release.wait()
         await answers(scope, receive, send)
 
-    return release, waits
+    def statuses(self, *groups: Sequence[Wire]) -> list[list[int]]:
+        """What each of a group gets, sorted; the groups come one after another, and nobody leaves."""
+
+        async def scenario() -> list[list[int]]:
+            tasks = []
+            for group in groups:
+                tasks.append([asyncio.create_task(wire.run()) for wire in group])
+                await asyncio.sleep(0)
+            self.release.set()
+            return [sorted(await asyncio.gather(*some)) for some in tasks]
+
+        return asyncio.run(scenario())
 
 
 def made(tmp_path: Path, app: Any = answers, **limits: Any) -> tuple[Gate, str, list[tuple[str, str]]]:
@@ -159,62 +165,28 @@ def test_a_strangers_body_is_not_read(tmp_path: Path, body: dict[str, str]) -> N
 
 def test_made_up_tokens_do_not_multiply_a_strangers_places(tmp_path: Path) -> None:
     """Each counted as a caller of its own, and so they held every place there was."""
-    release, waits = held()
-    gate, known, _ = made(tmp_path, waits, open_requests=20, caller_requests=8, stranger_requests=3)
-
-    async def scenario() -> tuple[list[int], list[int]]:
-        strange = [Wire(gate, "/", "GET", authorization=f"Bearer sdx_{i:08}_x") for i in range(30)]
-        strangers = [asyncio.create_task(wire.run()) for wire in strange]
-        await asyncio.sleep(0)
-        callers = [asyncio.create_task(Wire(gate, authorization=known).run()) for _ in range(9)]
-        await asyncio.sleep(0)
-        release.set()
-        return await asyncio.gather(*strangers), await asyncio.gather(*callers)
-
-    strangers, callers = asyncio.run(scenario())
-    assert sorted(strangers) == [200] * 3 + [429] * 27
-    assert sorted(callers) == [200] * 8 + [429]
+    app = Held()
+    gate, known, _ = made(tmp_path, app, open_requests=20, caller_requests=8, stranger_requests=3)
+    strangers = [Wire(gate, "/", "GET", authorization=f"Bearer sdx_{i:08}_x") for i in range(30)]
+    callers = [Wire(gate, authorization=known) for _ in range(9)]
+    assert app.statuses(strangers, callers) == [[200] * 3 + [429] * 27, [200] * 8 + [429]]
 
 
 def test_strangers_from_everywhere_have_half_of_the_house(tmp_path: Path) -> None:
-    release, waits = held()
-    gate, known, _ = made(tmp_path, waits, open_requests=10)
-
-    async def scenario() -> tuple[list[int], int]:
-        wires = [Wire(gate, "/", "GET", f"192.0.2.{i}") for i in range(9)]
-        strangers = [asyncio.create_task(wire.run()) for wire in wires]
-        await asyncio.sleep(0)
-        caller = asyncio.create_task(Wire(gate, authorization=known).run())
-        await asyncio.sleep(0)
-        release.set()
-        return await asyncio.gather(*strangers), await caller
-
-    strangers, caller = asyncio.run(scenario())
-    assert sorted(strangers) == [200] * 5 + [503] * 4
-    assert caller == 200
+    app = Held()
+    gate, known, _ = made(tmp_path, app, open_requests=10)
+    strangers = [Wire(gate, "/", "GET", f"192.0.2.{i}") for i in range(9)]
+    assert app.statuses(strangers, [Wire(gate, authorization=known)]) == [[200] * 5 + [503] * 4, [200]]
 
 
 def test_one_caller_may_not_take_every_place_and_all_places_are_counted(tmp_path: Path) -> None:
-    release, waits = held()
-    gate, _, _ = made(tmp_path, waits, open_requests=6, caller_requests=4)
+    app = Held()
+    gate, _, _ = made(tmp_path, app, open_requests=6, caller_requests=4)
     tokens = TokenFile(tmp_path / "tokens.json")
-    texts = {name: tokens.new(name, ("classify",))[0] for name in "abc"}
-
-    def call(who: str) -> Coroutine[None, None, int]:
-        return Wire(gate, authorization=f"Bearer {texts[who]}").run()
-
-    async def scenario() -> tuple[int, int]:
-        first = [asyncio.create_task(call("a")) for _ in range(4)]
-        await asyncio.sleep(0)
-        fifth = await call("a")
-        others = [asyncio.create_task(call("b")) for _ in range(2)]
-        await asyncio.sleep(0)
-        seventh = await call("c")
-        release.set()
-        await asyncio.gather(*first, *others)
-        return fifth, seventh
-
-    assert asyncio.run(scenario()) == (429, 503)
+    first, second, third = (bearer(tokens.new(name, ("classify",))[0]) for name in "abc")
+    came = (first, 5), (second, 2), (third, 1)
+    groups = [[Wire(gate, **who) for _ in range(count)] for who, count in came]
+    assert app.statuses(*groups) == [[200] * 4 + [429], [200] * 2, [503]]
 
 
 def test_a_body_that_trickles_is_given_up(tmp_path: Path) -> None:
@@ -263,11 +235,9 @@ def test_names_without_end_neither_fill_the_memory_nor_wash_a_name_clean() -> No
 
 
 def test_a_token_has_its_rate_and_is_told_when_to_come_back(tmp_path: Path) -> None:
-    config = make_config(tmp_path, require_token=True, limits=replace(Limits(), rate=0.5))
-    tokens = TokenFile(Path(config.token_file))
-    texts = [tokens.new(name, ("classify",))[0] for name in ("a", "b")]
-    with TestClient(create_app(config), base_url=URL) as client:
-        first, second = (bearer(t) for t in texts)
+    tokens = TokenFile(tmp_path / "tokens.json")
+    first, second = (bearer(tokens.new(name, ("classify",))[0]) for name in ("a", "b"))
+    with serving(tmp_path, require_token=True, limits=replace(Limits(), rate=0.5)) as client:
         assert client.get("/v1/panels", headers=first).status_code == 200
         again = client.get("/v1/panels", headers=first)
         assert (again.status_code, kind(again)) == (429, "too-many-requests")
@@ -290,16 +260,53 @@ def test_a_stranger_may_load_the_page_and_not_hammer_it(tmp_path: Path) -> None:
     assert get("/healthz", "192.0.2.1") == 200
 
 
-@pytest.mark.parametrize("wrong", [{"rate": -1.0}, {"rate": float("nan")}, {"address_sockets": -1}])
-def test_limits_are_checked(wrong: dict[str, float]) -> None:
-    with pytest.raises(BadInput, match="from 0 up"):
-        ServiceConfig(limits=replace(Limits(), **wrong))
-
-
 def test_a_page_of_a_named_origin_can_read_the_gates_refusals(tmp_path: Path) -> None:
-    config = make_config(tmp_path, require_token=True, cors_origins=("https://ehr.example",))
-    TokenFile(Path(config.token_file)).new("clinic", ("classify",))
-    with TestClient(create_app(config), base_url=URL) as client:
+    TokenFile(tmp_path / "tokens.json").new("clinic", ("classify",))
+    with serving(tmp_path, require_token=True, cors_origins=("https://ehr.example",)) as client:
         reply = client.post("/v1/classify", json=ASK, headers={"origin": "https://ehr.example"})
         assert reply.status_code == 401
         assert reply.headers["access-control-allow-origin"] == "https://ehr.example"
+
+
+# --------------------------------------------------------------------------- how much
+
+
+LIMITS = Limits(
+    body_bytes=20_000, text_characters=1_000, texts=4, seconds=0.4, body_seconds=0.2, waiting_texts=3,
+    open_requests=6, caller_requests=4,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with serving(tmp_path_factory.mktemp("small"), limits=LIMITS) as client:
+        yield client
+
+
+def test_sizes(small: TestClient) -> None:
+    for text in ({"text": "x" * 30_000}, {"text": "word " * 300}, {"texts": [TEXT] * 5}):
+        reply = small.post("/v1/classify", json={"panel": PANEL, **text})
+        assert (reply.status_code, kind(reply)) == (413, "too-large")
+    pieces = (b" " * 1_000 for _ in range(30))  # without a length
+    reply = small.post("/v1/classify", content=pieces, headers={"content-type": "application/json"})
+    assert reply.status_code == 413
+
+
+def test_overload_timeout_and_recovery(small: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    observe, go = Classifier.observe, threading.Event()
+    monkeypatch.setattr(Classifier, "observe", lambda self, texts: go.wait(5) and observe(self, texts))
+
+    def ask(i: int) -> tuple[int, str | None, str]:
+        reply = small.post("/v1/classify", json={"panel": PANEL, "texts": [TEXT, f"{TEXT} {i}"]})
+        return reply.status_code, reply.headers.get("retry-after"), reply.json().get("type", "")
+
+    with ThreadPoolExecutor(10) as pool:
+        asked = [pool.submit(ask, i) for i in range(10)]
+        got = [f.result() for f in asked]
+    go.set()
+    kinds = {kind.rsplit(":", 1)[-1] for status, _, kind in got if status != 200}
+    assert kinds <= {"timeout", "overloaded", "too-many-requests"}
+    assert {"timeout", "overloaded"} <= kinds
+    assert all(retry is not None and int(retry) >= 1 for status, retry, _ in got if status in (429, 503))
+    # The held call ends, abandoned ones are skipped.
+    until(lambda: small.post("/v1/classify", json=ASK).status_code == 200, 10)

@@ -23,9 +23,8 @@ TICKET = "The parcel never came and the courier does not answer."
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     folder = tmp_path_factory.mktemp("general")
-    panel, bank = tickets(folder)
-    config = make_config(folder, panels={str(panel): str(bank)})
-    with TestClient(create_app(config), base_url=URL) as client:
+    panel, bank = map(str, tickets(folder))
+    with TestClient(create_app(make_config(folder, panels={panel: bank})), base_url=URL) as client:
         yield client
 
 
@@ -58,10 +57,8 @@ def test_only_a_clinical_review_asks_for_a_clinician(client: TestClient, action:
     panel = load_panel(PANEL)
     answer = client.post("/v1/classify", json={"panel": "tickets", "text": TICKET}).json()
     answer["decision"]["action"] = action
-    labels = tuple(
-        replace(label, name=n) for label, n in zip(panel.labels, ("delivery", "billing"), strict=False)
-    )
-    same = replace(panel, labels=labels)
+    names = zip(panel.labels, ("delivery", "billing"), strict=False)
+    same = replace(panel, labels=tuple(replace(label, name=name) for label, name in names))
     said = fhir.risk_assessment(answer, same, text=TICKET, answer_id="0")["mitigation"]
     assert ("clinician" in said) is (action == "review")
     general = fhir.risk_assessment(answer, replace(same, register="general"), text=TICKET, answer_id="0")

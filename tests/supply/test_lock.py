@@ -108,14 +108,11 @@ def test_skipped_is_not_passed() -> None:
     skipped = {"name": "b", "skip_reason": "nobody answered"}
     bad = {"name": "c", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
     assert AUDIT.verdict({"dependencies": [sound]}) == (0, ["passed: 1 packages, no known vulnerability"])
-    code, lines = AUDIT.verdict({"dependencies": [sound, skipped]})
-    assert code == 0
-    assert lines == ["SKIPPED: 1 of 2 packages could not be audited (b)"]
+    said = (0, ["SKIPPED: 1 of 2 packages could not be audited (b)"])
+    assert AUDIT.verdict({"dependencies": [sound, skipped]}) == said
     code, lines = AUDIT.verdict({"dependencies": [sound, skipped, bad]})
-    assert code == 1
-    assert lines[0] == "failed: c 2 PYSEC-1 (fixed in 3)"
+    assert (code, lines[0]) == (1, "failed: c 2 PYSEC-1 (fixed in 3)")
     assert lines[1].startswith("SKIPPED")
     for nothing in (None, {"dependencies": []}):
         code, lines = AUDIT.verdict(nothing)
-        assert code == 0
-        assert lines[0].startswith("SKIPPED")
+        assert (code, lines[0][:7]) == (0, "SKIPPED")

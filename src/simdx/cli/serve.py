@@ -67,7 +67,7 @@ def serve(
     ] = False,
 ) -> None:
     """Answer over HTTP: the API, CDS Hooks, FHIR and a page at /. Binds to loopback unless told otherwise."""
-    from simdx.service.threads import limit_threads
+    from simdx.service import limit_threads
 
     limit_threads()
     from simdx.service.config import CdsClient, Limits, ServiceConfig, settled_home

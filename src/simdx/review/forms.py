@@ -58,18 +58,18 @@ def make_review(
     dataset, scores_file = _source(data, folder, columns)
     cases = _chosen(dataset, seed, sample, only)
     identity = content_hash("review", dataset.hash, *(c.id for c in cases), str(seed), *names)[:16]
-    order = {name: _shuffled(cases, identity, name) for name in names}
+    order = {}
+    for name in names:
+        rng = np.random.default_rng(int(content_hash(identity, name)[:16], 16))
+        order[name] = [cases[i] for i in rng.permutation(len(cases))]
+    # A revised text has another hash.
+    hashes = {c.id: content_hash("reviewed text", c.text)[:16] for c in cases}
     sheet = ReviewSheet(
-        folder=folder,
-        review=identity,
-        dataset=dataset.name,
-        scores_file=str(scores_file),
-        labels=dataset.labels,
-        cases={c.id: SentCase(hash=text_hash(c.text), label=c.label) for c in cases},
+        folder=folder, review=identity, dataset=dataset.name, scores_file=str(scores_file),
+        labels=dataset.labels, seed=seed, label_shown=show_label,
+        cases={c.id: SentCase(hash=hashes[c.id], label=c.label) for c in cases},
         order={name: tuple(c.id for c in shuffled) for name, shuffled in order.items()},
-        seed=seed,
-        label_shown=show_label,
-    )
+    )  # fmt: skip
     with filling(folder, "form-*.html", "form-*.csv", "form-*.json", *SHARED_FILES, KEY_FILE):
         for name, shuffled in order.items():
             items = [
@@ -83,36 +83,21 @@ def make_review(
             if tool is not None:
                 for file, content in tool_files(tool, identity, name, items, choices).items():
                     write_atomically(folder / file, content)
-        write_atomically(folder / KEY_FILE, sheet.to_json())
+        write_atomically(folder / KEY_FILE, sheet.model_dump_json(indent=1) + "\n")
     return sheet
 
 
-def text_hash(text: str) -> str:
-    """Identity of the text that was reviewed; a revised text has another."""
-    return content_hash("reviewed text", text)[:16]
-
-
-def load_source(data: str | Path, columns: Columns | None = None) -> Dataset:
-    """What is reviewed: a packaged set, a bank folder, or any file of cases or simulations."""
+def _source(data: str | Path, folder: Path, columns: Columns | None) -> tuple[Dataset, Path]:
+    """What is reviewed (a packaged set, a bank folder, a file), and the file beside it for the scores."""
     path = Path(data)
     if path.is_dir():
         if not (path / BANK_FILE).is_file():
             raise BadInput(f"{path} is neither a file of cases nor a bank folder")
-        return read_cases(path / BANK_FILE, columns=columns, name=path.name)
+        found = read_cases(path / BANK_FILE, columns=columns, name=path.name)
+        return found, path.resolve() / "review.jsonl"
     if not path.exists() and str(data) == "oral-lesions":
-        return load_oral().cases
-    return read_cases(path, columns=columns)
-
-
-def _source(data: str | Path, folder: Path, columns: Columns | None) -> tuple[Dataset, Path]:
-    """The cases and the file beside them that will hold the scores."""
-    dataset = load_source(data, columns)
-    path = Path(data).resolve()
-    if path.is_dir():
-        return dataset, path / "review.jsonl"
-    if path.is_file():
-        return dataset, path.with_name(path.name + ".review.jsonl")
-    return dataset, folder.resolve() / "scores.jsonl"  # a packaged set is read-only
+        return load_oral().cases, folder.resolve() / "scores.jsonl"  # a packaged set is read-only
+    return read_cases(path, columns=columns), Path(f"{path.resolve()}.review.jsonl")
 
 
 def _chosen(dataset: Dataset, seed: int, sample: int | None, only: Sequence[str] | None) -> list[Case]:
@@ -131,11 +116,6 @@ def _chosen(dataset: Dataset, seed: int, sample: int | None, only: Sequence[str]
     if len(cases) > 999:
         raise BadInput(f"{len(cases)} cases are too many for one form: take a sample of at most 999")
     return cases
-
-
-def _shuffled(cases: list[Case], identity: str, reviewer: str) -> list[Case]:
-    rng = np.random.default_rng(int(content_hash(identity, reviewer)[:16], 16))
-    return [cases[i] for i in rng.permutation(len(cases))]
 
 
 def _csv(identity: str, reviewer: str, items: Sequence[dict[str, str | None]]) -> str:

@@ -21,7 +21,7 @@ from simdx.disk import cannot_write, write_atomically
 from simdx.errors import BadInput
 from simdx.markup import data_blocks
 from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
-from simdx.review.tools import read_export
+from simdx.review.tools import Answers, read_export
 from simdx.types import NONE_OF_THESE
 
 _MOST_FEEDBACK = 10_000
@@ -67,17 +67,14 @@ def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> Importe
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise BadInput(f"{path} is not a readable UTF-8 file") from None
-    read = _html if _is_page(content) else read_export if content.lstrip()[:1] == "[" else _csv
+    read = {"<": _html, "[": read_export}.get(content.lstrip()[:1], _csv)
     review, reviewer, answers = read(content, path.name)
     if review != sheet.review:
         raise BadInput(f"{path.name} belongs to another review than {sheet.folder}")
     if reviewer not in sheet.order:
         raise BadInput(f"{path.name} names the reviewer '{reviewer[:40]}', who has no form in this review")
-    scores = [
-        score
-        for code, answer in answers.items()
-        if (score := _score(sheet, reviewer, role.strip(), code, answer, path.name)) is not None
-    ]
+    found = (_score(sheet, reviewer, role.strip(), c, a, path.name) for c, a in answers.items())
+    scores = [score for score in found if score is not None]
     target = Path(sheet.scores_file)
     fresh = {(s.id, s.text_hash) for s in scores}
     try:
@@ -116,27 +113,19 @@ def read_scores(path: str | Path) -> list[Score]:
 def _score(
     sheet: ReviewSheet, reviewer: str, role: str, code: str, answer: Mapping[str, Any], where: str
 ) -> Score | None:
-    case = sheet.case_of(reviewer, code)
-    values = [_points(answer.get(scale), f"{where}, case {code}: {scale}") for scale in SCALES]
-    if any(v is None for v in values):
+    case, where = sheet.case_of(reviewer, code), f"{where}, case {code}"
+    points: dict[str, Any] = {s: _points(answer.get(s), f"{where}: {s}") for s in SCALES}
+    if None in points.values():
         return None
     diagnosis = str(answer.get("diagnosis") or "").strip() or None
     if diagnosis is not None and diagnosis not in (*sheet.labels, NONE_OF_THESE):
-        raise BadInput(f"{where}, case {code}: the diagnosis is not one the form offers")
+        raise BadInput(f"{where}: the diagnosis is not one the form offers")
     feedback = str(answer.get("feedback") or "").strip()
     if len(feedback) > _MOST_FEEDBACK:
-        raise BadInput(f"{where}, case {code}: the feedback has more than {_MOST_FEEDBACK} characters")
-    completeness, correctness = (int(v) for v in values if v is not None)
+        raise BadInput(f"{where}: the feedback has more than {_MOST_FEEDBACK} characters")
+    text_hash = sheet.hashes[case]
     return Score(
-        id=case,
-        text_hash=sheet.hashes[case],
-        review=sheet.review,
-        reviewer=reviewer,
-        role=role,
-        completeness=completeness,
-        correctness=correctness,
-        diagnosis=diagnosis,
-        feedback=feedback,
+        case, text_hash, sheet.review, reviewer, role, **points, diagnosis=diagnosis, feedback=feedback
     )
 
 
@@ -153,28 +142,25 @@ def _points(value: object, where: str) -> int | None:
     return int(number)
 
 
-def _is_page(content: str) -> bool:
-    return content.lstrip()[:1] == "<"
-
-
-def _html(content: str, name: str) -> tuple[str, str, dict[str, dict[str, Any]]]:
+def _html(content: str, name: str) -> tuple[str, str, Answers]:
     blocks = data_blocks(content)
     try:
         setup, answers = json.loads(blocks["setup"]), json.loads(blocks["answers"])
-        review, reviewer = setup["review"], setup["reviewer"]
+        review, reviewer = str(setup["review"]), str(setup["reviewer"])
+        if not isinstance(answers, dict) or not all(isinstance(a, dict) for a in answers.values()):
+            raise TypeError
     except (KeyError, ValueError, TypeError, RecursionError):
         raise BadInput(f"{name} is not a saved review form") from None
-    if not isinstance(answers, dict) or not all(isinstance(a, dict) for a in answers.values()):
-        raise BadInput(f"{name} is not a saved review form")
-    return str(review), str(reviewer), answers
+    return review, reviewer, answers
 
 
-def _csv(content: str, name: str) -> tuple[str, str, dict[str, dict[str, Any]]]:
+def _csv(content: str, name: str) -> tuple[str, str, Answers]:
     rows = list(_csv_rows(content, name))
-    if not rows or rows[0].get("code") != "review" or "/" not in (rows[0].get("text") or ""):
+    told = (rows[0].get("text") or "") if rows and rows[0].get("code") == "review" else ""
+    if "/" not in told:
         raise BadInput(f"{name}: the row that names the review is missing")
-    review, _, reviewer = (rows[0].get("text") or "").partition("/")
-    answers: dict[str, dict[str, Any]] = {}
+    review, _, reviewer = told.partition("/")
+    answers: Answers = {}
     for row in rows[1:]:
         code = (row.get("code") or "").strip()
         code = code.zfill(3) if code.isdigit() else code  # spreadsheets turn 007 into 7
@@ -185,9 +171,8 @@ def _csv(content: str, name: str) -> tuple[str, str, dict[str, dict[str, Any]]]:
 
 
 def _csv_rows(content: str, name: str) -> Iterator[dict[str, str | None]]:
-    sample = content.split("\n", 1)[0]
-    # spreadsheets in many countries save with semicolons
-    delimiter = ";" if sample.count(";") > sample.count(",") else ","
+    header = content.split("\n", 1)[0]
+    delimiter = max(",;", key=header.count)  # spreadsheets in many countries save with semicolons
     try:
         reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter)
         if not set(SCALES) | {"code", "text"} <= set(reader.fieldnames or ()):

@@ -1,9 +1,7 @@
 """The key of a review, kept by its organiser: which case hides behind which code of which form."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -44,7 +42,7 @@ class ReviewSheet(BaseModel):
     folder: Path = Field(default=Path(), exclude=True)
 
     @model_validator(mode="after")
-    def _known(self) -> ReviewSheet:
+    def _known(self) -> Self:
         if not {case for order in self.order.values() for case in order} <= self.cases.keys():
             raise ValueError("a form names a case that was not sent out")
         return self
@@ -54,19 +52,12 @@ class ReviewSheet(BaseModel):
         """Case id -> hash of the text that was sent out."""
         return {case: sent.hash for case, sent in self.cases.items()}
 
-    @property
-    def gold(self) -> dict[str, str | None]:
-        return {case: sent.label for case, sent in self.cases.items()}
-
     def case_of(self, reviewer: str, code: str) -> str:
         """The case behind a code such as "017"; anything else is refused."""
         cases = self.order[reviewer]
         if not code.isdecimal() or not 1 <= int(code) <= len(cases):
             raise BadInput(f"'{code[:20]}' is not a code of {reviewer}'s form")
         return cases[int(code) - 1]
-
-    def to_json(self) -> str:
-        return self.model_dump_json(indent=1) + "\n"
 
 
 def open_review(folder: str | Path) -> ReviewSheet:

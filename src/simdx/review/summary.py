@@ -54,7 +54,8 @@ def summarise(sheet: ReviewSheet, scores: Sequence[Score] | None = None) -> Revi
         n_cases=len(sheet.hashes),
         n_scored=len({s.id for s in current}),
         reviewers={
-            name: {"role": own[-1].role, "n": len(own)} | {k: _mean(own, k) for k in SCALES}
+            name: {"role": own[-1].role, "n": len(own)}
+            | {k: float(np.mean([getattr(s, k) for s in own])) for k in SCALES}
             for name in sorted({s.reviewer for s in current})
             if (own := [s for s in current if s.reviewer == name])
         },
@@ -93,24 +94,14 @@ def icc(table: Float) -> Value:
     return defined((rows - error) / whole)
 
 
-def _mean(scores: Sequence[Score], scale: str) -> float:
-    return float(np.mean([getattr(s, scale) for s in scores]))
-
-
 def _summary_of(scores: Sequence[Score], scale: str) -> dict[str, Value]:
     values = np.array([getattr(s, scale) for s in scores], dtype=float)
-    nothing = "no scores yet"
-    found = {
-        "mean": defined(values.mean()) if values.size else undefined(nothing),
-        "sd": defined(values.std(ddof=1)) if values.size > 1 else undefined("fewer than two scores"),
-        "median": defined(float(np.median(values))) if values.size else undefined(nothing),
-    }
+    nothing = undefined("no scores yet")
     by_case: dict[str, dict[str, int]] = {}
     for s in scores:
         by_case.setdefault(s.id, {})[s.reviewer] = getattr(s, scale)
     names = sorted({s.reviewer for s in scores})
-    gaps: list[int] = []
-    kappas: list[Value] = []
+    gaps, kappas = list[int](), list[Value]()
     for a, b in combinations(names, 2):
         both = [(c[a], c[b]) for c in by_case.values() if a in c and b in c]
         gaps += [abs(x - y) for x, y in both]
@@ -119,7 +110,10 @@ def _summary_of(scores: Sequence[Score], scale: str) -> dict[str, Value]:
     known = [v.value for v in kappas if v.value is not None]
     why = next((v.reason for v in kappas if v.reason), FEW) or FEW
     complete = [[c[name] for name in names] for c in by_case.values() if len(c) == len(names)]
-    return found | {
+    return {
+        "mean": defined(values.mean()) if values.size else nothing,
+        "sd": defined(values.std(ddof=1)) if values.size > 1 else undefined("fewer than two scores"),
+        "median": defined(float(np.median(values))) if values.size else nothing,
         "exact_agreement": defined(float(np.mean([g == 0 for g in gaps]))) if gaps else undefined(FEW),
         "within_one": defined(float(np.mean([g <= 1 for g in gaps]))) if gaps else undefined(FEW),
         "weighted_kappa": defined(float(np.mean(known))) if known else undefined(why),
@@ -129,15 +123,13 @@ def _summary_of(scores: Sequence[Score], scale: str) -> dict[str, Value]:
 
 def _label_agreement(sheet: ReviewSheet, scores: Sequence[Score]) -> dict[str, Any] | None:
     """How often the diagnosis a blinded reviewer names is the gold label; None when nobody named one."""
-    named = [s for s in scores if s.diagnosis is not None and sheet.gold.get(s.id) is not None]
+    gold = {case: sent.label for case, sent in sheet.cases.items()}
+    named = [s for s in scores if s.diagnosis is not None and gold.get(s.id) is not None]
     if not named:
         return None
-    differing = sorted({s.id for s in named if s.diagnosis != sheet.gold[s.id]})
-    return {
-        "n": len(named),
-        "agreement": float(np.mean([s.diagnosis == sheet.gold[s.id] for s in named])),
-        "differing": differing,
-    }
+    differing = sorted({s.id for s in named if s.diagnosis != gold[s.id]})
+    agreement = float(np.mean([s.diagnosis == gold[s.id] for s in named]))
+    return {"n": len(named), "agreement": agreement, "differing": differing}
 
 
 def _to_revise(scores: Sequence[Score]) -> list[dict[str, Any]]:

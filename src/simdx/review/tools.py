@@ -27,17 +27,11 @@ def tool_files(
         tasks = [{"data": {"review": told, **_shown(item)}} for item in items]
         return {f"form-{reviewer}.label-studio.json": _json(tasks), "label-studio.xml": _interface(choices)}
     records = [
-        {
-            "id": item["code"],
-            "fields": {"text": _shown(item)["text"]},
-            "metadata": {"review": told, "code": item["code"]},
-        }
-        for item in items
+        {"id": code, "fields": {"text": text}, "metadata": {"review": told, "code": code}}
+        for code, text in (_shown(item).values() for item in items)
     ]
-    return {
-        f"form-{reviewer}.argilla.json": _json(records),
-        "argilla-settings.json": _json(_settings(choices)),
-    }
+    settings = _json(_settings(choices))
+    return {f"form-{reviewer}.argilla.json": _json(records), "argilla-settings.json": settings}
 
 
 def _shown(item: Mapping[str, str | None]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from simdx.errors import BadInput, MissingExtra
@@ -31,7 +32,6 @@ class Piece:
     path: str
     file: str  # short hash of the path relative to the input: part of every block's name
     row_group: int
-    rows: int
     starts: tuple[int, ...]
 
     def name(self, start: int) -> str:
@@ -47,7 +47,7 @@ class Block:
     problem: str = ""
 
     def to_row(self) -> dict[str, Any]:
-        return {"name": self.name, "table": self.table, "problem": self.problem}
+        return asdict(self)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Block:
@@ -77,12 +77,8 @@ class Cut:
     def without(self, done: Iterable[str]) -> tuple[Piece, ...]:
         """What is left to do when the blocks of these names are there."""
         there = set(done)
-        left = []
-        for piece in self.pieces:
-            starts = tuple(s for s in piece.starts if piece.name(s) not in there)
-            if starts:
-                left.append(Piece(piece.path, piece.file, piece.row_group, piece.rows, starts))
-        return tuple(left)
+        left = (replace(p, starts=tuple(s for s in p.starts if p.name(s) not in there)) for p in self.pieces)
+        return tuple(piece for piece in left if piece.starts)
 
 
 def cut(source: Place, columns: RowColumns, block_rows: int) -> Cut:
@@ -110,11 +106,10 @@ def cut(source: Place, columns: RowColumns, block_rows: int) -> Cut:
         short = hashlib.sha256(relative.encode()).hexdigest()[:12]
         for group in range(footer.num_row_groups):
             rows = footer.row_group(group).num_rows
-            starts = tuple(range(0, rows, block_rows))
-            piece = Piece(path, short, group, rows, starts)
-            if starts:
+            piece = Piece(path, short, group, tuple(range(0, rows, block_rows)))
+            if piece.starts:
                 pieces.append(piece)
-            blocks.update({piece.name(s): min(block_rows, rows - s) for s in starts})
+            blocks.update({piece.name(s): min(block_rows, rows - s) for s in piece.starts})
     return Cut(tuple(pieces), blocks, digest.hexdigest())
 
 
@@ -136,11 +131,9 @@ def _read_open(
     import pyarrow as pa
 
     asked = [c for c in (columns.text, columns.id) if c is not None]
-    batches = (
-        _parquet()
-        .ParquetFile(file)
-        .iter_batches(batch_size=block_rows, row_groups=[piece.row_group], columns=asked, use_threads=False)
-    )
+    batches = _parquet().ParquetFile(file).iter_batches(
+        batch_size=block_rows, row_groups=[piece.row_group], columns=asked, use_threads=False
+    )  # fmt: skip
     for start, batch in _in_blocks(batches, block_rows):
         name = wanted.pop(start, None)
         if name is None:
@@ -187,11 +180,9 @@ def from_bytes(data: bytes) -> pa.Table:
 
 def _common_folder(paths: list[str]) -> str:
     """What all paths share up to a slash, so that moving the whole input changes no block's name."""
-    first, last = min(paths).split("/")[:-1], max(paths).split("/")[:-1]
-    shared = 0
-    while shared < min(len(first), len(last)) and first[shared] == last[shared]:
-        shared += 1
-    return "".join(f"{folder}/" for folder in first[:shared])
+    folders = (path.split("/")[:-1] for path in (min(paths), max(paths)))
+    shared = takewhile(lambda pair: pair[0] == pair[1], zip(*folders, strict=False))
+    return "".join(f"{folder}/" for folder, _ in shared)
 
 
 def _parquet() -> Any:

@@ -8,8 +8,6 @@ A run that was stopped, by whatever, goes on when the same command is given agai
 there are not done again. A block done twice, because a worker died after writing it, is the same file.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +46,7 @@ class JobSummary:
     output: str
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "failures": [asdict(f) for f in self.failures]}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +88,8 @@ def classify_parquet(
     if job.top is not None and not 1 <= job.top <= len(classifier.panel.names):
         raise BadInput(f"--top is {job.top}: give a number from 1 to {len(classifier.panel.names)}")
     embedder = job.embedder or classifier.panel.embedder
-    described = {
-        **job.describe(classifier),
-        "input": work_cut.digest,
-        "block_rows": block_rows,
-        "columns": asdict(columns),
-    }
+    described = job.describe(classifier)
+    described |= {"input": work_cut.digest, "block_rows": block_rows, "columns": asdict(columns)}
     del classifier
     _open_output(place_out, described)
     before = _parts(place_out) & work_cut.blocks.keys()
@@ -111,7 +105,7 @@ def classify_parquet(
             done += report["rows"]
             watch(done, work_cut.rows)
     place_out.sweep()
-    return _finish(place_out, work_cut, described, problems, len(before), started)
+    return _finish(place_out, work_cut, digest(described), problems, len(before), started)
 
 
 def in_this_process(work: Work) -> Iterator[dict[str, Any]]:
@@ -143,9 +137,8 @@ def _open_output(output: Place, described: dict[str, Any]) -> None:
         raise BadInput(f"'{output.url}/{JOB_FILE}' is damaged: choose a new folder") from None
     if not same:
         named = sorted(k for k in described if earlier.get(k) != described[k])
-        raise BadInput(
-            f"'{output.url}' holds a run with another {' and '.join(named) or 'job'}: choose a new folder"
-        )
+        other = " and ".join(named) or "job"
+        raise BadInput(f"'{output.url}' holds a run with another {other}: choose a new folder")
 
 
 def _parts(output: Place) -> set[str]:
@@ -153,12 +146,7 @@ def _parts(output: Place) -> set[str]:
 
 
 def _finish(
-    output: Place,
-    work_cut: Cut,
-    described: dict[str, Any],
-    problems: dict[str, str],
-    before: int,
-    started: float,
+    output: Place, work_cut: Cut, job: str, problems: dict[str, str], before: int, started: float
 ) -> JobSummary:
     missing = work_cut.blocks.keys() - _parts(output)
     if missing:
@@ -169,16 +157,11 @@ def _finish(
         )
     failures, failed = _failures(output, work_cut)
     summary = JobSummary(
-        rows=work_cut.rows,
-        answered=work_cut.rows - failed,
-        failed=failed,
-        failures=tuple(failures),
-        blocks=len(work_cut.blocks),
-        blocks_before=before,
-        seconds=round(time.monotonic() - started, 3),
+        rows=work_cut.rows, answered=work_cut.rows - failed, failed=failed, failures=tuple(failures),
+        blocks=len(work_cut.blocks), blocks_before=before, seconds=round(time.monotonic() - started, 3),
         output=output.url,
-    )
-    done = {"job": digest(described), "rows": summary.rows, "failed": failed, "blocks": summary.blocks}
+    )  # fmt: skip
+    done = {"job": job, "rows": summary.rows, "failed": failed, "blocks": summary.blocks}
     output.write(DONE_FILE, json.dumps(done, indent=1).encode())
     return summary
 
@@ -192,9 +175,8 @@ def _failures(output: Place, work_cut: Cut) -> tuple[list[Failure], int]:
     for path in output.files(".parquet"):
         name = path.rpartition("/")[2]
         if name not in work_cut.blocks:
-            raise RunFailed(
-                f"'{output.url}' holds '{name}', which is not part of this run: choose a new folder"
-            )
+            said = f"'{output.url}' holds '{name}', which is not part of this run"
+            raise RunFailed(f"{said}: choose a new folder")
         with output.open(path) as file:
             part = parquet.ParquetFile(file)
             if part.metadata.num_rows != work_cut.blocks[name]:

@@ -5,14 +5,12 @@ inputs. What must be true whatever it does (every row once, the same bits) does 
 blocks having fixed rows and fixed names.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
@@ -39,7 +37,7 @@ class Pools:
         if self.embedders < 1 or self.engines < 1:
             raise BadInput("each stage needs at least one actor: give --embedders and --engines of 1 or more")
 
-    def fitting(self, cores: int) -> Pools:
+    def fitting(self, cores: int) -> Self:
         """Actors that leave room on so many cores for reading and writing, which would wait for ever else."""
         wanted = self.embedders * self.embedder_cpus + self.engines * self.engine_cpus
         share = min(1.0, max(0.2, cores - READ_CPUS - WRITE_CPUS) / wanted)
@@ -92,7 +90,7 @@ class OnRay:
         from ray.data import ActorPoolStrategy
 
         _quieten()
-        pools, job = self.pools, ray.put(work.job)
+        pools = self.pools
         inputs = [{"piece": i} for i in range(len(work.pieces))]
         source, columns, rows, output = work.source, work.columns, work.block_rows, work.output
         pieces = ray.put(work.pieces)
@@ -107,49 +105,31 @@ class OnRay:
         def write_block(row: Mapping[str, Any]) -> dict[str, Any]:
             return write(Block.from_row(row), output)
 
-        # A class of stateful callables is what Ray wants here; its annotations know functions only.
-        embed: Any = _EmbedActor
-        answer: Any = _AnswerActor
-        data = (
-            ray.data.from_items(inputs, override_num_blocks=min(len(inputs), MOST_INPUT_BLOCKS))
-            .map_batches(read_pieces, batch_size=1, num_cpus=READ_CPUS)
-            .map(
-                embed,
-                fn_constructor_args=(work.embedder, work.job.settings.allow_remote),
-                compute=ActorPoolStrategy(size=pools.embedders),
-                num_cpus=pools.embedder_cpus,
-                num_gpus=pools.embedder_gpus,
-            )
-            .map(
-                answer,
-                fn_constructor_args=(job,),
-                compute=ActorPoolStrategy(size=pools.engines),
-                num_cpus=pools.engine_cpus,
-                num_gpus=pools.engine_gpus,
-            )
-            .map(write_block, num_cpus=WRITE_CPUS)
+        data: Any = ray.data.from_items(inputs, override_num_blocks=min(len(inputs), MOST_INPUT_BLOCKS))
+        data = data.map_batches(read_pieces, batch_size=1, num_cpus=READ_CPUS)
+        actor: Any = (
+            _Actor  # a class of stateful callables, as Ray wants; its annotations know functions only
         )
+        for stage, count, cpus, gpus in (
+            ((EmbedStage, work.embedder, work.job.settings.allow_remote),
+             pools.embedders, pools.embedder_cpus, pools.embedder_gpus),
+            ((AnswerStage, ray.put(work.job)), pools.engines, pools.engine_cpus, pools.engine_gpus),
+        ):  # fmt: skip
+            compute = ActorPoolStrategy(size=count)
+            data = data.map(actor, fn_constructor_args=stage, compute=compute, num_cpus=cpus, num_gpus=gpus)
         try:
-            yield from data.iter_rows()
+            yield from data.map(write_block, num_cpus=WRITE_CPUS).iter_rows()
         except ray.exceptions.RayError as error:
             raise RunFailed(
                 f"the cluster gave up ({_cause(error)}): what is done is kept, run the same command again"
             ) from None
 
 
-class _EmbedActor:
-    def __init__(self, embedder: str, allow_remote: bool) -> None:
-        self._stage = EmbedStage(embedder, allow_remote)
-
-    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return self._stage(Block.from_row(row)).to_row()
-
-
-class _AnswerActor:
-    def __init__(self, job: Any) -> None:
+class _Actor:
+    def __init__(self, stage: Any, *arguments: Any) -> None:
         import ray
 
-        self._stage = AnswerStage(ray.get(job) if isinstance(job, ray.ObjectRef) else job)
+        self._stage = stage(*(ray.get(a) if isinstance(a, ray.ObjectRef) else a for a in arguments))
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return self._stage(Block.from_row(row)).to_row()
@@ -167,8 +147,5 @@ def _quieten() -> None:
 
 def _cause(error: BaseException) -> str:
     """Our own message where an actor could not be made, else the kind of failure; never a row."""
-    text = str(error)
-    for line in reversed(text.splitlines()):
-        if "simdx.errors." in line:
-            return line.partition("simdx.errors.")[2].strip()
-    return type(error).__name__
+    ours = [line for line in str(error).splitlines() if "simdx.errors." in line]
+    return ours[-1].partition("simdx.errors.")[2].strip() if ours else type(error).__name__

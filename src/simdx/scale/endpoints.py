@@ -6,8 +6,6 @@ it a failure. The builder sees an ordinary simulator, so there is one store, one
 requests whatever the number of servers, and a server may come or go between runs.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,9 +48,7 @@ class Endpoints:
 
     lockstep = False
 
-    def __init__(
-        self, model: str, simulators: Sequence[Simulator], *, first_rest: float = FIRST_REST
-    ) -> None:
+    def __init__(self, model: str, simulators: Sequence[Simulator], *, first_rest: float = FIRST_REST):
         if not simulators:
             raise BadInput("give at least one --endpoint")
         self.id = f"endpoints:{model}"  # not the addresses: answers stay good when a server moves
@@ -107,11 +103,10 @@ class Endpoints:
             server.under_way -= 1
             if ok:
                 server.answered += 1
-                server.failures_in_a_row = 0
-                server.resting_until = 0.0
+                server.failures_in_a_row, server.resting_until = 0, 0.0
                 return
-            server.failures += 1
             rest = min(LONGEST_REST, self._first_rest * 2**server.failures_in_a_row)
+            server.failures += 1
             server.failures_in_a_row += 1
             server.resting_until = time.monotonic() + rest
 

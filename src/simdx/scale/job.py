@@ -4,19 +4,17 @@ A job travels to every worker, so it holds a panel and bank as they are, not pat
 digest is written beside the answers: a later run in the same folder goes on only with the same job.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from simdx.abc.prior import Prior
-from simdx.bank.files import read_bank
+from simdx.bank.files import packaged_bank, read_bank
 from simdx.classifier import Classifier
 from simdx.errors import BadInput
 from simdx.methods.fitted import Settings, recipe_of
-from simdx.panels import load_panel
+from simdx.panels import load_panel, load_source
 from simdx.panels.load import PACKAGED
 from simdx.types import Bank, Panel, content_hash
 
@@ -44,33 +42,22 @@ class Job:
         prior: Prior | None = None,
         top: int | None = None,
         decide: bool = False,
-    ) -> Job:
+    ) -> Self:
         """From the names and paths of this machine."""
         found = load_panel(panel)
         if settings.engine in ("live", "hybrid"):
-            raise BadInput(
-                "a run over many cases works from a bank: use --engine exact, particles or two-stage"
-            )
+            said = "a run over many cases works from a bank: use --engine exact, particles or two-stage"
+            raise BadInput(said)
         own = read_bank(bank, found) if bank is not None else None
         if panel not in PACKAGED and own is None:
-            from simdx.bank.files import packaged_bank
-            from simdx.panels import load_source
-
             own = packaged_bank(load_source(panel))
-        return cls(
-            panel if panel in PACKAGED else found,
-            own,
-            settings,
-            embedder,
-            prior or Prior.uniform(len(found.names)),
-            top,
-            decide,
-        )
+        named = panel if panel in PACKAGED else found
+        prior = prior or Prior.uniform(len(found.names))
+        return cls(named, own, settings, embedder, prior, top, decide)
 
     def classifier(self) -> Classifier:
         """The classifier this job describes, on whichever machine this is."""
-        settings = asdict(self.settings)
-        return Classifier(self.panel, self.bank, embedder=self.embedder, **settings)
+        return Classifier(self.panel, self.bank, embedder=self.embedder, **asdict(self.settings))
 
     def describe(self, classifier: Classifier) -> dict[str, Any]:
         """The job in words and hashes; two jobs with equal descriptions give equal answers."""

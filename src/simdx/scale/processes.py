@@ -5,8 +5,6 @@ block between its workers. Here a process reads, answers and writes its own bloc
 with it what it had not written; the others' work stands, and what is missing is done again.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -12,11 +12,13 @@ and never quote a text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from simdx.disk import CannotWrite
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import SimdxError
 from simdx.methods import AnswerTable, Observations
@@ -30,38 +32,55 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ERROR, VECTOR = "error", "vector"
+NUMBERS = (
+    "probability", "entropy_bits", "out_of_class", "typicality", "effective_simulations", "aleatoric_bits",
+    "epistemic_bits",
+)  # fmt: skip
 T = TypeVar("T")
 
 
-class EmbedStage:
+class _Stage:
+    def __call__(self, block: Block) -> Block:
+        from threadpoolctl import threadpool_limits
+
+        if block.problem:
+            return block
+        try:
+            # One thread: how many a machine has must not change the order in which numbers are added.
+            with threadpool_limits(1):
+                return Block(block.name, to_bytes(self._work(from_bytes(block.table))))
+        except _EveryRowFailed as error:
+            return Block(block.name, problem=str(error))
+        except Exception as error:
+            return Block(block.name, problem=_kind(error))
+
+    def _work(self, table: pa.Table) -> pa.Table:
+        raise NotImplementedError
+
+
+class EmbedStage(_Stage):
     """Texts to vectors. Made once per worker: loading an embedder is the slow part."""
 
     def __init__(self, embedder: str, allow_remote: bool) -> None:
         self._embedder = get_embedder(embedder, allow_remote=allow_remote)
 
-    def __call__(self, block: Block) -> Block:
-        if block.problem:
-            return block
-        return _guarded(block, self._embed)
+    def _work(self, table: pa.Table) -> pa.Table:
+        import pyarrow as pa
 
-    def _embed(self, table: pa.Table) -> pa.Table:
         texts = _column(table, TEXT)
-        errors = [_why_not(text) for text in texts]
-        good = [i for i, error in enumerate(errors) if error is None]
 
         def embed(rows: list[int]) -> Float:
             return embed_texts(self._embedder, [texts[i] for i in rows])
 
-        vectors, failed = _by_parts(good, embed)
-        errors = [failed.get(i, error) for i, error in enumerate(errors)]
-        width = sum(self._embedder.blocks)
-        whole = np.zeros((len(texts), width), dtype=np.float32)
+        vectors, errors = _by_parts([_why_not(text) for text in texts], embed)
+        whole = np.zeros((len(texts), sum(self._embedder.blocks)), dtype=np.float32)
         for rows, part in vectors:
             whole[rows] = part
-        return _with_state(table, errors, whole)
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(whole.ravel()), whole.shape[1])
+        return table.append_column(ERROR, pa.array(errors, type=pa.string())).append_column(VECTOR, flat)
 
 
-class AnswerStage:
+class AnswerStage(_Stage):
     """Vectors to answers. Made once per worker: fitting the method to the bank is the slow part."""
 
     def __init__(self, job: Job) -> None:
@@ -69,15 +88,9 @@ class AnswerStage:
         self._classifier = job.classifier()
         self._names = self._classifier.panel.names
 
-    def __call__(self, block: Block) -> Block:
-        if block.problem:
-            return block
-        return _guarded(block, self._answer)
-
-    def _answer(self, table: pa.Table) -> pa.Table:
-        texts, errors = _column(table, TEXT), _column(table, ERROR)
-        vectors = _vectors(table)
-        good = [i for i, error in enumerate(errors) if error is None]
+    def _work(self, table: pa.Table) -> pa.Table:
+        texts, column = _column(table, TEXT), table.column(VECTOR).combine_chunks()
+        vectors: Float = column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), -1)
 
         def answer(rows: list[int]) -> dict[str, list[Any]]:
             observations = Observations(tuple(texts[i] for i in rows), vectors[rows])
@@ -86,9 +99,7 @@ class AnswerStage:
                 columns |= self._decisions(observations)
             return columns
 
-        parts, failed = _by_parts(good, answer)
-        errors = [failed.get(i, error) for i, error in enumerate(errors)]
-        return self._table(table.column(ID), parts, errors)
+        return self._table(table.column(ID), *_by_parts(_column(table, ERROR), answer))
 
     def _columns(self, batch: AnswerTable) -> dict[str, list[Any]]:
         posterior, second = batch.posterior, batch.second_order
@@ -133,45 +144,33 @@ class AnswerStage:
                     values[row] = value
             arrays[name] = pa.array(values, type=kind)
         arrays[ERROR] = pa.array(errors, type=pa.string())
-        return pa.table(arrays).replace_schema_metadata({"simdx.labels": _json(list(self._names))})
+        names = json.dumps(list(self._names), ensure_ascii=False)
+        return pa.table(arrays).replace_schema_metadata({"simdx.labels": names})
 
 
 def output_types(job: Job) -> dict[str, Any]:
     """The columns of an answer between its id and its error."""
     import pyarrow as pa
 
-    number = pa.float64()
-    types = {
-        "label": pa.string(),
-        "probability": number,
-        "entropy_bits": number,
-        "out_of_class": number,
-        "typicality": number,
-        "effective_simulations": number,
-        "aleatoric_bits": number,
-        "epistemic_bits": number,
-    }
+    number, words = pa.float64(), pa.string()
+    types = {"label": words, **dict.fromkeys(NUMBERS, number)}
     if job.top is None:
         types["posterior"] = pa.list_(number)
     else:
-        types |= {"top_labels": pa.list_(pa.string()), "top_probabilities": pa.list_(number)}
+        types |= {"top_labels": pa.list_(words), "top_probabilities": pa.list_(number)}
     if job.decide:
-        types |= {
-            "action": pa.string(),
-            "reason": pa.string(),
-            "alarm": pa.bool_(),
-            "conformal_set": pa.list_(pa.string()),
-        }
+        types |= {"action": words, "reason": words, "alarm": pa.bool_(), "conformal_set": pa.list_(words)}
     return types
 
 
 def write(block: Block, output: Place) -> dict[str, Any]:
     """Put a finished block in its place; what is handed back is small enough for the driver to count."""
-    if block.problem:
-        return {"name": block.name, "rows": 0, "failed": 0, "problem": block.problem}
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
+    nothing = {"name": block.name, "rows": 0, "failed": 0}
+    if block.problem:
+        return {**nothing, "problem": block.problem}
     table = from_bytes(block.table)
     failed = table.num_rows - table.column(ERROR).null_count
     metadata = {**(table.schema.metadata or {}), b"simdx.failed": str(failed).encode()}
@@ -180,8 +179,8 @@ def write(block: Block, output: Place) -> dict[str, Any]:
     try:
         output.write(block.name, sink.getvalue().to_pybytes())
     except Exception as error:
-        problem = f"could not be written ({type(error).__name__})"
-        return {"name": block.name, "rows": 0, "failed": 0, "problem": problem}
+        cause = error.__context__ if isinstance(error, CannotWrite) else error
+        return {**nothing, "problem": f"could not be written ({type(cause).__name__})"}
     return {"name": block.name, "rows": table.num_rows, "failed": failed, "problem": ""}
 
 
@@ -192,40 +191,27 @@ class _EveryRowFailed(Exception):
     pass
 
 
-def _guarded(block: Block, step: Callable[[pa.Table], pa.Table]) -> Block:
-    from threadpoolctl import threadpool_limits
-
-    try:
-        # One thread: how many a machine has must not change the order in which numbers are added.
-        with threadpool_limits(1):
-            return Block(block.name, to_bytes(step(from_bytes(block.table))))
-    except _EveryRowFailed as error:
-        return Block(block.name, problem=str(error))
-    except Exception as error:
-        return Block(block.name, problem=f"failed with {type(error).__name__}")
-
-
 def _by_parts(
-    rows: list[int], work: Callable[[list[int]], T]
-) -> tuple[list[tuple[list[int], T]], dict[int, str]]:
-    """`work` on all rows at once, or where that fails on each alone; and the errors of those that fail."""
+    errors: list[str | None], work: Callable[[list[int]], T]
+) -> tuple[list[tuple[list[int], T]], list[str | None]]:
+    """`work` on all rows without an error at once, or where that fails on each alone; and then the errors."""
+    rows = [i for i, error in enumerate(errors) if error is None]
     if not rows:
-        return [], {}
+        return [], errors
     try:
-        return [(rows, work(rows))], {}
+        return [(rows, work(rows))], errors
     except Exception as error:
         if len(rows) == 1:
-            return [], {rows[0]: _kind(error)}
-    done: list[tuple[list[int], T]] = []
-    failed: dict[int, str] = {}
+            return [], [_kind(error) if i in rows else e for i, e in enumerate(errors)]
+    done, errors = list[tuple[list[int], T]](), list(errors)
     for row in rows:
         try:
             done.append(([row], work([row])))
         except Exception as error:
-            failed[row] = _kind(error)
+            errors[row] = _kind(error)
     if not done:
-        raise _EveryRowFailed(f"every row failed, the first because it {failed[rows[0]]}")
-    return done, failed
+        raise _EveryRowFailed(f"every row failed, the first because it {errors[rows[0]]}")
+    return done, errors
 
 
 def _kind(error: Exception) -> str:
@@ -240,9 +226,6 @@ def _why_not(text: object) -> str | None:
     except SimdxError as error:
         return str(error)
     return None
-
-
-# --------------------------------------------------------------------------- tables
 
 
 def _column(table: pa.Table, name: str) -> list[Any]:
@@ -260,24 +243,3 @@ def _value(item: Any) -> Any:
         return item.as_py()
     except UnicodeDecodeError:
         return None
-
-
-def _with_state(table: pa.Table, errors: list[str | None], vectors: Float) -> pa.Table:
-    import pyarrow as pa
-
-    flat = pa.array(np.ascontiguousarray(vectors).ravel())
-    return table.append_column(ERROR, pa.array(errors, type=pa.string())).append_column(
-        VECTOR, pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-    )
-
-
-def _vectors(table: pa.Table) -> Float:
-    column = table.column(VECTOR).combine_chunks()
-    flat: Float = column.flatten().to_numpy(zero_copy_only=False)
-    return flat.reshape(len(column), -1)
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)

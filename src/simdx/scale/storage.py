@@ -6,12 +6,11 @@ it by itself, when the bytes are sent in one piece.
 
 from __future__ import annotations
 
-import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simdx.disk import make_folder, sweep, write_atomically
 from simdx.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -39,9 +38,6 @@ class Place:
         except ValueError as error:
             raise BadInput(f"'{self.url}' is not a place fsspec knows: {error}") from None
         return fs, path
-
-    def child(self, name: str) -> Place:
-        return Place(f"{self.url.rstrip('/')}/{name}")
 
     def files(self, suffix: str) -> dict[str, int]:
         """Path under this place → size in bytes, of every file with that suffix, in the order of paths."""
@@ -74,27 +70,15 @@ class Place:
         if not _is_local(fs):
             fs.pipe_file(full, data)
             return
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        # Hidden: what a killed writer leaves is whole, and a reader of the folder would count its rows twice.
-        folder, _, name = full.rpartition("/")
-        scratch = f"{folder}/.{name}.{uuid.uuid4().hex}.part"
-        try:
-            with open(scratch, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(scratch, full)
-        except BaseException:
-            if os.path.exists(scratch):
-                os.unlink(scratch)
-            raise
+        # By a hidden file: one that a killed writer leaves is whole, and a reader would count its rows twice.
+        make_folder(Path(path))
+        write_atomically(Path(full), data)
 
     def sweep(self) -> None:
         """Remove what killed writers left in this folder."""
         fs, path = self._opened
         if _is_local(fs):
-            for scratch in Path(path).glob(".*.part"):
-                scratch.unlink(missing_ok=True)
+            sweep(Path(path), ".part-*")
 
     def is_empty(self) -> bool:
         fs, path = self._opened

@@ -1,13 +1,13 @@
 """The application: everything loaded, every route mounted, every error a problem."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
+import hashlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,11 @@ from simdx.service.gate import Gate, address_of
 from simdx.service.house import House, Readiness
 from simdx.service.meters import Meters
 from simdx.service.observations import ObservationCache
-from simdx.service.pages import mount_page
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 from simdx.service.straight import Straight
-from simdx.service.wire import dump
+from simdx.service.wire import Json, dump
 from simdx.service.workers import Worker
 
 log = logging.getLogger("simdx.service")
@@ -48,6 +47,13 @@ DESCRIPTION = (
     "Calibrated posteriors over a closed panel of diagnoses, from simulations by a language model. "
     "Every refusal is a problem+json body whose type says what to do."
 )
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
 
 
 def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastAPI:
@@ -122,10 +128,15 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
     )  # fmt: skip
     app.include_router(routes.router)
     app.include_router(record_systems.router)
-    mount_page(app)
+    _mount_page(app)
     _answer_errors(app)
-    app.openapi = lambda: _openapi(app, config.tokens_needed)  # type: ignore[method-assign]
-    _serve_openapi(app)
+    app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
+    described = cache(lambda: dump(app.openapi()))  # everyone may ask for it: it is written once
+
+    async def openapi() -> Response:
+        return Json(described())
+
+    app.add_api_route("/openapi.json", openapi, include_in_schema=False)
     app.add_middleware(Straight, guard=guard, handlers=app.exception_handlers)
     app.add_middleware(Gate, config=config, meters=meters, guard=guard)
     # Around the gate, so that a page of a named origin can read the gate's refusals too.
@@ -135,6 +146,37 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
             allow_headers=["authorization", "content-type"], expose_headers=["Simdx-Answer", "Retry-After"],
         )  # fmt: skip
     return app
+
+
+def _mount_page(app: FastAPI) -> None:
+    """The page's files, from the package, read once: `/` is index.html, the rest lies under /static/.
+
+    No template and no build step: what is there is served.
+    """
+    files = {
+        item.name: item.read_bytes()
+        for item in (resources.files("simdx.service") / "static").iterdir()
+        if item.name.rsplit(".", 1)[-1] in _TYPES
+    }
+    tags = {name: f'"{hashlib.sha256(data).hexdigest()[:16]}"' for name, data in files.items()}
+
+    def send(name: str, request: Request) -> Response:
+        # Revalidated at every load: after an upgrade no page runs with last week's script.
+        headers = {"etag": tags[name], "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == tags[name]:
+            return Response(status_code=304, headers=headers)
+        return Response(files[name], headers={**headers, "content-type": _TYPES[name.rsplit(".", 1)[-1]]})
+
+    async def index(request: Request) -> Response:
+        return send("index.html", request)
+
+    async def static(name: str, request: Request) -> Response:
+        if name not in files:
+            raise Problem("not-found", "There is no such file.")
+        return send(name, request)
+
+    app.add_api_route("/", index, include_in_schema=False)
+    app.add_api_route("/static/{name}", static, include_in_schema=False)
 
 
 async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
@@ -155,65 +197,37 @@ async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
 def _answer_errors(app: FastAPI) -> None:
     house: House = app.state.house
 
-    def answer(request: Request, problem: Problem) -> Response:
-        house.meters.refused.labels(problem.kind).inc()
-        house.guard.refused(address_of(request.scope), problem.kind)
-        return problem.response(request.url.path)
+    def answer(kind: type[Exception], problem_of: Callable[[Any], Problem]) -> None:
+        async def handler(request: Request, error: Exception) -> Response:
+            problem = problem_of(error)
+            house.meters.refused.labels(problem.kind).inc()
+            house.guard.refused(address_of(request.scope), problem.kind)
+            return problem.response(request.url.path)
 
-    @app.exception_handler(Problem)
-    async def _problem(request: Request, error: Problem) -> Response:
-        return answer(request, error)
+        app.add_exception_handler(kind, handler)
 
-    @app.exception_handler(RequestValidationError)
-    async def _validation(request: Request, error: RequestValidationError) -> Response:
-        return answer(request, from_validation(error.errors()))
-
-    @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> Response:
-        return answer(request, from_status(error.status_code, error.headers))
-
-    @app.exception_handler(BadInput)
-    async def _bad_input(request: Request, error: BadInput) -> Response:
-        return answer(request, Problem("bad-input", str(error)))
-
-    @app.exception_handler(AuditUnavailable)
-    async def _audit(request: Request, error: AuditUnavailable) -> Response:
-        return answer(
-            request,
-            Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5),
-        )
-
-
-def _serve_openapi(app: FastAPI) -> None:
-    """Everyone may ask for the description, so it is written once and not for each."""
-
-    @cache
-    def description() -> bytes:
-        return dump(app.openapi())
-
-    async def openapi() -> Response:
-        return Response(description(), media_type="application/json")
-
-    app.add_api_route("/openapi.json", openapi, include_in_schema=False)
+    unrecorded = "No answer leaves without its record; try again."
+    answer(Problem, lambda problem: problem)
+    answer(RequestValidationError, lambda error: from_validation(error.errors()))
+    answer(HTTPException, lambda error: from_status(error.status_code, error.headers))
+    answer(BadInput, lambda error: Problem("bad-input", str(error)))
+    answer(AuditUnavailable, lambda error: Problem("audit-unavailable", unrecorded, retry_after=5))
 
 
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-        parts = schema.setdefault("components", {})
-        shapes = parts.setdefault("schemas", {})
-        shapes["Problem"] = RESPONSE_SCHEMA
-        # The framework documents its own error shape, which this service never sends.
-        for unused in ("HTTPValidationError", "ValidationError"):
-            shapes.pop(unused, None)
-        parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-        for methods in schema["paths"].values():
-            for operation in methods.values():
-                guarded = "401" in operation["responses"]
-                if guarded and tokens_needed:
-                    operation["security"] = [{"bearer": []}]
-                elif guarded:
-                    for status in ("401", "403"):
-                        operation["responses"].pop(status, None)
-        app.openapi_schema = schema
-    return app.openapi_schema
+    schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+    parts = schema["components"]
+    parts["schemas"]["Problem"] = RESPONSE_SCHEMA
+    # The framework documents its own error shape, which this service never sends.
+    for unused in ("HTTPValidationError", "ValidationError"):
+        parts["schemas"].pop(unused, None)
+    parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    for operation in (o for methods in schema["paths"].values() for o in methods.values()):
+        if "401" not in operation["responses"]:
+            continue
+        if tokens_needed:
+            operation["security"] = [{"bearer": []}]
+        else:
+            for status in ("401", "403"):
+                operation["responses"].pop(status, None)
+    return schema

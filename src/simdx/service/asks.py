@@ -29,7 +29,7 @@ class Ask:
     draws: int = 0
     explain: bool = True  # the sentences that matter and the flip: most of an answer's cost
     alone: bool = False  # an ask that takes long shares no call, so that others get their turn between
-    preview: bool = False  # the posterior alone, which is no answer and leaves no record (`preview`)
+    preview: bool = False  # the posterior alone, which is no answer and leaves no record (`intervals`)
     write: Callable[[Told], bytes] | None = None  # the response's bytes, made before they are recorded
     context: Mapping[str, Any] = field(default_factory=dict)  # for the audit log, as are
     people: Mapping[str, str] = field(default_factory=dict)  # whom the case is about: recorded as a hash

@@ -20,11 +20,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from filelock import FileLock
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from simdx.disk import CannotWrite, make_folder, write_atomically
 from simdx.errors import BadInput
+from simdx.service.config import alone
 from simdx.service.problems import Problem
 
 log = logging.getLogger("simdx.service")
@@ -36,6 +36,7 @@ HEALTH = ("/healthz", "/readyz")  # open to anybody: an orchestrator's probes ca
 if TYPE_CHECKING:
     from simdx.service.cds_clients import ClientKeys
 
+Panels = tuple[str, ...] | None  # None: every panel
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@-]{0,63}")
 
 
@@ -50,7 +51,7 @@ class Token:
     created: str
     expires: str | None = None
     revoked: str | None = None
-    panels: tuple[str, ...] | None = None  # None: every panel
+    panels: Panels = None
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
@@ -62,7 +63,7 @@ class Token:
 class Caller:
     name: str
     scopes: tuple[str, ...]
-    panels: tuple[str, ...] | None = None
+    panels: Panels = None
     id: str = ""  # of the token: what open requests and the rate are counted by
 
     def may_ask(self, panel: str) -> bool:
@@ -90,19 +91,14 @@ class TokenFile:
         return list(self._tokens.values())
 
     def new(
-        self,
-        name: str,
-        scopes: tuple[str, ...],
-        days: float | None = None,
-        panels: tuple[str, ...] | None = None,
+        self, name: str, scopes: tuple[str, ...], days: float | None = None, panels: Panels = None
     ) -> tuple[str, Token]:
         """Make a token; its text is returned once and kept nowhere."""
         if not _NAME.fullmatch(name):
             raise BadInput(
                 "a token's name is 1 to 64 letters, digits, spaces or ._@- and starts with a letter or digit"
             )
-        unknown = [s for s in scopes if s not in SCOPES]
-        if unknown or not scopes:
+        if not scopes or not set(scopes) <= set(SCOPES):
             raise BadInput(f"a token's scopes are {', '.join(SCOPES)}")
         if panels is not None and "admin" in scopes:
             raise BadInput("the scope admin sees every panel's answers: leave out --panel, or the scope")
@@ -146,16 +142,13 @@ class TokenFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Read, change and write as one step: of two commands at once neither undoes the other's."""
         try:
             make_folder(self._path.parent)
-            with FileLock(self._path.with_name(f".{self._path.name}.lock"), timeout=-1, mode=0o600):
-                self._refresh()
-                yield
         except CannotWrite as error:
             raise BadInput(f"the token file: {error}") from None
-        except OSError as error:  # of the lock
-            raise BadInput(f"the token file {self._path} cannot be written: {error.strerror}") from None
+        with alone(self._path, "the token file"):
+            self._refresh()
+            yield
 
     def _refresh(self) -> None:
         try:

@@ -13,8 +13,6 @@ load a caller gets the posterior in time rather than a refusal. Texts answered a
 their callers are about to ask again, and a gap between two full batches is no calm.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading
@@ -33,8 +31,8 @@ from simdx.errors import BadInput, SimdxError
 from simdx.methods import Observations
 from simdx.service.asks import Ask, Told, entries
 from simdx.service.audit.record import Entry
+from simdx.service.intervals import previews
 from simdx.service.meters import Meters
-from simdx.service.preview import previews
 from simdx.service.problems import Problem
 from simdx.service.wire import dump
 from simdx.service.workers import Worker
@@ -49,8 +47,7 @@ BUSY = "sentences and flip were left out: the service was busy"
 @dataclass(slots=True)
 class _Job:
     ask: Ask
-    future: asyncio.Future[Told]
-    abandoned: bool = field(default=False)
+    future: asyncio.Future[Told]  # cancelled once nobody waits for it
 
 
 @dataclass(slots=True)
@@ -117,9 +114,8 @@ class Batcher:
         job = _Job(ask, self._loop.create_future())
         with self._lock:
             if self._waiting + len(ask.texts) > self._limit:
-                raise Problem(
-                    "overloaded", "The engine has too many texts waiting; try again.", retry_after=1
-                )
+                said = "The engine has too many texts waiting; try again."
+                raise Problem("overloaded", said, retry_after=1)
             jobs = self._away if ask.portable else self._here
             jobs.append(job)
             self._waiting += len(ask.texts)
@@ -129,15 +125,8 @@ class Batcher:
             async with asyncio.timeout(self._seconds):
                 return await job.future
         except TimeoutError:
-            job.abandoned = True
-            raise Problem(
-                "timeout",
-                f"No answer within {self._seconds:g} seconds; send fewer or shorter texts.",
-                retry_after=5,
-            ) from None
-        except asyncio.CancelledError:
-            job.abandoned = True
-            raise
+            said = f"No answer within {self._seconds:g} seconds; send fewer or shorter texts."
+            raise Problem("timeout", said, retry_after=5) from None
 
     def _stir(self, jobs: deque[_Job]) -> None:
         for lane in self._lanes:
@@ -175,7 +164,7 @@ class Batcher:
                     break
                 if not jobs:  # another worker took them meanwhile
                     continue
-                if batch := [job for job in self._take(jobs) if not job.abandoned]:
+                if batch := [job for job in self._take(jobs) if not job.future.cancelled()]:
                     self._under_way += _texts(batch)
                     lane.asked += _texts(batch)
                     if jobs:
@@ -230,8 +219,12 @@ class Batcher:
 
     def _answer(self, batch: list[_Job], worker: Worker | None) -> list[tuple[_Job, Told | Exception]]:
         started, asks, calm = time.perf_counter(), [job.ask for job in batch], self._calm(batch)
+        explain, note = asks[0].explain and calm, BUSY if asks[0].explain and not calm else None
         try:
-            told = self._infer(asks, calm) if worker is None else _asked(worker, asks, calm)
+            if worker is None:
+                told = self._infer(asks, explain, note)
+            else:
+                told = _asked(worker, asks, explain, note)
         except SimdxError as error:
             if len(batch) == 1:
                 return [(batch[0], error)]
@@ -267,28 +260,23 @@ class Batcher:
         just_now = texts if time.perf_counter() - when < JUST_NOW else 0
         return self._under_way + self._waiting + just_now <= self._explained_texts
 
-    def _infer(self, asks: list[Ask], calm: bool) -> list[Told]:
+    def _infer(self, asks: list[Ask], explain: bool, note: str | None) -> list[Told]:
         classifier = self._classifier(asks[0].panel, asks[0].method)
         fresh = [ask for ask in asks if ask.observed is None]
         seen = iter(_split(classifier.observe([t for a in fresh for t in a.texts]), fresh) if fresh else ())
         observed = [ask.observed if ask.observed is not None else next(seen) for ask in asks]
+        whole, prior = _join(observed), asks[0].prior
         if asks[0].preview:
-            made = iter(previews(classifier, _join(observed), asks[0].prior))
+            made = iter(previews(classifier, whole, prior))
             return [Told(tuple(next(made) for _ in o.texts), (), o, None) for o in observed]
-        wanted = asks[0].explain
-        answers = iter(
-            classifier.infer_observed(
-                _join(observed), asks[0].prior, explain=wanted and calm, note=_note(asks[0], calm)
-            )
-        )
+        answers = iter(classifier.infer_observed(whole, prior, explain=explain, note=note))
         told = []
         for ask, observations in zip(asks, observed, strict=True):
             mine: list[Answer] = [next(answers) for _ in ask.texts]
             bodies = [a.to_json() for a in mine]
-            draws = None
+            draws, beside = None, tuple[dict[str, Any], ...]()
             if ask.draws:
-                draws = classifier.simplex_draws_observed(observations, ask.prior, ask.draws)
-            beside: tuple[dict[str, Any], ...] = ()
+                draws = classifier.simplex_draws_observed(observations, prior, ask.draws)
             if ask.kind == "explore":
                 beside = tuple(_beside(classifier, t, a) for t, a in zip(ask.texts, mine, strict=True))
             told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws, beside))
@@ -300,18 +288,12 @@ class Batcher:
             self._loop.call_soon_threadsafe(_settle, results)
 
 
-def _asked(worker: Worker, asks: list[Ask], calm: bool) -> list[Told]:
+def _asked(worker: Worker, asks: list[Ask], explain: bool, note: str | None) -> list[Told]:
     """The same by a worker."""
-    first = asks[0]
-    texts = [text for ask in asks for text in ask.texts]
-    explain = first.explain and calm
-    made = iter(worker.ask(first.panel, first.method, first.prior, texts, explain, _note(first, calm)))
+    first, texts = asks[0], [text for ask in asks for text in ask.texts]
+    made = iter(worker.ask(first.panel, first.method, first.prior, texts, explain, note))
     bodies = [tuple(next(made) for _ in ask.texts) for ask in asks]
     return [Told(tuple(from_json(body) for body in mine), mine, None, None) for mine in bodies]
-
-
-def _note(ask: Ask, calm: bool) -> str | None:
-    return BUSY if ask.explain and not calm else None
 
 
 def _beside(classifier: Classifier, text: str, answer: Answer) -> dict[str, Any]:
@@ -337,10 +319,9 @@ def _settle(results: Sequence[tuple[_Job, Told | Exception]]) -> None:
     for job, result in results:
         if job.future.done():
             continue
-        if isinstance(result, BadInput):
-            job.future.set_exception(Problem("bad-input", str(result)))
-        elif isinstance(result, Exception):
-            job.future.set_exception(result)
+        if isinstance(result, Exception):
+            bad = isinstance(result, BadInput)
+            job.future.set_exception(Problem("bad-input", str(result)) if bad else result)
         else:
             job.future.set_result(result)
 
@@ -365,7 +346,5 @@ def _split(observations: Observations, asks: Sequence[Ask]) -> list[Observations
 def _join(parts: Sequence[Observations]) -> Observations:
     if len(parts) == 1:
         return parts[0]
-    return Observations(
-        tuple(t for p in parts for t in p.texts),
-        np.concatenate([p.vectors for p in parts]),
-    )
+    texts = tuple(t for p in parts for t in p.texts)
+    return Observations(texts, np.concatenate([p.vectors for p in parts]))

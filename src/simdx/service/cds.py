@@ -5,17 +5,16 @@ stay what they are. The record system is asked for text through prefetch; its FH
 that the prefetch links to (`record_servers`).
 """
 
-from __future__ import annotations
-
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from simdx.service.problems import Problem
+from simdx.service.schemas import shown
 from simdx.types import Panel
 from simdx.words import ACTIONS, NO_PROMISE, leading, outcomes
 
@@ -37,8 +36,6 @@ OVERRIDE_REASONS = {
     "not-applicable": "The panel's question does not apply to this patient",
     "text-incomplete": "The text does not describe the case",
 }
-
-
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
 
 
@@ -72,11 +69,10 @@ def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
 
 def resolve(service: str, panels: Sequence[str]) -> tuple[str, str]:
     """(panel, hook) of a service id."""
-    for panel in panels:
-        for hook in HOOKS:
-            if service == service_id(panel, hook):
-                return panel, hook
-    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
+    offered = {service_id(panel, hook): (panel, hook) for panel in panels for hook in HOOKS}
+    if service not in offered:
+        raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
+    return offered[service]
 
 
 # --------------------------------------------------------------------------- what a call looks like
@@ -115,32 +111,21 @@ class FhirAuthorization(_Sent):
 
 
 class Invocation(_Sent):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "hook": "patient-view",
-                    "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
-                    "context": {"userId": "Practitioner/example", "patientId": "1288992"},
-                    "prefetch": {
-                        "documents": {
-                            "resourceType": "DocumentReference",
-                            "id": "note-1",
-                            "status": "current",
-                            "subject": {"reference": "Patient/1288992"},
-                            "content": [
-                                {
-                                    "attachment": {
-                                        "contentType": "text/plain",
-                                        "data": _EXAMPLE_NOTE,
-                                    }
-                                }
-                            ],
-                        }
-                    },
+    model_config = shown(
+        {
+            "hook": "patient-view",
+            "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
+            "context": {"userId": "Practitioner/example", "patientId": "1288992"},
+            "prefetch": {
+                "documents": {
+                    "resourceType": "DocumentReference",
+                    "id": "note-1",
+                    "status": "current",
+                    "subject": {"reference": "Patient/1288992"},
+                    "content": [{"attachment": {"contentType": "text/plain", "data": _EXAMPLE_NOTE}}],
                 }
-            ]
-        },
+            },
+        }
     )
 
     hook: Literal["patient-view", "order-select"]
@@ -155,13 +140,13 @@ class Invocation(_Sent):
         return self.fhirAuthorization.access_token.get_secret_value() if self.fhirAuthorization else None
 
     @model_validator(mode="after")
-    def _order_select(self) -> Invocation:
+    def _order_select(self) -> Self:
+        orders = self.context.draftOrders
         if self.hook == "order-select":
-            if not self.context.selections or self.context.draftOrders is None:
-                raise PydanticCustomError(
-                    "cds_rule", "order-select needs context.selections and context.draftOrders"
-                )
-            if self.context.draftOrders.get("resourceType") != "Bundle":
+            if not self.context.selections or orders is None:
+                said = "order-select needs context.selections and context.draftOrders"
+                raise PydanticCustomError("cds_rule", said)
+            if orders.get("resourceType") != "Bundle":
                 raise PydanticCustomError("cds_rule", "context.draftOrders must be a FHIR Bundle")
         return self
 
@@ -188,28 +173,24 @@ class FeedbackItem(_Sent):
     outcomeTimestamp: AwareDatetime
 
     @model_validator(mode="after")
-    def _accepted_what(self) -> FeedbackItem:
+    def _accepted_what(self) -> Self:
         if self.outcome == "accepted" and not self.acceptedSuggestions:
             raise PydanticCustomError("cds_rule", "an accepted outcome lists acceptedSuggestions")
         return self
 
 
 class Feedback(_Sent):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    model_config = shown(
+        {
+            "feedback": [
                 {
-                    "feedback": [
-                        {
-                            "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719",
-                            "outcome": "overridden",
-                            "overrideReason": {"reason": {"code": "other-diagnosis"}},
-                            "outcomeTimestamp": "2026-03-01T08:30:00Z",
-                        }
-                    ]
+                    "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719",
+                    "outcome": "overridden",
+                    "overrideReason": {"reason": {"code": "other-diagnosis"}},
+                    "outcomeTimestamp": "2026-03-01T08:30:00Z",
                 }
             ]
-        },
+        }
     )
 
     feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100)]
@@ -250,12 +231,18 @@ def card(
 
     `read` names the resource the text came from; `unread` those that were left out, and why.
     """
-    decision = answer["decision"]
-    leading = next(label for label in panel.labels if label.name == answer["label"])
-    urgent = decision["action"] != "accept" or leading.must_not_miss
+    label, action = answer["label"], answer["decision"]["action"]
+    urgent = action != "accept" or panel.labels[panel.names.index(label)].must_not_miss
+    summary = f"{ACTIONS[action]}: {leading(label, _shown(answer))}"
+    create = {
+        "type": "create",
+        "description": "Create a preliminary RiskAssessment with the whole posterior",
+        "resource": dict(assessment),
+    }
+    address = f"{base_url}/#answer={card_id.hex}.0"
     return {
         "uuid": str(card_id),
-        "summary": _summary(answer),
+        "summary": summary if len(summary) <= SUMMARY_LENGTH else summary[: SUMMARY_LENGTH - 1] + "…",
         "detail": _detail(answer, panel, read, unread),
         "indicator": "warning" if urgent else "info",
         "source": {"label": f"simdx: {panel.title or panel.name}", "url": base_url + "/"},
@@ -264,13 +251,7 @@ def card(
                 "label": "Record this assessment",
                 "uuid": str(uuid.uuid5(card_id, "record")),
                 "isRecommended": False,
-                "actions": [
-                    {
-                        "type": "create",
-                        "description": "Create a preliminary RiskAssessment with the whole posterior",
-                        "resource": dict(assessment),
-                    }
-                ],
+                "actions": [create],
             }
         ],
         "selectionBehavior": "any",
@@ -278,24 +259,12 @@ def card(
             {"code": code, "system": OVERRIDE_SYSTEM, "display": shown}
             for code, shown in OVERRIDE_REASONS.items()
         ],
-        "links": [
-            {
-                "label": "Open this answer in simdx",
-                "url": f"{base_url}/#answer={card_id.hex}.0",
-                "type": "absolute",
-            }
-        ],
+        "links": [{"label": "Open this answer in simdx", "url": address, "type": "absolute"}],
     }
 
 
 def _shown(answer: Mapping[str, Any]) -> dict[str, float]:
     return outcomes(answer["posterior_in_class"], answer["out_of_class"])
-
-
-def _summary(answer: Mapping[str, Any]) -> str:
-    lead = leading(answer["label"], _shown(answer))
-    text = f"{ACTIONS[answer['decision']['action']]}: {lead}"
-    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1] + "…"
 
 
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:

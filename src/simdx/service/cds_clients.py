@@ -117,14 +117,14 @@ class _KeySet:
         """The keys as they are now; those known before stay when none come."""
         try:
             if "://" in self._source:
-                got = await get(self._source, accept="application/json", limit=SET_BYTES, seconds=SET_SECONDS)
-                content = got.content
+                content, _ = await get(
+                    self._source, accept="application/json", limit=SET_BYTES, seconds=SET_SECONDS
+                )
             else:
                 content = await asyncio.to_thread(Path(self._source).read_bytes)
         except (CannotFetch, OSError):
             return
-        keys = parse_keys(content)
-        if keys is not None:  # a set without any key withdraws them all
+        if (keys := parse_keys(content)) is not None:  # a set without any key withdraws them all
             self._keys, self._got = keys, now
 
 
@@ -138,8 +138,7 @@ def parse_keys(content: bytes) -> dict[tuple[str, str], Key] | None:
         return None
     keys: dict[tuple[str, str], Key] = {}
     for item in listed[:SET_KEYS]:
-        found = _key(item) if isinstance(item, dict) else None
-        if found:
+        if isinstance(item, dict) and (found := _key(item)):
             keys.setdefault((item["kid"], found[0]), found[1])
     return keys
 
@@ -169,8 +168,7 @@ def _peek(token: str) -> tuple[dict[str, Any], str]:
         raise _refused("it is too long, or not a JWT")
     try:
         parts = extract_compact(token.encode("ascii"), registry=_REGISTRY)
-        header, claims = parts.headers(), json.loads(parts.payload)
-        issuer = claims["iss"]
+        header, issuer = parts.headers(), json.loads(parts.payload)["iss"]
     except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise _refused("it cannot be read") from None
     if not isinstance(header, dict) or not isinstance(issuer, str):
@@ -179,11 +177,9 @@ def _peek(token: str) -> tuple[dict[str, Any], str]:
 
 
 def _claims(token: str, key: Key, issuer: str, audience: str, now: float) -> dict[str, Any]:
-    rules = jwt.JWTClaimsRegistry(
-        now=int(now), leeway=LEEWAY, iss={"essential": True, "value": issuer},
-        aud={"essential": True, "value": audience}, exp={"essential": True}, iat={"essential": True},
-        jti={"essential": True},
-    )  # fmt: skip
+    named = {"iss": {"value": issuer}, "aud": {"value": audience}, "exp": {}, "iat": {}, "jti": {}}
+    needed: Any = {claim: {"essential": True, **rule} for claim, rule in named.items()}
+    rules = jwt.JWTClaimsRegistry(now=int(now), leeway=LEEWAY, **needed)
     try:
         claims = jwt.decode(token, key, registry=_REGISTRY).claims
         rules.validate(claims)

@@ -82,13 +82,14 @@ def read_chart(
     by_kind: dict[str, list[Source]] = {kind: [] for kind in _ORDER}
     unread = []
     for resource in _resources(prefetch, patient):
-        kind, name = resource.get("resourceType"), _id(resource)
+        kind, name = resource.get("resourceType"), _matching(_ID, resource.get("id"))
         if kind not in _ORDER:
             continue
         why = _why_not(kind, resource, patient, server)
         parts = () if why else tuple(_parts(kind, resource, codes))
         if parts:
-            by_kind[kind].append(Source(kind, name, _date(kind, resource), _stated(kind, resource), parts))
+            date = _matching(_DATE, *(resource.get(n) for n in _DATES[kind]))
+            by_kind[kind].append(Source(kind, name, date, _stated(kind, resource), parts))
         else:
             unread.append(f"{f'{kind}/{name}' if name else kind}: {why or 'it holds no text'}")
     # Dates of one record system share a format, and ISO dates sort as text; none sorts last.
@@ -166,14 +167,8 @@ def _stated(kind: str, resource: Mapping[str, Any]) -> str:
     return ", ".join(said) or "status not stated"
 
 
-def _date(kind: str, resource: Mapping[str, Any]) -> str | None:
-    stated = (resource.get(name) for name in _DATES[kind])
-    return next((d for d in stated if isinstance(d, str) and _DATE.fullmatch(d)), None)
-
-
-def _id(resource: Mapping[str, Any]) -> str | None:
-    name = resource.get("id")
-    return name if isinstance(name, str) and _ID.fullmatch(name) else None
+def _matching(pattern: re.Pattern[str], *stated: Any) -> str | None:
+    return next((s for s in stated if isinstance(s, str) and pattern.fullmatch(s)), None)
 
 
 # --------------------------------------------------------------------------- what it says
@@ -196,8 +191,7 @@ def _parts(kind: str, resource: Mapping[str, Any], codes: Collection[str]) -> It
 def _attachment(attachment: Mapping[str, Any]) -> Iterator[str | Link]:
     kind, data, url = (attachment.get(name) for name in ("contentType", "data", "url"))
     if isinstance(kind, str) and isinstance(data, str):
-        text = text_of(data, kind)
-        if text:
+        if text := text_of(data, kind):
             yield text
     elif isinstance(url, str) and (kind is None or (isinstance(kind, str) and _media(kind) in TEXT_TYPES)):
         yield Link(url)
@@ -223,14 +217,11 @@ def _answers(items: Any, depth: int, codes: Collection[str]) -> Iterator[str]:
     if depth == 0:
         return
     for item in _items(items):
-        said = []
-        for answer in _items(item.get("answer")):
-            said.append(_value(answer, codes))
+        answers, question = _items(item.get("answer")), item.get("text")
+        for answer in answers:
             yield from _answers(answer.get("item"), depth - 1, codes)
-        said = [s for s in said if s]
-        if said:
-            question = item.get("text")
-            yield f"{question}: {', '.join(said)}" if isinstance(question, str) else ", ".join(said)
+        if said := ", ".join(filter(None, (_value(answer, codes) for answer in answers))):
+            yield f"{question}: {said}" if isinstance(question, str) else said
         yield from _answers(item.get("item"), depth - 1, codes)
 
 
@@ -243,16 +234,13 @@ def _value(answer: Mapping[str, Any], codes: Collection[str]) -> str:
         if isinstance(value, str | int | float):
             return str(value)
         if isinstance(value, Mapping):
-            if key == "valueCoding" and not _is_diagnosis(value, codes):
-                return _string(value.get("display")) or _string(value.get("code"))
+            code, system = _string(value.get("code")), _string(value.get("system"))
+            # Not where it is a diagnosis, the panel's own or one of a classification of diagnoses.
+            if key == "valueCoding" and code not in codes and not system.startswith(_ICD):
+                return _string(value.get("display")) or code
             if key == "valueQuantity" and "value" in value:
                 return f"{value['value']} {_string(value.get('unit'))}".strip()
     return ""
-
-
-def _is_diagnosis(coding: Mapping[str, Any], codes: Collection[str]) -> bool:
-    """Is a coded answer a diagnosis, the panel's own or one of a classification of diagnoses?"""
-    return _string(coding.get("system")).startswith(_ICD) or _string(coding.get("code")) in codes
 
 
 def _items(value: Any) -> list[Mapping[str, Any]]:

@@ -8,13 +8,16 @@ $SIMDX_HOME is set, everything stays inside it.
 import ipaddress
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import platformdirs
+from filelock import FileLock
 
+from simdx.disk import CannotWrite
 from simdx.errors import BadInput
 from simdx.models.verify import home
 from simdx.panels.load import PACKAGED
@@ -111,7 +114,7 @@ class ServiceConfig:
         if not 0 <= self.workers <= MOST_WORKERS:
             raise BadInput(f"--workers is {self.workers}: give a number from 0 to {MOST_WORKERS}")
         for origin in self.cors_origins:
-            if origin == "*" or not origin.startswith(("http://", "https://")):
+            if not origin.startswith(("http://", "https://")):
                 raise BadInput(f"--cors-origin '{origin}' is not an origin such as https://ehr.example")
         for server in self.fhir_servers:
             trusted_address(server, "--fhir-server")
@@ -124,9 +127,8 @@ class ServiceConfig:
     @property
     def tokens_needed(self) -> bool:
         """A service that others can reach, directly or through a proxy, answers only callers it knows."""
-        named = bool(self.allowed_hosts) or self.public_url is not None
-        named = named or bool(self.cds_clients)
-        return self.require_token or named or not is_loopback(self.host)
+        named = self.allowed_hosts or self.public_url is not None or self.cds_clients
+        return self.require_token or bool(named) or not is_loopback(self.host)
 
     @property
     def host_names(self) -> frozenset[str] | None:
@@ -142,10 +144,8 @@ class ServiceConfig:
 
 
 def is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 
@@ -206,6 +206,18 @@ def settled_home(tell: Callable[[str], None]) -> Path:
         ) from None
     tell(f"moved the service's tokens, key and audit log from {old} to {new}")
     return new
+
+
+@contextmanager
+def alone(path: Path, what: str) -> Iterator[None]:
+    """Read, change and write as one step: of two commands at once neither undoes the other's."""
+    try:
+        with FileLock(path.with_name(f".{path.name}.lock"), timeout=-1, mode=0o600):
+            yield
+    except CannotWrite as error:
+        raise BadInput(f"{what}: {error}") from None
+    except OSError as error:  # of the lock
+        raise BadInput(f"{what} {path} cannot be written: {error.strerror}") from None
 
 
 def _used(folder: Path) -> bool:

@@ -112,10 +112,9 @@ class Sockets:
 
     def _make_room(self, pool: Iterable[Connection]) -> bool:
         for rank in (STRANGER, IDLE):
-            for connection in pool:
-                if connection.rank == rank:
-                    self.drop(connection, "made room")
-                    return True
+            if found := next((c for c in pool if c.rank == rank), None):
+                self.drop(found, "made room")
+                return True
         return False
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -124,10 +123,8 @@ class Sockets:
             self.drop(connection, "unheard" if connection.unheard else "late")
         unread = {c: c.transport.get_write_buffer_size() for c in self._all if c.flow.write_paused}
         excess = sum(unread.values()) - self.limits.unread_bytes
-        if excess > 0:
-            for connection in sorted(unread, key=unread.__getitem__, reverse=True):
-                if excess <= 0:
-                    break
+        for connection in sorted(unread, key=unread.__getitem__, reverse=True):
+            if excess > 0:
                 excess -= unread[connection]
                 self.drop(connection, "unread")
         self._sweeping = bool(self._all)

@@ -15,16 +15,10 @@ class CannotFetch(Exception):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    content: bytes
-    content_type: str
-
-
 async def get(
     url: str, *, accept: str, limit: int, seconds: float, authorization: str | None = None
-) -> Fetched:
-    """The body at `url`, of at most `limit` bytes, within `seconds` for all of it."""
+) -> tuple[bytes, str]:
+    """The body at `url` and its content type, of at most `limit` bytes, within `seconds` for all of it."""
     # What is compressed may unfold to any size: ask for none, and take none.
     headers = {"accept": accept, "accept-encoding": "identity"}
     if authorization is not None:
@@ -45,7 +39,7 @@ async def get(
                 if size > limit:
                     raise CannotFetch(f"it is larger than {limit:,} bytes")
                 parts.append(part)
-            return Fetched(b"".join(parts), reply.headers.get("content-type", ""))
+            return b"".join(parts), reply.headers.get("content-type", "")
     except TimeoutError:
         raise CannotFetch(f"the server took longer than {seconds:g} seconds") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError):

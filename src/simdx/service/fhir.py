@@ -1,9 +1,8 @@
 """An answer as a FHIR R4 RiskAssessment: plain data, built to the letter of the specification.
 
 One prediction a label and one for none of them, probabilities as percentages as FHIR wants them, which sum
-to 100. The software that made the
-assessment and what it was made from travel inside as a contained Device and Provenance. The status is
-always `preliminary`: nobody has looked at it yet.
+to 100. The software that made the assessment and what it was made from travel inside as a contained Device
+and Provenance. The status is always `preliminary`: nobody has looked at it yet.
 """
 
 import hashlib
@@ -23,6 +22,13 @@ ICD10 = "http://hl7.org/fhir/sid/icd-10"
 SNOMED = "http://snomed.info/sct"
 ANSWER_SYSTEM = "urn:simdx:answer"
 OUTCOME_SYSTEM = "urn:simdx:outcome"
+DEVICE = {
+    "resourceType": "Device",
+    "id": "simdx",
+    "status": "active",
+    "deviceName": [{"name": "simdx", "type": "model-name"}],
+    "version": [{"value": __version__}],
+}
 _ACTIONS = {
     "accept": "No further step is asked for by the rule.",
     "test": "Further tests are advised before this is relied on.",
@@ -45,10 +51,11 @@ def risk_assessment(
     moment = (at or datetime.now(UTC)).isoformat(timespec="seconds").replace("+00:00", "Z")
     source = dict(basis) if basis else hashed_text(text)
     decision = answer["decision"]
+    advice = _ACTIONS[decision["action"]].format(Who="A clinician" if panel.is_clinical else "A person")
     resource: dict[str, Any] = {
         "resourceType": "RiskAssessment",
         "text": {"status": "generated", "div": _narrative(answer)},
-        "contained": [_device(), _provenance(answer, source, moment)],
+        "contained": [dict(DEVICE), _provenance(answer, source, moment)],
         "identifier": [{"system": ANSWER_SYSTEM, "value": answer_id}],
         "status": "preliminary",
         "method": {"text": _method(answer)},
@@ -58,7 +65,7 @@ def risk_assessment(
         "performer": {"reference": "#simdx", "display": f"simdx {__version__}"},
         "basis": [source],
         "prediction": _predictions(answer, panel),
-        "mitigation": f"{_advice(decision['action'], panel)} Reason: {decision['reason']}.",
+        "mitigation": f"{advice} Reason: {decision['reason']}.",
         "note": [{"time": moment, "text": line} for line in _notes(answer, panel)],
     }
     if encounter:
@@ -88,26 +95,23 @@ def hashed_text(text: str) -> dict[str, Any]:
 
 
 def _predictions(answer: Mapping[str, Any], panel: Panel) -> list[dict[str, Any]]:
-    shares = outcomes(answer["posterior_in_class"], answer["out_of_class"])
+    inside, prior = answer["posterior_in_class"], answer["provenance"]["prior"]
+    shares = outcomes(inside, answer["out_of_class"])
     shown = dict(zip(shares, percentages(list(shares.values())), strict=True))
-    predictions = [
-        {
-            "outcome": _concept(label),
-            "probabilityDecimal": shown[label.name],
-            "rationale": _rationale(label, answer),
-        }
-        for label in panel.labels
+    given = "given that the case is one of the panel's labels"
+    told = [
+        (name, _concept(label), f"Prior {prior[name]:.3f}; posterior {inside[name]:.3f} {given}.")
+        for name, label in zip(panel.names, panel.labels, strict=True)
     ]
     if NONE_OF_THESE in shown:
         coding = {"system": OUTCOME_SYSTEM, "code": "none-of-these", "display": "None of these"}
-        predictions.append(
-            {
-                "outcome": {"coding": [coding], "text": "None of the panel's labels"},
-                "probabilityDecimal": shown[NONE_OF_THESE],
-                "rationale": "Compared with simulated descriptions of other things than the panel's labels.",
-            }
-        )
-    return predictions
+        concept = {"coding": [coding], "text": "None of the panel's labels"}
+        compared = "Compared with simulated descriptions of other things than the panel's labels."
+        told.append((NONE_OF_THESE, concept, compared))
+    return [
+        {"outcome": concept, "probabilityDecimal": shown[name], "rationale": rationale}
+        for name, concept, rationale in told
+    ]
 
 
 def _concept(label: Label) -> dict[str, Any]:
@@ -117,22 +121,12 @@ def _concept(label: Label) -> dict[str, Any]:
     return {"coding": codings, "text": label.name} if codings else {"text": label.name}
 
 
-def _rationale(label: Label, answer: Mapping[str, Any]) -> str:
-    inside = answer["posterior_in_class"][label.name]
-    prior = answer["provenance"]["prior"][label.name]
-    return f"Prior {prior:.3f}; posterior {inside:.3f} given that the case is one of the panel's labels."
-
-
 def _method(answer: Mapping[str, Any]) -> str:
     origin = answer["provenance"]
     return (
         f"Approximate Bayesian computation on simulated descriptions (method {answer['method']}, engine "
         f"{answer['engine']}, {origin['kernel']} kernel, embedder {origin['embedder']})"
     )
-
-
-def _advice(action: str, panel: Panel) -> str:
-    return _ACTIONS[action].format(Who="A clinician" if panel.is_clinical else "A person")
 
 
 def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
@@ -162,29 +156,17 @@ def _narrative(answer: Mapping[str, Any]) -> str:
     )
 
 
-def _device() -> dict[str, Any]:
-    return {
-        "resourceType": "Device",
-        "id": "simdx",
-        "status": "active",
-        "deviceName": [{"name": "simdx", "type": "model-name"}],
-        "version": [{"value": __version__}],
-    }
-
-
 def _provenance(answer: Mapping[str, Any], source: Mapping[str, Any], moment: str) -> dict[str, Any]:
     origin = answer["provenance"]
+    used = (f"Simulation bank {origin['bank']}", f"Embedder {origin['embedder']}")
+    whats = (dict(source), *({"display": name} for name in used))
     return {
         "resourceType": "Provenance",
         "id": "provenance",
         "target": [{"reference": "#"}],
         "recorded": moment,
         "agent": [{"who": {"reference": "#simdx"}}],
-        "entity": [
-            {"role": "source", "what": dict(source)},
-            {"role": "source", "what": {"display": f"Simulation bank {origin['bank']}"}},
-            {"role": "source", "what": {"display": f"Embedder {origin['embedder']}"}},
-        ],
+        "entity": [{"role": "source", "what": what} for what in whats],
     }
 
 
@@ -193,6 +175,7 @@ def _provenance(answer: Mapping[str, Any], source: Mapping[str, Any], moment: st
 
 def capability_statement(base_url: str) -> dict[str, Any]:
     """What the FHIR face can do: state this, and answer one POST that is no FHIR interaction."""
+    made = "Made from a text on POST; not kept, not read, not searched."
     return {
         "resourceType": "CapabilityStatement",
         "status": "active",
@@ -213,12 +196,7 @@ def capability_statement(base_url: str) -> dict[str, Any]:
                     "cors": False,
                     "description": "A bearer token of the service's own. SMART App Launch is not supported.",
                 },
-                "resource": [
-                    {
-                        "type": "RiskAssessment",
-                        "documentation": "Made from a text on POST; not kept, not read, not searched.",
-                    }
-                ],
+                "resource": [{"type": "RiskAssessment", "documentation": made}],
             }
         ],
     }

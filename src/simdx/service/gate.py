@@ -6,8 +6,6 @@ read: a stranger's is not. An error nobody foresaw becomes a problem here, and i
 a case, goes nowhere.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging
@@ -15,7 +13,6 @@ import math
 import time
 import uuid
 from collections import Counter
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,6 +22,7 @@ from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
 from simdx.service.rates import Rate
+from simdx.service.wire import again
 
 log = logging.getLogger("simdx.service")
 
@@ -42,6 +40,7 @@ HEADERS = tuple(
         "cross-origin-opener-policy": "same-origin",
         "cross-origin-resource-policy": "same-origin",
         "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
+        "cache-control": "no-store",
     }.items()
 )
 PAGES_SECONDS = 3.0  # worth of a stranger's requests at once: the page has sixteen files
@@ -56,11 +55,31 @@ FORWARDING = frozenset(
 )  # fmt: skip
 
 
+class _Request:
+    """One request's id and clock, and a `send` that adds our headers to whatever goes out."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self.receive, self._send = scope, receive, send
+        self.id = uuid.uuid4().hex
+        self.started = time.perf_counter()
+        self.status = 0
+        scope["simdx.request"] = self.id
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), (b"x-request-id", self.id.encode("ascii"))]
+            present = {name for name, _ in headers}
+            headers += [pair for pair in HEADERS if pair[0] not in present]
+            message = {**message, "headers": headers}
+        await self._send(message)
+
+
 class Gate:
     def __init__(self, app: ASGIApp, config: ServiceConfig, meters: Meters, guard: Guard) -> None:
-        self._app, self._limits, self._meters, self._guard = app, config.limits, meters, guard
+        self._app, self._meters, self._guard = app, meters, guard
+        limits = self._limits = config.limits
         self._hosts = config.host_names
-        limits = config.limits
         self._rate = Rate(limits.rate if guard.asks_for_tokens else 0)
         # Behind a proxy, where addresses are not limited, they are nobody's.
         self._stranger_rate = Rate(limits.stranger_rate if limits.address_sockets else 0, PAGES_SECONDS)
@@ -74,7 +93,7 @@ class Gate:
         if scope["type"] != "http":  # no websocket is served
             await send({"type": "websocket.close", "code": 1003})
             return
-        request = _Request(scope, send)
+        request = _Request(scope, receive, send)
         who = scope["simdx.caller"] = self._guard.identify(_header(scope, b"authorization"))
         stranger = isinstance(who, Problem)
         # What was only claimed counts for nothing: made-up tokens share their address's places.
@@ -84,7 +103,7 @@ class Gate:
         self._by_caller[place] += 1
         self._meters.open.set(self._open)
         try:
-            await self._serve(request, place, receive)
+            await self._serve(request, place)
         finally:
             self._open -= 1
             self._strangers -= stranger
@@ -94,61 +113,58 @@ class Gate:
             self._meters.open.set(self._open)
             self._account(request)
 
-    async def _serve(self, request: _Request, place: str, receive: Receive) -> None:
+    async def _serve(self, request: _Request, place: str) -> None:
         try:
             await self._look_at_signature(request.scope, place)
             self._admit(request.scope, place)
-            body = await self._body(request.scope, receive)
+            body = await self._body(request.scope, request.receive)
             if body and not _is_json(request.scope):
                 raise Problem("wrong-type", "Send the body as application/json.")
-            if not _is_utf8(body):
-                raise Problem("not-json", "The body is not UTF-8: send JSON encoded as UTF-8.")
-            await self._app(request.scope, _Replay(body, receive), request.send)
+            try:
+                body.decode("utf-8")
+            except UnicodeDecodeError:
+                raise Problem("not-json", "The body is not UTF-8: send JSON encoded as UTF-8.") from None
+            whole = {"type": "http.request", "body": body, "more_body": False}
+            await self._app(request.scope, again(whole, request.receive), request.send)
         except Problem as problem:
             await self._refuse(request, problem)
         except Exception as error:
             log.error("request %s failed: %s", request.id, place_of(error))
-            await self._refuse(
-                request,
-                Problem("internal", f"An unforeseen failure; the log names it by request {request.id}."),
-            )
+            said = f"An unforeseen failure; the log names it by request {request.id}."
+            await self._refuse(request, Problem("internal", said))
 
     async def _look_at_signature(self, scope: Scope, place: str) -> None:
         """Who signed the call, where it is one. Until that is known it has its address's place."""
         authorization, path = _header(scope, b"authorization"), scope["path"]
         if not self._guard.is_signed(authorization, path):
             return
-        if self._by_caller[place] > self._limits.caller_requests:
-            raise Problem(
-                "too-many-requests", "You have too many requests open; wait for some.", retry_after=1
-            )
+        self._count(place, self._limits.caller_requests)
         scope["simdx.caller"] = await self._guard.signed_by(authorization, path)
 
     def _admit(self, scope: Scope, place: str) -> None:
         who, health = scope["simdx.caller"], scope["path"] in HEALTH
         self._check_way(scope, health)
-        if isinstance(who, Problem) and (
-            scope["method"] not in ("GET", "HEAD", "OPTIONS") or _has_body(scope)
-        ):
+        asks = scope["method"] in ("GET", "HEAD", "OPTIONS") and not _has_body(scope)
+        if isinstance(who, Problem) and not asks:
             raise who
         if health:  # a probe must not be told that the service is busy: that would have it killed
             return
-        if self._by_caller[place] > (
-            self._limits.caller_requests if isinstance(who, Caller) else self._limits.stranger_requests
-        ):
+        known, limits = isinstance(who, Caller), self._limits
+        self._count(place, limits.caller_requests if known else limits.stranger_requests)
+        # Strangers have half of the house at most: whoever has a token finds room.
+        if self._open > limits.open_requests or self._strangers > limits.open_requests // 2:
+            raise Problem("overloaded", "Too many requests are open; try again.", retry_after=1)
+        wait = self._rate.wait(who.id) if known else self._stranger_rate.wait(place)
+        if wait:
+            raise Problem("too-many-requests", "You ask too fast; wait.", retry_after=math.ceil(wait))
+        if known and (connection := scope.get("simdx.connection")):
+            connection.known()
+
+    def _count(self, place: str, most: int) -> None:
+        if self._by_caller[place] > most:
             raise Problem(
                 "too-many-requests", "You have too many requests open; wait for some.", retry_after=1
             )
-        # Strangers have half of the house at most: whoever has a token finds room.
-        if self._open > self._limits.open_requests or self._strangers > self._limits.open_requests // 2:
-            raise Problem("overloaded", "Too many requests are open; try again.", retry_after=1)
-        wait = self._rate.wait(who.id) if isinstance(who, Caller) else self._stranger_rate.wait(place)
-        if wait:
-            raise Problem("too-many-requests", "You ask too fast; wait.", retry_after=math.ceil(wait))
-        if not isinstance(who, Caller):
-            return
-        if connection := scope.get("simdx.connection"):
-            connection.known()
 
     def _check_way(self, scope: Scope, health: bool) -> None:
         """Did the request come by a name, and by a way, that this service is to be reached by?"""
@@ -204,7 +220,7 @@ class Gate:
         if request.status == 0:
             response = problem.response(request.scope["path"])
             response.headers["connection"] = "close"  # the rest of a refused body is not read
-            await response(request.scope, _nothing, request.send)
+            await response(request.scope, request.receive, request.send)
 
     def _account(self, request: _Request) -> None:
         route = getattr(request.scope.get("route"), "path", None) or "unmatched"
@@ -212,70 +228,12 @@ class Gate:
         self._meters.requests.labels(route, str(request.status)).inc()
         self._meters.seconds.labels(route).observe(elapsed)
         if log.isEnabledFor(logging.INFO):
-            log.info(
-                "%s %s %s %d %.1f ms",
-                request.id,
-                request.scope["method"],
-                route,
-                request.status,
-                elapsed * 1e3,
-            )
-
-
-class _Request:
-    """One request's id and clock, and a `send` that adds our headers to whatever goes out."""
-
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self.scope, self._send = scope, send
-        self.id = uuid.uuid4().hex
-        self.started = time.perf_counter()
-        self.status = 0
-        scope["simdx.request"] = self.id
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers = list(message.get("headers", ()))
-            present = {name for name, _ in headers}
-            headers += [pair for pair in HEADERS if pair[0] not in present]
-            headers.append((b"x-request-id", self.id.encode("ascii")))
-            if b"cache-control" not in present:
-                headers.append((b"cache-control", b"no-store"))
-            message = {**message, "headers": headers}
-        await self._send(message)
-
-
-class _Replay:
-    """The body read before, once, and then whatever the connection says."""
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
-
-    async def __call__(self) -> Message:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await self._receive()
-
-
-async def _nothing() -> dict[str, Any]:
-    return {"type": "http.disconnect"}
+            told = (request.id, request.scope["method"], route, request.status, elapsed * 1e3)
+            log.info("%s %s %s %d %.1f ms", *told)
 
 
 def _header(scope: Scope, name: bytes) -> str:
-    for key, value in scope["headers"]:
-        if key == name:
-            return str(value.decode("latin-1"))
-    return ""
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
 
 
 def _is_json(scope: Scope) -> bool:
@@ -295,13 +253,10 @@ def _has_body(scope: Scope) -> bool:
 
 
 def _is_address(host: str) -> bool:
-    if host in ("", "localhost"):
-        return True
     try:
-        ipaddress.ip_address(host.strip("[]"))
+        return host in ("", "localhost") or bool(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
         return False
-    return True
 
 
 def address_of(scope: Scope) -> str:

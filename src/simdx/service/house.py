@@ -1,15 +1,14 @@
 """What the routes share: the registry, the engine, the log, the guard. Made once per application."""
 
-from __future__ import annotations
-
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from simdx import __version__
 from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
 from simdx.service.asks import Ask, Told
@@ -19,10 +18,11 @@ from simdx.service.auth import Caller, Guard
 from simdx.service.batching import Batcher
 from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
-from simdx.service.observations import Kept, ObservationCache
+from simdx.service.observations import ObservationCache
 from simdx.service.problems import Problem
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
+from simdx.service.wire import Json
 
 
 class Readiness:
@@ -61,14 +61,13 @@ class House:
         limits = self.config.limits
         classifier = self.registry.check(panel, method)
         if len(texts) > limits.texts:
-            raise Problem(
-                "too-large", f"texts: at most {limits.texts} at once; send the rest in another request."
-            )
+            said = f"texts: at most {limits.texts} at once; send the rest in another request."
+            raise Problem("too-large", said)
         if any(len(text) > limits.text_characters for text in texts):
             raise Problem("too-large", f"text: a case is at most {limits.text_characters:,} characters.")
         return classifier
 
-    async def ask(
+    def asked(
         self,
         request: Request,
         caller: Caller,
@@ -76,33 +75,17 @@ class House:
         method: str,
         prior: Mapping[str, float] | None,
         texts: Sequence[str],
-        *,
-        kind: str = "answer",
-        draws: int = 0,
-        write: Callable[[Told], bytes] | None = None,
-        context: Mapping[str, Any] | None = None,
-        people: Mapping[str, str] | None = None,
-    ) -> Told:
+        **more: Any,
+    ) -> Ask:
+        """What a request asks of the engine; `more` are further fields of the ask."""
         classifier = self.classifier_for(caller, panel, method, texts)
-        chosen = prior_of(classifier, prior)
         # Only the default method explains an answer in about a millisecond; others take up to a third of a
         # second for a case, which one text may cost and a batch may not.
         usual = method == self.registry.methods[0]
-        ask = Ask(
-            panel, method, chosen, tuple(texts), caller.name, request_id(request), kind, None, draws,
-            explain=usual or len(texts) == 1, alone=not usual, write=write, context=context or {},
-            people=people or {},
+        return Ask(
+            panel, method, prior_of(classifier, prior), tuple(texts), caller.name, request_id(request),
+            explain=usual or len(texts) == 1, alone=not usual, **more,
         )  # fmt: skip
-        return await self.tell(ask)
-
-    def kept(self, observation: str, caller: Caller) -> Kept:
-        """A case this caller brought before, while it is kept."""
-        found = self.cache.get(observation, caller.name)
-        if found is None:
-            raise Problem(
-                "gone", "This observation is not kept any more; send the text to POST /v1/explore again."
-            )
-        return found
 
     async def tell(self, ask: Ask) -> Told:
         """The engine's answer. A method asked for the first time is fitted beside the engine, not in it; a
@@ -111,15 +94,21 @@ class House:
             await asyncio.to_thread(self.registry.get, ask.panel, ask.method)
         return await self.batcher.ask(ask)
 
-    def record(self, entries: Sequence[Entry]) -> None:
-        if self.audit is not None:
-            self.audit.append(entries)
-
     async def record_read(self, request: Request, caller: Caller, **asked: int | str | None) -> None:
         """Note who reads the log, before what was read leaves."""
         asked = {"read": request.url.path, **{k: v for k, v in asked.items() if v is not None}}
         entry = Entry(f"{request_id(request)}.0", "read", caller.name, "", context=asked)
         await asyncio.to_thread(self.log().append, [entry])
+
+    async def find(
+        self, answer: str, caller: Caller, said: str = "No answer with this id is in the audit log."
+    ) -> AuditRecord:
+        """A record this caller may read or judge. Another tenant's is as if it were not there."""
+        found = await asyncio.to_thread(self.log().find, answer)
+        mine = found is not None and found.caller == caller.name and caller.may_ask(found.panel)
+        if found is None or not (mine or "admin" in caller.scopes):
+            raise Problem("unknown-answer", said)
+        return found
 
     def log(self) -> AuditStore:
         if self.audit is None:
@@ -136,18 +125,19 @@ def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
         return classifier.prior(None)
     names = classifier.panel.names
     if not set(sent) <= set(names):
-        raise Problem(
-            "bad-input",
-            "prior: it names something that is not a label of this panel; "
-            f"its labels are {', '.join(names)}.",
-        )
+        said = f"it names something that is not a label of this panel; its labels are {', '.join(names)}"
+        raise Problem("bad-input", f"prior: {said}.")
     return classifier.prior(sent)
 
 
-def is_of(record: AuditRecord, caller: Caller) -> bool:
-    """May this caller read or judge the answer? Another tenant's is as if it were not there."""
-    mine = record.caller == caller.name and caller.may_ask(record.panel)
-    return mine or "admin" in caller.scopes
+def judgement(
+    request: Request, caller: Caller, kind: str, of: AuditRecord, said: Mapping[str, Any], number: int = 0
+) -> Entry:
+    """What became of an earlier answer."""
+    return Entry(
+        f"{request_id(request)}.{number}", kind, caller.name, of.panel, answer=said,
+        versions={"simdx": __version__}, about=of.id,
+    )  # fmt: skip
 
 
 def check_panel(caller: Caller, panel: str) -> None:
@@ -158,6 +148,10 @@ def check_panel(caller: Caller, panel: str) -> None:
 
 def request_id(request: Request) -> str:
     return str(request.scope["simdx.request"])
+
+
+def answered(request: Request, told: Told, media: str | None = None) -> Json:
+    return Json(told.sent, headers={"Simdx-Answer": request_id(request)}, media_type=media)
 
 
 def house_of(request: Request) -> House:

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.responses import Response
-
-from simdx.service.wire import dump
+from simdx.service.wire import Json
 
 MEDIA_TYPE = "application/problem+json"
 FHIR_MEDIA_TYPE = "application/fhir+json"
@@ -68,47 +66,31 @@ class Problem(Exception):
         return KINDS[self.kind][0]
 
     def body(self) -> dict[str, Any]:
-        out: dict[str, Any] = {
-            "type": _URN + self.kind,
-            "title": KINDS[self.kind][1],
-            "status": self.status,
-            "detail": self.detail,
-        }
-        if self.errors:
-            out["errors"] = [dict(e) for e in self.errors]
-        return out
+        title = KINDS[self.kind][1]
+        out = {"type": _URN + self.kind, "title": title, "status": self.status, "detail": self.detail}
+        return {**out, "errors": [dict(e) for e in self.errors]} if self.errors else out
 
     def outcome(self) -> dict[str, Any]:
         """The same as a FHIR OperationOutcome: an issue for each thing that is wrong."""
         said = [f"{e['where']}: {e['why']}." for e in self.errors] or [self.detail]
+        _, title, code = KINDS[self.kind]
+        coding = [{"system": _URN.rstrip(":"), "code": self.kind}]
         issue = {
-            "severity": "fatal" if self.kind == "internal" else "error",
-            "code": KINDS[self.kind][2],
-            "details": {
-                "coding": [{"system": _URN.rstrip(":"), "code": self.kind}],
-                "text": KINDS[self.kind][1],
-            },
-        }
-        issues = [{**issue, "diagnostics": line} for line in said]
-        return {"resourceType": "OperationOutcome", "issue": issues}
+            "severity": "fatal" if self.kind == "internal" else "error", "code": code,
+            "details": {"coding": coding, "text": title},
+        }  # fmt: skip
+        return {"resourceType": "OperationOutcome", "issue": [{**issue, "diagnostics": s} for s in said]}
 
-    def all_headers(self) -> dict[str, str]:
+    def response(self, path: str = "") -> Json:
+        """The refusal, in the words of the face it was asked of."""
         headers = dict(self.headers or {})
         if self.retry_after is not None:
             headers["Retry-After"] = str(self.retry_after)
         if self.status == 401:
             headers["WWW-Authenticate"] = 'Bearer realm="simdx"'
-        return headers
-
-    def response(self, path: str = "") -> Response:
-        """The refusal, in the words of the face it was asked of."""
-        on_fhir = path == FHIR_BASE or path.startswith(f"{FHIR_BASE}/")
-        return Response(
-            dump(self.outcome() if on_fhir else self.body()),
-            self.status,
-            self.all_headers(),
-            media_type=FHIR_MEDIA_TYPE if on_fhir else MEDIA_TYPE,
-        )
+        if path == FHIR_BASE or path.startswith(f"{FHIR_BASE}/"):
+            return Json(self.outcome(), self.status, headers, FHIR_MEDIA_TYPE)
+        return Json(self.body(), self.status, headers, MEDIA_TYPE)
 
 
 def from_status(status: int, headers: Mapping[str, str] | None = None) -> Problem:
@@ -120,10 +102,9 @@ def from_status(status: int, headers: Mapping[str, str] | None = None) -> Proble
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """The problem for a body that failed its schema: where and why, never the value itself."""
     kinds = {str(e.get("type")) for e in errors}
-    if kinds & {"json_invalid"}:
-        return Problem(
-            "not-json", "The body is not valid JSON: send an object with content type application/json."
-        )
+    if "json_invalid" in kinds:
+        said = "The body is not valid JSON: send an object with content type application/json."
+        return Problem("not-json", said)
     listed = []
     for error in list(errors)[:20]:
         # Keys of the request's own making (a prior's label names) are values too: keep only our names.
@@ -139,18 +120,13 @@ def _reason(error: Mapping[str, Any]) -> str:
     kind, field = str(error.get("type", "unknown")), str((error.get("loc") or ("",))[-1])
     if kind == "string_pattern_mismatch" and field in _FORMS:
         return _FORMS[field]
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    if kind in _SAFE_TYPES:
-        return str(error.get("msg", "invalid"))
-    return f"invalid ({kind})"
+    said = str(error.get("msg", "invalid")) if kind in _SAFE_TYPES else f"invalid ({kind})"
+    return _PLAIN.get(kind, said)
 
 
 # What a validator says of Python's types, in a caller's words. A UUID's message quotes a sent character.
 _PLAIN = {
-    "model_attributes_type": "a JSON object is expected",
-    "model_type": "a JSON object is expected",
-    "dict_type": "a JSON object is expected",
+    **dict.fromkeys(("model_attributes_type", "model_type", "dict_type"), "a JSON object is expected"),
     "list_type": "a JSON list is expected",
     "string_type": "a string is expected",
     "missing": "it is required and was not sent",
@@ -167,14 +143,12 @@ _FORMS = {
 }
 
 
-# pydantic error types whose message holds no part of the input.
+# pydantic's further error types whose message holds no part of the input.
 _SAFE_TYPES = {
-    "missing", "extra_forbidden", "string_type", "string_too_long", "string_too_short", "string_unicode",
-    "list_type", "too_long", "too_short", "dict_type", "float_type", "float_parsing", "int_type",
-    "int_parsing", "finite_number", "greater_than_equal", "less_than_equal", "greater_than", "less_than",
-    "model_attributes_type", "empty_text", "text_or_texts", "bool_type", "literal_error", "json_type",
-    "uuid_type", "uuid_parsing", "cds_rule", "bool_parsing", "datetime_type", "string_pattern_mismatch",
-    "timezone_aware", "int_from_float", "model_type",
+    "string_too_long", "string_too_short", "string_unicode", "too_long", "too_short", "float_type",
+    "float_parsing", "int_type", "int_parsing", "finite_number", "greater_than_equal", "less_than_equal",
+    "greater_than", "less_than", "empty_text", "text_or_texts", "bool_type", "literal_error", "json_type",
+    "uuid_type", "cds_rule", "bool_parsing", "datetime_type", "timezone_aware", "int_from_float",
 }  # fmt: skip
 _FIELD_NAMES = {
     "body", "query", "path", "header", "panel", "text", "texts", "prior", "method", "observation",
@@ -206,9 +180,17 @@ RESPONSE_SCHEMA: dict[str, Any] = {
 }
 
 
-def documented(*statuses: int, fhir: bool = False) -> dict[int | str, dict[str, Any]]:
+Documented = dict[int | str, dict[str, Any]]
+
+
+def documented(*statuses: int) -> Documented:
     """OpenAPI entries for the refusals an address may answer with."""
     titles = {s: " / ".join(t for v, t, _ in KINDS.values() if v == s) for s in statuses}
-    problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    outcome = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
-    return {s: {"description": titles[s], "content": outcome if fhir else problem} for s in statuses}
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {s: {"description": titles[s], "content": content} for s in statuses}
+
+
+def in_fhir(refusals: Documented) -> Documented:
+    """The same refusals on the FHIR face."""
+    content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
+    return {status: {**said, "content": content} for status, said in refusals.items()}

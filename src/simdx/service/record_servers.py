@@ -15,7 +15,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from simdx.service.cds_text import TEXT_TYPES, Chart, Link, Source, text_of
 from simdx.service.config import Limits
-from simdx.service.fetch import CannotFetch, Fetched, get
+from simdx.service.fetch import CannotFetch, get
 
 ACCEPT = ", ".join(TEXT_TYPES) + ", application/fhir+json;q=0.1"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=:|-]{1,16384}")
@@ -56,16 +56,14 @@ class RecordServers:
         return Read("", None, _few([*unread, *chart.unread]))
 
     async def _follow(self, link: Link, server: str | None, token: str | None) -> str:
-        base = base_of(server) if server else None
-        if base is None:
-            raise CannotFetch("its text is a link, and the call names no fhirServer")
-        if base not in self._allowed:
-            raise CannotFetch(
-                "its text is a link, and this service may not fetch from that fhirServer (--fhir-server)"
-            )
+        said = "its text is a link, and"
+        if server is None:
+            raise CannotFetch(f"{said} the call names no fhirServer")
+        if server not in self._allowed:
+            raise CannotFetch(f"{said} this service may not fetch from that fhirServer (--fhir-server)")
         if token is None or not _TOKEN.fullmatch(token):
-            raise CannotFetch("its text is a link, and the call brings no fhirAuthorization")
-        url = below(base, link.url)
+            raise CannotFetch(f"{said} the call brings no fhirAuthorization")
+        url = below(server, link.url)
         if url is None:
             raise CannotFetch("its text is a link that leads away from the fhirServer")
         limits = self._limits
@@ -73,7 +71,7 @@ class RecordServers:
             url, accept=ACCEPT, limit=limits.attachment_bytes, seconds=limits.attachment_seconds,
             authorization=f"Bearer {token}",
         )  # fmt: skip
-        text = await asyncio.to_thread(_words, got)
+        text = await asyncio.to_thread(_words, *got)
         if not text:
             raise CannotFetch("what its link leads to is not text")
         return text
@@ -99,15 +97,10 @@ def below(base: str, url: str) -> str | None:
     return target
 
 
-def _words(got: Fetched) -> str:
-    media = got.content_type.split(";")[0].strip().lower()
-    if media in ("application/fhir+json", "application/json"):
-        return _binary(got.content)
-    return text_of(got.content, got.content_type)
-
-
-def _binary(content: bytes) -> str:
-    """The text in a Binary resource: some servers answer with the resource whatever is asked for."""
+def _words(content: bytes, content_type: str) -> str:
+    if content_type.split(";")[0].strip().lower() not in ("application/fhir+json", "application/json"):
+        return text_of(content, content_type)
+    # A Binary resource: some servers answer with the resource whatever is asked for.
     try:
         resource = json.loads(content)
     except (ValueError, RecursionError):

@@ -59,10 +59,8 @@ class Registry:
     def check(self, panel: str, method: str) -> Classifier:
         """The panel's default classifier, once the pair is known to be one this service answers."""
         if method not in self._config.methods:
-            raise Problem(
-                "bad-input",
-                f"method: choose one of {', '.join(self._config.methods)}; this one is not served.",
-            )
+            said = f"method: choose one of {', '.join(self._config.methods)}; this one is not served."
+            raise Problem("bad-input", said)
         return self._loaded(panel)
 
     def is_fitted(self, panel: str, method: str) -> bool:
@@ -71,9 +69,8 @@ class Registry:
     def get(self, panel: str, method: str) -> Classifier:
         """The fitted classifier; the first call for a method may take a second."""
         base = self.check(panel, method)
-        found = self._fitted.get((panel, method))
-        if found is not None:
-            return found
+        if self.is_fitted(panel, method):
+            return self._fitted[panel, method]
         with self._lock:
             if (panel, method) not in self._fitted:
                 # From what is in memory: the files may have changed since, and every method of a panel
@@ -85,9 +82,8 @@ class Registry:
 
     def _loaded(self, name: str) -> Classifier:
         if name not in self._default:
-            raise Problem(
-                "unknown-panel", f"This service answers for {', '.join(self._default)}; see GET /v1/panels."
-            )
+            said = f"This service answers for {', '.join(self._default)}; see GET /v1/panels."
+            raise Problem("unknown-panel", said)
         return self._default[name]
 
     def _describe(self, classifier: Classifier) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The API: classify, explore under other priors, panels, feedback, the audit log, health and metrics."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -14,7 +12,6 @@ from simdx import __version__
 from simdx.answer import Answer
 from simdx.service import schemas
 from simdx.service.asks import Ask, Told
-from simdx.service.audit import Entry
 from simdx.service.audit.record import KINDS
 from simdx.service.auth import Caller
 from simdx.service.house import (
@@ -22,30 +19,28 @@ from simdx.service.house import (
     MayAdmin,
     MayClassify,
     MayReadMetrics,
+    answered,
     check_panel,
     house_of,
-    is_of,
+    judgement,
     prior_of,
     request_id,
 )
 from simdx.service.intervals import posterior_intervals
 from simdx.service.problems import Problem, documented
-from simdx.service.wire import dump
+from simdx.service.wire import Json, dump
 
 router = APIRouter()
 JSON = "application/json"
 ASKING = documented(400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503)
 _AGAIN = {**ASKING, **documented(410)}
 _READING = documented(400, 401, 403, 404, 421, 422, 429, 500, 503)
-_OPEN = documented(400, 421, 429, 500, 503)
+OPEN = documented(400, 421, 429, 500, 503)
 ObservationId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
-ANSWER_HEADER = {
-    "Simdx-Answer": {
-        "description": "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0.",
-        "schema": {"type": "string"},
-    }
-}
+PanelName = Annotated[str, Field(max_length=200)]
+_SAID = "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0."
+ANSWER_HEADER = {"Simdx-Answer": {"description": _SAID, "schema": {"type": "string"}}}
 
 
 def shaped(description: str, media: str = JSON) -> dict[str, Any]:
@@ -62,11 +57,7 @@ def shaped(description: str, media: str = JSON) -> dict[str, Any]:
     ),
     tags=["classify"],
     responses={
-        200: {
-            "model": Answer | schemas.ManyOut,
-            "description": "The answer",
-            "headers": ANSWER_HEADER,
-        },
+        200: {"model": Answer | schemas.ManyOut, "description": "The answer", "headers": ANSWER_HEADER},
         **ASKING,
     },
 )
@@ -74,10 +65,9 @@ async def classify(body: schemas.ClassifyBody, request: Request, caller: MayClas
     def write(told: Told) -> bytes:
         return told.bodies[0] if body.text is not None else b'{"results":[' + b",".join(told.bodies) + b"]}"
 
-    told = await house_of(request).ask(
-        request, caller, body.panel, body.method, body.prior, body.all_texts(), write=write
-    )
-    return Response(told.sent, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
+    house, texts = house_of(request), body.all_texts()
+    ask = house.asked(request, caller, body.panel, body.method, body.prior, texts, write=write)
+    return answered(request, await house.tell(ask))
 
 
 @router.post(
@@ -89,13 +79,12 @@ async def classify(body: schemas.ClassifyBody, request: Request, caller: MayClas
 async def explore(body: schemas.ExploreBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
     name = house.cache.name(body.panel, caller.name, body.text)
-    told = await house.ask(
-        request, caller, body.panel, body.method, body.prior, [body.text], kind="explore", draws=body.draws,
-        write=_explored(house, request, name),
-    )  # fmt: skip
+    write = _explored(house, request, name)
+    ask = house.asked(request, caller, body.panel, body.method, body.prior, [body.text], write=write)
+    told = await house.tell(replace(ask, kind="explore", draws=body.draws))
     assert told.observations is not None  # what is explored is answered in this process
     house.cache.put(name, body.panel, caller.name, told.observations)
-    return Response(told.sent, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
+    return answered(request, told)
 
 
 @router.post(
@@ -116,8 +105,7 @@ async def reinfer(
         alone=body.explain and body.method != house.registry.methods[0],
         write=_explored(house, request, observation),
     )
-    told = await house.tell(ask)
-    return Response(told.sent, media_type=JSON, headers={"Simdx-Answer": request_id(request)})
+    return answered(request, await house.tell(ask))
 
 
 @router.post(
@@ -132,18 +120,18 @@ async def preview(
     house = house_of(request)
     ask = _of_kept(house, request, caller, observation, body)
     told = await house.tell(replace(ask, explain=False, preview=True))
-    return Response(dump(told.answers[0]), media_type=JSON)
+    return Json(told.answers[0])
 
 
 def _of_kept(
-    house: House,
-    request: Request,
-    caller: Caller,
-    observation: str,
-    body: schemas.ReinferBody | schemas.PreviewBody,
+    house: House, request: Request, caller: Caller, observation: str, body: schemas.PreviewBody
 ) -> Ask:
-    """What is asked of a case kept by POST /v1/explore, under the body's method and prior."""
-    kept = house.kept(observation, caller)
+    """What is asked of a case this caller brought before, while it is kept, under another method or prior."""
+    kept = house.cache.get(observation, caller.name)
+    if kept is None:
+        raise Problem(
+            "gone", "This observation is not kept any more; send the text to POST /v1/explore again."
+        )
     classifier = house.classifier_for(caller, kept.panel, body.method, kept.observations.texts)
     return Ask(
         kept.panel, body.method, prior_of(classifier, body.prior), kept.observations.texts, caller.name,
@@ -177,10 +165,7 @@ def _explored(house: House, request: Request, name: str) -> Callable[[Told], byt
 )
 async def panels(request: Request, caller: MayClassify) -> Response:
     registry = house_of(request).registry
-    return Response(
-        dump({"panels": [registry.description(name) for name in registry.names if caller.may_ask(name)]}),
-        media_type=JSON,
-    )
+    return Json({"panels": [registry.description(name) for name in registry.names if caller.may_ask(name)]})
 
 
 @router.get(
@@ -189,11 +174,9 @@ async def panels(request: Request, caller: MayClassify) -> Response:
     tags=["panels"],
     responses={200: {"model": schemas.PanelOut, "description": "The panel"}, **_READING},
 )
-async def panel(
-    panel: Annotated[str, Field(max_length=200)], request: Request, caller: MayClassify
-) -> Response:
+async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Response:
     check_panel(caller, panel)
-    return Response(dump(house_of(request).registry.description(panel)), media_type=JSON)
+    return Json(house_of(request).registry.description(panel))
 
 
 @router.post(
@@ -205,22 +188,17 @@ async def panel(
 )
 async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClassify) -> Response:
     house = house_of(request)
-    store = house.log()
-    about = body.answer if "." in body.answer else f"{body.answer}.0"
-    found = await asyncio.to_thread(store.find, about)
-    if found is None or found.answer is None or not is_of(found, caller):
+    found = await house.find(body.answer if "." in body.answer else f"{body.answer}.0", caller)
+    if found.answer is None:
         raise Problem("unknown-answer", "No answer with this id is in the audit log.")
     names = house.registry.panel(found.panel).names
     if body.label is not None and body.label not in names:
         raise Problem("bad-input", f"label: give one of {', '.join(names)}, or null for none of them.")
     agrees = found.to_json()["answer"]["label"] == body.label
-    entry = Entry(
-        id=f"{request_id(request)}.0", kind="feedback", caller=caller.name, panel=found.panel,
-        answer={"label": body.label, "agrees": agrees}, versions={"simdx": __version__}, about=about,
-    )  # fmt: skip
-    await asyncio.to_thread(store.append, [entry])
+    entry = judgement(request, caller, "feedback", found, {"label": body.label, "agrees": agrees})
+    await asyncio.to_thread(house.log().append, [entry])
     house.meters.feedback.labels(found.panel, str(agrees).lower()).inc()
-    return Response(dump({"id": entry.id, "agrees": agrees}), 201, media_type=JSON)
+    return Json({"id": entry.id, "agrees": agrees}, 201)
 
 
 @router.get(
@@ -230,10 +208,7 @@ async def feedback(body: schemas.FeedbackBody, request: Request, caller: MayClas
     responses={200: shaped("The record"), **_READING, **documented(409)},
 )
 async def answer(answer: AnswerId, request: Request, caller: MayClassify) -> Response:
-    found = await asyncio.to_thread(house_of(request).log().find, answer)
-    if found is None or not is_of(found, caller):
-        raise Problem("unknown-answer", "No answer with this id is in the audit log.")
-    return Response(dump({"record": found.to_json()}), media_type=JSON)
+    return Json({"record": (await house_of(request).find(answer, caller)).to_json()})
 
 
 @router.get(
@@ -248,7 +223,7 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     before: Annotated[int | None, Query(ge=1, le=2**62)] = None,
     kind: Annotated[str | None, Query(pattern=f"^({'|'.join(KINDS)})$")] = None,
-    id: Annotated[str | None, Query(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")] = None,
+    id: Annotated[AnswerId | None, Query()] = None,
 ) -> Response:
     house = house_of(request)
     store = house.log()
@@ -259,9 +234,7 @@ async def audit(
         records = await asyncio.to_thread(lambda: store.page(limit=limit, before=before, kind=kind))
     count, head = await asyncio.to_thread(store.head)
     await house.record_read(request, caller, id=id, kind=kind, before=before, limit=limit)
-    return Response(
-        dump({"records": [r.to_json() for r in records], "count": count, "head": head}), media_type=JSON
-    )
+    return Json({"records": [r.to_json() for r in records], "count": count, "head": head})
 
 
 @router.get(
@@ -275,29 +248,29 @@ async def audit_verify(request: Request, caller: MayAdmin) -> Response:
     store = house.log()
     verdict = await asyncio.to_thread(store.verify)
     await house.record_read(request, caller)
-    return Response(dump(asdict(verdict)), media_type=JSON)
+    return Json(asdict(verdict))
 
 
 @router.get(
     "/healthz",
     summary="The process is alive",
     tags=["operations"],
-    responses={200: {"content": {JSON: {"example": {"status": "ok"}}}, "description": "Alive"}, **_OPEN},
+    responses={200: {"content": {JSON: {"example": {"status": "ok"}}}, "description": "Alive"}, **OPEN},
 )
 async def healthz() -> Response:
-    return Response(dump({"status": "ok", "version": __version__}), media_type=JSON)
+    return Json({"status": "ok", "version": __version__})
 
 
 @router.get(
     "/readyz",
     summary="Panels are loaded and the audit log answers",
     tags=["operations"],
-    responses={200: {"content": {JSON: {"example": {"status": "ready"}}}, "description": "Ready"}, **_OPEN},
+    responses={200: {"content": {JSON: {"example": {"status": "ready"}}}, "description": "Ready"}, **OPEN},
 )
 async def readyz(request: Request) -> Response:
     house = house_of(request)
     await house.readiness.check()
-    return Response(dump({"status": "ready", "panels": list(house.registry.names)}), media_type=JSON)
+    return Json({"status": "ready", "panels": list(house.registry.names)})
 
 
 @router.get(

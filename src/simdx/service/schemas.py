@@ -1,8 +1,6 @@
 """Bodies at the border: what a request must look like, and what OpenAPI says an answer looks like."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
@@ -19,6 +17,11 @@ EXAMPLE_CLASSIFY: JsonDict = {
     "text": EXAMPLE_TEXT,
     "prior": {"oral mucocele": 0.5, "oral squamous cell carcinoma": 0.1},
 }
+
+
+def shown(*examples: JsonDict, **more: Any) -> ConfigDict:
+    """What OpenAPI shows of a body."""
+    return ConfigDict(json_schema_extra={"examples": list(examples), **more})
 
 
 def _filled(text: str) -> str:
@@ -52,7 +55,7 @@ class Body(BaseModel):
 class PreviewBody(Body):
     """Another prior for a case observed before, while a slider moves."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}}]})
+    model_config = shown({"prior": {"oral mucocele": 0.7}})
 
     prior: PriorField = None
     method: MethodField = "auto"
@@ -61,9 +64,7 @@ class PreviewBody(Body):
 class ReinferBody(PreviewBody):
     """Another prior for a case observed before."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"prior": {"oral mucocele": 0.7}, "draws": 100}]}
-    )
+    model_config = shown({"prior": {"oral mucocele": 0.7}, "draws": 100})
 
     draws: Annotated[int, Field(ge=0, le=500)] = 0
     explain: Annotated[
@@ -74,9 +75,7 @@ class ReinferBody(PreviewBody):
 class ExploreBody(PreviewBody):
     """A case to look at under several priors."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"panel": "oral-lesions", "text": EXAMPLE_TEXT}]}
-    )
+    model_config = shown({"panel": "oral-lesions", "text": EXAMPLE_TEXT})
 
     panel: PanelField
     text: Text
@@ -86,15 +85,11 @@ class ExploreBody(PreviewBody):
 class ClassifyBody(PreviewBody):
     """One text, or several at once."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                EXAMPLE_CLASSIFY,
-                {"panel": "oral-lesions", "texts": [EXAMPLE_TEXT, "A smooth, red, burning tongue."]},
-            ],
-            # The rule the validator below enforces, in the schema's own words.
-            "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
-        }
+    model_config = shown(
+        EXAMPLE_CLASSIFY,
+        {"panel": "oral-lesions", "texts": [EXAMPLE_TEXT, "A smooth, red, burning tongue."]},
+        # The rule the validator below enforces, in the schema's own words.
+        oneOf=[{"required": ["text"]}, {"required": ["texts"]}],
     )
 
     panel: PanelField
@@ -102,7 +97,7 @@ class ClassifyBody(PreviewBody):
     texts: Annotated[list[Text], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
-    def _one_or_many(self) -> ClassifyBody:
+    def _one_or_many(self) -> Self:
         if (self.text is None) == (self.texts is None):
             raise PydanticCustomError("text_or_texts", "give either text or texts")
         return self
@@ -114,11 +109,7 @@ class ClassifyBody(PreviewBody):
 class FeedbackBody(Body):
     """The final diagnosis of a case, once it is known."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"answer": "3f2b8c1e9a7d4f60b5c2d1e0f9a8b7c6.0", "label": "oral mucocele"}]
-        }
-    )
+    model_config = shown({"answer": "3f2b8c1e9a7d4f60b5c2d1e0f9a8b7c6.0", "label": "oral mucocele"})
 
     answer: Annotated[
         str,
@@ -128,8 +119,7 @@ class FeedbackBody(Body):
         ),
     ]
     label: Annotated[
-        str | None,
-        Field(max_length=500, description="A label of the panel, or null: it was none of them."),
+        str | None, Field(max_length=500, description="A label of the panel, or null: it was none of them.")
     ]
 
 
@@ -153,13 +143,9 @@ class Encounter(Body):
 class FhirBody(PreviewBody):
     """A case to be answered as a FHIR R4 RiskAssessment."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"panel": "oral-lesions", "text": EXAMPLE_TEXT, "subject": {"reference": "Patient/example"},
-                 "encounter": {"reference": "Encounter/example"}}
-            ]
-        }
+    model_config = shown(
+        {"panel": "oral-lesions", "text": EXAMPLE_TEXT, "subject": {"reference": "Patient/example"},
+         "encounter": {"reference": "Encounter/example"}}
     )  # fmt: skip
 
     panel: PanelField

@@ -1,7 +1,5 @@
 """Running the application: one process, one socket, a log without case text."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import signal
@@ -9,7 +7,6 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
 
 from simdx.errors import BadInput, MissingExtra
 from simdx.service.config import Limits, ServiceConfig
@@ -40,8 +37,11 @@ def serve(config: ServiceConfig, announce: Callable[[str], None], access_log: bo
         app = create_app(config)
         house = app.state.house
         server = server_for(app, _with_files(config.limits), house.meters, house.guard.is_heard)
-        announce(f"simdx service on {_url(listener)} (panels: {', '.join(app.state.house.registry.names)})")
-        _stop_on_term()
+        host, port = listener.getsockname()[:2]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        announce(f"simdx service on {url} (panels: {', '.join(house.registry.names)})")
+        # uvicorn re-raises the signal that stopped it; a stop by SIGTERM is an orderly end, not a failure.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         # The engine lets go of the interpreter at every product of matrices, and beside a busy event loop
         # would get it back after 5 ms each time.
         sys.setswitchinterval(0.0005)
@@ -86,17 +86,3 @@ def _with_files(limits: Limits) -> Limits:
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return replace(limits, sockets=max(1, min(limits.sockets, most - OTHER_FILES)))
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _stop_on_term() -> None:
-    """uvicorn re-raises the signal that stopped it; a stop by SIGTERM is an orderly end, not a failure."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise SystemExit(0)
-
-    signal.signal(signal.SIGTERM, stop)

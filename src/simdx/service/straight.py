@@ -5,8 +5,6 @@ stays as it is (`routes.classify`): OpenAPI describes it, this layer calls it, a
 good one goes the usual way, so that a refusal is worded in one place.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,11 +12,12 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from simdx.service import routes
 from simdx.service.auth import Guard
 from simdx.service.schemas import ClassifyBody
+from simdx.service.wire import again
 
 PATH = "/v1/classify"
 _ROUTE = next(route for route in routes.router.routes if getattr(route, "path", "") == PATH)
@@ -37,7 +36,7 @@ class Straight:
         message = await receive()  # the gate has read all of it
         body = _read(message.get("body", b""))
         if body is None:
-            await self._app(scope, _Again(message, receive), send)
+            await self._app(scope, again(message, receive), send)
             return
         scope["route"], scope["simdx.body"] = _ROUTE, body
         await self._answering(scope, receive, send)
@@ -46,18 +45,6 @@ class Straight:
         caller = self._guard.allow(scope["simdx.caller"], "classify")
         response = await routes.classify(scope["simdx.body"], Request(scope), caller)
         await response(scope, receive, send)
-
-
-class _Again:
-    """A message that was read before, and then whatever comes."""
-
-    def __init__(self, message: Message, receive: Receive) -> None:
-        self._message: Message | None = message
-        self._receive = receive
-
-    async def __call__(self) -> Message:
-        message, self._message = self._message, None
-        return await self._receive() if message is None else message
 
 
 def _read(body: bytes) -> ClassifyBody | None:

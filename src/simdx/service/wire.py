@@ -1,4 +1,4 @@
-"""Bytes out: strict JSON, in which a number that is not finite is null."""
+"""Bytes out: strict JSON, in which a number that is not finite is null. Bytes in: a message read before."""
 
 import json
 import math
@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
+from starlette.responses import Response
+from starlette.types import Message, Receive
 
 
 def dump(value: Any) -> bytes:
@@ -27,3 +29,22 @@ def finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+class Json(Response):
+    """What is given as bytes was dumped before, and recorded."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return content if isinstance(content, bytes) else dump(content)
+
+
+def again(message: Message, receive: Receive) -> Receive:
+    """A message that was read before, once, and then whatever the connection says."""
+    left = [message]
+
+    async def replay() -> Message:
+        return left.pop() if left else await receive()
+
+    return replay

@@ -8,8 +8,6 @@ log and in no file.
     python -m simdx.service.workers     # what `Worker` starts; the first message says which panels
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools
@@ -21,7 +19,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -57,20 +55,13 @@ class Worker:
     def _start(self) -> None:
         # -P: nothing in the current folder is imported. A session of its own: a signal to the service's group
         # is the service's, which ends its workers when it has answered.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "simdx.service.workers"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        with contextlib.suppress(
-            AttributeError, OSError
-        ):  # a worker need not wait until its answers are read
-            assert self._process.stdout is not None
+        command, pipe = [sys.executable, "-P", "-m", "simdx.service.workers"], subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+        self._process = cast(Any, process)  # which has both pipes
+        # A worker need not wait until its answers are read.
+        with contextlib.suppress(AttributeError, OSError):
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        config = self._config
-        told = {
-            "panels": dict(config.panels), "methods": config.methods, "embedder": config.embedder,
-            "allow_remote": config.allow_remote,
-        }  # fmt: skip
+        told = {n: getattr(self._config, n) for n in ("panels", "methods", "embedder", "allow_remote")}
         _send(self._process.stdin, json.dumps(told).encode("ascii"))
 
     def ready(self, served: Mapping[str, Any]) -> None:
@@ -149,33 +140,27 @@ class Worker:
 
     def _end(self, seconds: float = STOP_SECONDS) -> None:
         """Of whoever holds the lock: a pipe that is being read cannot be closed."""
-        asked, said = self._process.stdin, self._process.stdout
-        assert asked is not None
-        assert said is not None
         with contextlib.suppress(OSError):  # of what it did not take any more
-            asked.close()
+            self._process.stdin.close()
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        said.close()
+        self._process.stdout.close()
 
 
-def _send(pipe: IO[bytes] | None, message: bytes) -> None:
-    assert pipe is not None
+def _send(pipe: IO[bytes], message: bytes) -> None:
     pipe.write(len(message).to_bytes(_SIZE, "big") + message)
     pipe.flush()
 
 
-def _receive(pipe: IO[bytes] | None) -> bytes | None:
+def _receive(pipe: IO[bytes]) -> bytes | None:
     """The next message; None where there is no other."""
-    assert pipe is not None
-    size = pipe.read(_SIZE)
-    if len(size) < _SIZE:
-        return None
-    message = pipe.read(int.from_bytes(size, "big"))
-    return message if len(message) == int.from_bytes(size, "big") else None
+    head = pipe.read(_SIZE)
+    size = int.from_bytes(head, "big")
+    message = pipe.read(size) if len(head) == _SIZE else b""
+    return message if len(head) == _SIZE and len(message) == size else None
 
 
 # --------------------------------------------------------------------------- in the worker

@@ -74,9 +74,12 @@ class CheckpointFile:
 
     def last(self, ring: KeyRing) -> Checkpoint | None:
         """The latest checkpoint; a file that lost one this process knew of is a problem."""
-        found = self._tail(ring)
-        if self._last is not None and (found is None or not _continues(found, self._last)):
-            raise CheckpointProblem(f"the checkpoint file {self.path} was cut or replaced: put it back")
+        found, known = self._tail(ring), self._last
+        if known is not None:
+            same = found is not None and found.number == known.number and found.mac == known.mac
+            later = found is not None and found.number > known.number and found.file == known.file
+            if not (same or later):
+                raise CheckpointProblem(f"the checkpoint file {self.path} was cut or replaced: put it back")
         self._last = found
         return found
 
@@ -94,9 +97,7 @@ class CheckpointFile:
                 self._last = made
                 return made
         except OSError as error:
-            raise CheckpointProblem(
-                f"the checkpoint file {self.path} cannot be written: {error.strerror}"
-            ) from None
+            raise self._failed("written", error) from None
 
     def read(self, ring: KeyRing) -> Iterator[Checkpoint]:
         """Every checkpoint that is there now, in order; CheckpointProblem at the first flaw."""
@@ -105,7 +106,7 @@ class CheckpointFile:
         except FileNotFoundError:
             return iter(())
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise self._failed("read", error) from None
 
     def _lines(self, ring: KeyRing, end: int) -> Iterator[Checkpoint]:
         previous: Checkpoint | None = None
@@ -118,23 +119,24 @@ class CheckpointFile:
                         previous = found
                         yield found
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise self._failed("read", error) from None
 
-    def _unreadable(self, error: OSError) -> CheckpointProblem:
-        return CheckpointProblem(f"the checkpoint file {self.path} cannot be read: {error.strerror}")
+    def _failed(self, how: str, error: OSError) -> CheckpointProblem:
+        return CheckpointProblem(f"the checkpoint file {self.path} cannot be {how}: {error.strerror}")
 
     def _check(self, found: Checkpoint, previous: Checkpoint | None, ring: KeyRing) -> None:
         number = previous.number + 1 if previous else 1
-        if found.number != number or (previous is not None and found.file != previous.file):
-            raise CheckpointProblem(f"checkpoint {number} of {self.path} is missing or damaged")
-        if not found.holds(ring):
-            raise CheckpointProblem(
-                f"checkpoint {number} of {self.path} was changed, or written with another key"
-            )
-        if found.previous != (previous.mac if previous else GENESIS) or (
-            previous is not None and found.records <= previous.records
-        ):
-            raise CheckpointProblem(f"checkpoint {number} of {self.path} does not follow the one before it")
+        before = (previous.file, previous.mac, previous.records) if previous else (found.file, GENESIS, -1)
+        file, mac, records = before
+        problem = None
+        if found.number != number or found.file != file:
+            problem = "is missing or damaged"
+        elif not found.holds(ring):
+            problem = "was changed, or written with another key"
+        elif found.previous != mac or found.records <= records:
+            problem = "does not follow the one before it"
+        if problem:
+            raise CheckpointProblem(f"checkpoint {number} of {self.path} {problem}")
 
     def _tail(self, ring: KeyRing) -> Checkpoint | None:
         try:
@@ -145,7 +147,7 @@ class CheckpointFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise self._failed("read", error) from None
         for line in reversed(lines):
             found = _parsed(line)
             if found is not None and found.holds(ring):
@@ -170,43 +172,38 @@ class CheckpointFile:
             os.fsync(handle)
         finally:
             os.close(handle)
-        if new:
-            _sync_folder(self.path.parent)
+        if new:  # bring the new name to the disk too
+            with contextlib.suppress(OSError):
+                handle = os.open(self.path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
 
 
 class Anchor:
-    """A log's own writer of checkpoints: the head that waits for one, and since when."""
+    """A log's own writer of checkpoints: the head that waits for one, and since when; none without a file."""
 
-    def __init__(self, file: CheckpointFile) -> None:
-        self.file = file
-        self._waiting: tuple[int, str, AuditKey] | None = None
+    def __init__(self, file: CheckpointFile | None) -> None:
+        self._file = file
+        self.waiting: tuple[int, str, AuditKey] | None = None
         self._since = 0.0
 
     def wait(self, records: int, head: str, key: AuditKey) -> None:
-        if self._waiting is None:
+        if self.waiting is None:
             self._since = time.monotonic()
-        self._waiting = (records, head, key)
-
-    @property
-    def waiting(self) -> bool:
-        return self._waiting is not None
+        self.waiting = (records, head, key) if self._file else None
 
     @property
     def overdue(self) -> bool:
-        return self.waiting and time.monotonic() - self._since >= CHECKPOINT_SECONDS
+        return self.waiting is not None and time.monotonic() - self._since >= CHECKPOINT_SECONDS
 
     def write(self, ring: KeyRing) -> Checkpoint | None:
-        if self._waiting is None:
+        if self._file is None or self.waiting is None:
             return None
-        made = self.file.append(*self._waiting, ring)
-        self._waiting = None
+        made = self._file.append(*self.waiting, ring)
+        self.waiting = None
         return made
-
-
-def _continues(found: Checkpoint, known: Checkpoint) -> bool:
-    if found.number == known.number:
-        return found.mac == known.mac
-    return found.file == known.file and found.number > known.number
 
 
 def _parsed(line: bytes) -> Checkpoint | None:
@@ -215,13 +212,3 @@ def _parsed(line: bytes) -> Checkpoint | None:
         return _LINE.validate_json(line)
     except ValueError:
         return None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring the new name to the disk too."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -6,7 +6,7 @@ The statements are the same for both, with `?` for a value; numbered SQL files m
 import os
 import re
 import sqlite3
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache
 from importlib import resources
@@ -20,6 +20,9 @@ class AuditUnavailable(RunFailed):
     """The log cannot be written or read now. No answer leaves the service without its record."""
 
 
+Transaction = Callable[[Any], AbstractContextManager[Any]]
+
+
 class Database:
     """One place for a log; each kind of database fills in what it does in its own way."""
 
@@ -30,16 +33,9 @@ class Database:
     lock_version = ""  # a statement that keeps others from migrating until the transaction ends
     failures: tuple[type[Exception], ...] = ()
 
-    def connect(self) -> Any:
-        raise NotImplementedError
-
-    def writing(self, connection: Any) -> AbstractContextManager[Any]:
-        """A transaction that commits at the end or leaves nothing behind."""
-        raise NotImplementedError
-
-    def snapshot(self, connection: Any) -> AbstractContextManager[Any]:
-        """Reads within it see one state, whatever others write meanwhile."""
-        raise NotImplementedError
+    connect: Callable[[], Any]
+    writing: Transaction  # commits at the end or leaves nothing behind
+    snapshot: Transaction  # reads within it see one state, whatever others write meanwhile
 
     def execute(self, connection: Any, sql: str, values: Sequence[Any] = ()) -> Any:
         return connection.execute(sql, values)
@@ -84,39 +80,31 @@ class SqliteDatabase(Database):
         self.place = str(self._path)
         if must_exist and not self._path.is_file():
             raise BadInput(f"no audit log at {self._path}: give --url, the one the service was run with")
-        self._refuse_cut(must_exist)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if not self._path.exists():  # the owner's eyes only, before the first byte is in it
                 os.close(os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600))
         except OSError as error:
             raise BadInput(f"the audit log {self._path} cannot be written: {error.strerror}") from None
-
-    def _refuse_cut(self, must_exist: bool) -> None:
-        """SQLite takes the first bytes of a database that was cut off for a new, empty one."""
         try:
             with self._path.open("rb") as file:
                 start = file.read(100)
-        except FileNotFoundError:
-            return
         except OSError as error:
             raise BadInput(f"the audit log {self._path} cannot be read: {error.strerror}") from None
+        # SQLite takes the first bytes of a database that was cut off for a new, empty one.
         if not start and must_exist:
             raise BadInput(f"the audit log {self._path} is empty: restore it from a copy")
         if start and (len(start) < 100 or not start.startswith(b"SQLite format 3\0")):
-            raise RunFailed(
-                f"the audit log {self._path} cannot be used now: it is damaged or cut off; restore it from "
-                "a copy"
-            )
+            said = "it is damaged or cut off; restore it from a copy"
+            raise RunFailed(f"the audit log {self._path} cannot be used now: {said}")
 
     def connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path, timeout=10, isolation_level=None, check_same_thread=False, cached_statements=32
         )
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA secure_delete = ON")  # a purged text leaves no bytes in free pages
+        # Secure delete: a purged text leaves no bytes in free pages.
+        for set_to in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+            connection.execute(f"PRAGMA {set_to}")
         return connection
 
     @contextmanager
@@ -208,9 +196,8 @@ def migrate(database: Database, connection: Any, upto: int | None = None) -> int
     database.execute(connection, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)")
     current, latest = version_of(database, connection), max(migrations())
     if current > latest:
-        raise BadInput(
-            f"this audit log has schema version {current}, this simdx knows {latest}: upgrade simdx"
-        )
+        said = f"this audit log has schema version {current}, this simdx knows {latest}: upgrade simdx"
+        raise BadInput(said)
     for number in range(current + 1, (upto or latest) + 1):
         with database.writing(connection):
             if database.lock_version:
@@ -220,7 +207,8 @@ def migrate(database: Database, connection: Any, upto: int | None = None) -> int
                 continue
             for statement in migrations()[number].split(";"):
                 if statement.strip():
-                    database.execute(connection, _in(database, statement))
+                    spelt = re.sub(r"\b[A-Z]+\b", lambda w: database.types.get(w[0], w[0]), statement)
+                    database.execute(connection, spelt)
             database.execute(connection, "INSERT INTO schema_version (version) VALUES (?)", [number])
     return version_of(database, connection)
 
@@ -230,7 +218,3 @@ def version_of(database: Database, connection: Any) -> int:
     if not isinstance(found, int):
         raise BadInput(f"the audit log {database.place} is damaged: its schema has no version")
     return found
-
-
-def _in(database: Database, statement: str) -> str:
-    return re.sub(r"\b[A-Z]+\b", lambda word: database.types.get(word[0], word[0]), statement)

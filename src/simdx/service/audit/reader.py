@@ -21,8 +21,9 @@ _SELECT = f"SELECT {', '.join(COLUMNS)} FROM records"
 
 
 class AuditReader:
-    def __init__(self, database: Database, ring: KeyRing, file: CheckpointFile | None) -> None:
-        self._db, self._ring, self._file = database, ring, file
+    def __init__(self, database: Database, ring: KeyRing, checkpoints: Path | None) -> None:
+        self._db, self._ring = database, ring
+        self._file = None if checkpoints is None else CheckpointFile(checkpoints)
 
     def key_in_use(self) -> AuditKey:
         return self._key(str(self._read("SELECT key_id FROM chain_head")[0][0]))
@@ -40,10 +41,8 @@ class AuditReader:
             if value is not None:
                 wanted.append(column)
                 values.append(value)
-        rows = self._read(
-            f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY seq DESC LIMIT ?", [*values, limit]
-        )
-        return [AuditRecord(*row) for row in rows]
+        sql = f"{_SELECT} WHERE {' AND '.join(wanted)} ORDER BY seq DESC LIMIT ?"
+        return [AuditRecord(*row) for row in self._read(sql, [*values, limit])]
 
     def records(self) -> Generator[AuditRecord]:
         """Every record in order, streamed."""
@@ -100,9 +99,8 @@ class AuditReader:
     def text_of(self, record_id: str) -> str | None:
         """The kept text of a record, unsealed; None when it was never kept or has expired."""
         moment = datetime.now(UTC).isoformat(timespec="seconds")
-        rows = self._read(
-            "SELECT sealed, key_id FROM texts WHERE id = ? AND expires_at > ?", [record_id, moment]
-        )
+        sql = "SELECT sealed, key_id FROM texts WHERE id = ? AND expires_at > ?"
+        rows = self._read(sql, [record_id, moment])
         return self._key(rows[0][1]).unseal(bytes(rows[0][0]), record_id) if rows else None
 
     def ready(self) -> None:
@@ -118,9 +116,8 @@ class AuditReader:
             self._reload()
         found = self._ring.get(key_id)
         if found is None:
-            raise AuditUnavailable(
-                "the audit log has another key: put the key file it was rotated with here too"
-            )
+            said = "the audit log has another key: put the key file it was rotated with here too"
+            raise AuditUnavailable(said)
         return found
 
     def _reload(self) -> None:

@@ -6,7 +6,7 @@ What was presented is never kept, only where it came from and why it was refused
 import threading
 import time
 import uuid
-from dataclasses import dataclass
+from typing import Any
 
 from simdx.service.audit.record import Entry, now
 
@@ -15,17 +15,10 @@ ADDRESSES = 16  # counted one by one in that time; the rest are counted together
 ELSEWHERE = "other addresses"
 
 
-@dataclass(slots=True)
-class _Tally:
-    count: int
-    first: str
-    last: str
-
-
 class Refusals:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, str], _Tally] = {}
+        self._waiting: dict[tuple[str, str], dict[str, Any]] = {}  # as they will be recorded
         self._written = -SECONDS
 
     def note(self, address: str, reason: str) -> None:
@@ -34,9 +27,9 @@ class Refusals:
         with self._lock:
             if place not in self._waiting and len(self._waiting) >= ADDRESSES:
                 place = (ELSEWHERE, place[1])
-            tally = self._waiting.setdefault(place, _Tally(0, moment, moment))
-            tally.count += 1
-            tally.last = moment
+            fresh = {"address": place[0], "reason": reason[:64], "count": 0, "first": moment}
+            tally = self._waiting.setdefault(place, fresh)
+            tally |= {"count": tally["count"] + 1, "last": moment}
 
     def take(self, everything: bool = False) -> list[Entry]:
         """What is to be written now: at once after a quiet time, else once in `SECONDS`."""
@@ -45,21 +38,12 @@ class Refusals:
                 return []
             self._written = time.monotonic()
             taken, self._waiting = self._waiting, {}
-        return [
-            Entry(
-                id=f"{uuid.uuid4().hex}.0", kind="refused", caller="", panel="",
-                context={"address": address, "reason": reason, "count": tally.count, "first": tally.first,
-                         "last": tally.last},
-            )
-            for (address, reason), tally in taken.items()
-        ]  # fmt: skip
+        return [Entry(f"{uuid.uuid4().hex}.0", "refused", "", "", context=told) for told in taken.values()]
 
     def give_back(self, entries: list[Entry]) -> None:
         """Entries that could not be written are counted again."""
         with self._lock:
-            for entry in entries:
-                told = entry.context
-                place = (told["address"], told["reason"])
-                tally = self._waiting.setdefault(place, _Tally(0, told["first"], told["last"]))
-                tally.count += told["count"]
-                tally.first = min(tally.first, told["first"])
+            for told in (entry.context for entry in entries):
+                tally = self._waiting.setdefault((told["address"], told["reason"]), {**told, "count": 0})
+                first = min(tally["first"], told["first"])
+                tally |= {"count": tally["count"] + told["count"], "first": first}

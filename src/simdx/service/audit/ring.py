@@ -14,15 +14,13 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
-
 from simdx.disk import CannotWrite, create_once, make_folder, sweep, write_atomically
 from simdx.errors import BadInput, MissingExtra, RunFailed
+from simdx.service.config import alone
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -52,8 +50,7 @@ class AuditKey:
         return hmac.digest(self._chain, previous.encode("ascii") + b"\n" + content, "sha256").hex()
 
     def text_hash(self, text: str) -> str:
-        data = text.encode("utf-8", "surrogatepass")
-        return hmac.digest(self._text, data, "sha256").hex()
+        return hmac.digest(self._text, text.encode("utf-8", "surrogatepass"), "sha256").hex()
 
     def checkpoint_mac(self, content: bytes) -> str:
         return hmac.digest(self._checkpoint, content, "sha256").hex()
@@ -65,18 +62,15 @@ class AuditKey:
 
     def seal(self, text: str, owner: str) -> bytes:
         """AES-256-GCM, bound to the record it belongs to."""
-        nonce = os.urandom(_NONCE_BYTES)
-        return nonce + _cipher(self._seal).encrypt(
-            nonce, text.encode("utf-8", "surrogatepass"), owner.encode("ascii")
-        )
+        nonce, plain = os.urandom(_NONCE_BYTES), text.encode("utf-8", "surrogatepass")
+        return nonce + _cipher(self._seal).encrypt(nonce, plain, owner.encode("ascii"))
 
     def unseal(self, sealed: bytes, owner: str) -> str:
         from cryptography.exceptions import InvalidTag
 
+        nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
-            plain = _cipher(self._seal).decrypt(
-                sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], owner.encode("ascii")
-            )
+            plain = _cipher(self._seal).decrypt(nonce, rest, owner.encode("ascii"))
         except InvalidTag:
             raise RunFailed("a kept text does not open with this key: it was changed or moved") from None
         return plain.decode("utf-8", "surrogatepass")
@@ -98,7 +92,12 @@ class KeyRing:
     def from_file(cls, path: Path, create: bool = False) -> KeyRing:
         """The keys in `path`; with `create`, a first one for the owner's eyes only where there is no file."""
         if create and not path.exists():
-            _write_new(path)
+            # Whole or not there, and once: two services that start together agree on one key.
+            try:
+                make_folder(path.parent)
+                create_once(path, secrets.token_hex(KEY_BYTES) + "\n", 0o600)
+            except CannotWrite as error:
+                raise BadInput(f"the audit key cannot be made: {error}") from None
         elif create:
             sweep(path.parent, f".{path.name}-*")  # a second name of the key, from a start that was killed
         lines = _read(path)
@@ -146,31 +145,20 @@ Lines = list[tuple[bytes, bool]]
 
 
 def _changed(path: Path, change: Callable[[Lines], Lines]) -> KeyRing:
-    """Read, change and write as one step, under a lock of its own."""
-    with _alone(path):
+    with alone(path, "the audit key"):
         lines = change(_read(path))
         text = "".join(f"{secret.hex()}{' ' + _RETIRED if retired else ''}\n" for secret, retired in lines)
         write_atomically(path, text, 0o600)
     return KeyRing.from_file(path)
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    try:
-        with FileLock(path.with_name(f".{path.name}.lock"), timeout=-1, mode=0o600):
-            yield
-    except CannotWrite as error:
-        raise BadInput(f"the audit key: {error}") from None
-    except OSError as error:  # of the lock
-        raise BadInput(f"the audit key {path} cannot be written: {error.strerror}") from None
-
-
 def _read(path: Path) -> Lines:
     try:
-        lines = [
-            _line(words) for words in map(str.split, path.read_text(encoding="ascii").splitlines()) if words
-        ]
-        if not lines:
+        rows = [words for line in path.read_text(encoding="ascii").splitlines() if (words := line.split())]
+        lines = [(bytes.fromhex(words[0]), len(words) == 2) for words in rows]
+        if not lines or any(words[1:] not in ([], [_RETIRED]) for words in rows):
+            raise ValueError
+        if any(len(secret) != KEY_BYTES for secret, _ in lines):
             raise ValueError
         return lines
     except FileNotFoundError:
@@ -182,19 +170,3 @@ def _read(path: Path) -> Lines:
             f"the audit key {path} is not {2 * KEY_BYTES} hexadecimal digits a line: restore it from a copy; "
             "no other key opens its log"
         ) from None
-
-
-def _line(words: list[str]) -> tuple[bytes, bool]:
-    secret = bytes.fromhex(words[0])
-    if len(secret) != KEY_BYTES or words[1:] not in ([], [_RETIRED]):
-        raise ValueError
-    return secret, len(words) == 2
-
-
-def _write_new(path: Path) -> None:
-    """Whole or not there, and once: two services that start together agree on one key."""
-    try:
-        make_folder(path.parent)
-        create_once(path, secrets.token_hex(KEY_BYTES) + "\n", 0o600)
-    except CannotWrite as error:
-        raise BadInput(f"the audit key cannot be made: {error}") from None

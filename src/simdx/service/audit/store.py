@@ -14,39 +14,52 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, RunFailed
-from simdx.service.audit.checkpoints import Anchor, CheckpointFile, CheckpointProblem
-from simdx.service.audit.database import AuditUnavailable, Database, database_at, migrate
+from simdx.service.audit.checkpoints import Anchor, CheckpointProblem
+from simdx.service.audit.database import AuditUnavailable, database_at, migrate
 from simdx.service.audit.reader import AuditReader
 from simdx.service.audit.record import COLUMNS, AuditRecord, Entry, canonical, now, record_bytes
 from simdx.service.audit.refusals import Refusals
 from simdx.service.audit.ring import AuditKey, KeyRing, add_key, retire_before
 
 PURGE_SECONDS = 60.0
+_KNOWN = (
+    "INSERT INTO checkpoints (file, number) VALUES (?, ?) ON CONFLICT (file) DO UPDATE "
+    "SET number = excluded.number WHERE checkpoints.number < excluded.number"
+)
 _INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
 
 class AuditStore(AuditReader):
     def __init__(
         self,
-        database: Database,
+        url: str,
         ring: KeyRing,
         *,
         keep_text: bool = False,
         keep_text_days: float = 30.0,
         checkpoints: Path | None = None,
+        must_exist: bool = False,
     ) -> None:
-        file = None if checkpoints is None else CheckpointFile(checkpoints)
-        super().__init__(database, ring, file)
-        self._keep = keep_text
-        self._days = keep_text_days
-        self._anchor = None if file is None else Anchor(file)
+        """`sqlite:///FILE` or `postgresql://…`; the schema is brought up to date on opening."""
+        super().__init__(database_at(url, must_exist), ring, checkpoints)
+        self._keep, self._days = keep_text, keep_text_days
+        self._anchor = Anchor(self._file)
         self._refusals = Refusals()
+        self.note_refusal = self._refusals.note  # `tend` writes the counts
         self._lock = threading.Lock()
         self._connection: Any = None
         self._purged = -PURGE_SECONDS
-        with database.opened() as connection:
-            migrate(database, connection)
-            self._check_key(connection)
+        # A new log takes the newest key; an old one must have been written with one of these.
+        sql = "UPDATE chain_head SET key_id = ? WHERE key_id IS NULL"
+        with self._db.opened() as connection:
+            migrate(self._db, connection)
+            with self._db.writing(connection):
+                self._db.execute(connection, sql, [ring.newest.id])
+                found = self._db.execute(connection, "SELECT key_id FROM chain_head").fetchone()
+                if found is None or ring.get(found[0]) is None:
+                    raise BadInput(
+                        "this audit log was written with another key: give the --audit-key it was made with"
+                    )
 
     # ----------------------------------------------------------------- writing
 
@@ -58,13 +71,12 @@ class AuditStore(AuditReader):
         if not entries:
             return []
         with self._writing() as connection:
-            if self._anchor is not None and self._anchor.overdue:
+            if self._anchor.overdue:
                 self._write_checkpoint(connection)
             with self._db.writing(connection):
                 seq, previous, key = self._locked_head(connection)
                 records = self._append(connection, entries, seq, previous, key)
-            if self._anchor is not None:
-                self._anchor.wait(records[-1].seq, records[-1].hash, key)
+            self._anchor.wait(records[-1].seq, records[-1].hash, key)
             return records
 
     def _locked_head(self, connection: Any) -> tuple[int, str, AuditKey]:
@@ -91,21 +103,14 @@ class AuditStore(AuditReader):
             records.append(AuditRecord(**content, previous=previous, hash=chained))
             previous = chained
         self._db.execute_many(connection, _INSERT, [[getattr(r, c) for c in COLUMNS] for r in records])
-        for entry in entries:
-            if self._keep and entry.text is not None:
-                self._keep_text(connection, entry.id, entry.text, key)
-        self._db.execute(
-            connection, "UPDATE chain_head SET seq = ?, hash = ?, key_id = ?", [seq, previous, key.id]
-        )
+        if self._keep:
+            expires = (datetime.now(UTC) + timedelta(days=self._days)).isoformat(timespec="seconds")
+            kept = [(e.id, key.seal(e.text, e.id), expires, key.id) for e in entries if e.text is not None]
+            sql = "INSERT INTO texts (id, sealed, expires_at, key_id) VALUES (?, ?, ?, ?)"
+            self._db.execute_many(connection, sql, kept)
+        sql = "UPDATE chain_head SET seq = ?, hash = ?, key_id = ?"
+        self._db.execute(connection, sql, [seq, previous, key.id])
         return records
-
-    def _keep_text(self, connection: Any, owner: str, text: str, key: AuditKey) -> None:
-        expires = (datetime.now(UTC) + timedelta(days=self._days)).isoformat(timespec="seconds")
-        self._db.execute(
-            connection,
-            "INSERT INTO texts (id, sealed, expires_at, key_id) VALUES (?, ?, ?, ?)",
-            [owner, key.seal(text, owner), expires, key.id],
-        )
 
     @contextmanager
     def _writing(self) -> Iterator[Any]:
@@ -122,10 +127,6 @@ class AuditStore(AuditReader):
                 raise
 
     # ----------------------------------------------------------------- by the clock
-
-    def note_refusal(self, address: str, reason: str) -> None:
-        """Count a caller that was turned away; `tend` writes the counts."""
-        self._refusals.note(address, reason)
 
     def tend(self) -> None:
         """What has to happen though nobody asks: refusals recorded, the head anchored, old texts gone."""
@@ -144,13 +145,12 @@ class AuditStore(AuditReader):
 
     def checkpoint(self) -> None:
         """Anchor the head this store wrote last, where no checkpoint covers it yet."""
-        if self._anchor is not None and self._anchor.waiting:
+        if self._anchor.waiting:
             with self._writing() as connection:
                 self._write_checkpoint(connection)
 
     def _write_checkpoint(self, connection: Any) -> None:
         """The file first: a log that knows of fewer checkpoints than there are has lost nothing."""
-        assert self._anchor is not None
         try:
             made = self._anchor.write(self._ring)
         except CheckpointProblem:
@@ -160,18 +160,13 @@ class AuditStore(AuditReader):
             except CheckpointProblem as error:
                 raise AuditUnavailable(str(error)) from None
         if made is not None:
-            self._db.execute(
-                connection,
-                "INSERT INTO checkpoints (file, number) VALUES (?, ?) ON CONFLICT (file) DO UPDATE "
-                "SET number = excluded.number WHERE checkpoints.number < excluded.number",
-                [made.file, made.number],
-            )
+            self._db.execute(connection, _KNOWN, [made.file, made.number])
 
     def resume(self) -> None:
         """For a writer that starts: refuse a log that its checkpoints contradict, then anchor its head."""
-        if self._anchor is None:
+        file, known = self._file, self.known_checkpoints()
+        if file is None:
             return
-        file, known = self._anchor.file, self.known_checkpoints()
         try:
             last = file.last(self._ring)
         except CheckpointProblem as error:
@@ -195,7 +190,7 @@ class AuditStore(AuditReader):
 
     def ready(self) -> None:
         super().ready()
-        if self._anchor is not None and self._anchor.overdue:
+        if self._anchor.overdue:
             self.checkpoint()
 
     def purge(self) -> int:
@@ -222,30 +217,23 @@ class AuditStore(AuditReader):
                     context={"from": key.id, "to": following.id},
                 )  # fmt: skip
                 (record,) = self._append(connection, [entry], seq, previous, following)
-            if self._anchor is not None:
-                self._anchor.wait(record.seq, record.hash, following)
+            self._anchor.wait(record.seq, record.hash, following)
 
     def reseal(self) -> tuple[int, int]:
         """Seal kept texts with the key in use, some at a time; how many, and how many did not open."""
         key, done, stuck, last = self.key_in_use(), 0, 0, ""
+        some = "SELECT id, sealed, key_id FROM texts WHERE key_id <> ? AND id > ? ORDER BY id LIMIT 100"
         while True:
             with self._writing() as connection, self._db.writing(connection):
-                rows = self._db.execute(
-                    connection,
-                    "SELECT id, sealed, key_id FROM texts WHERE key_id <> ? AND id > ? ORDER BY id LIMIT 100",
-                    [key.id, last],
-                ).fetchall()
+                rows = self._db.execute(connection, some, [key.id, last]).fetchall()
                 for owner, sealed, key_id in rows:
                     try:
                         again = key.seal(self._key(key_id).unseal(bytes(sealed), owner), owner)
                     except RunFailed:
                         stuck += 1
                         continue
-                    self._db.execute(
-                        connection,
-                        "UPDATE texts SET sealed = ?, key_id = ? WHERE id = ?",
-                        [again, key.id, owner],
-                    )
+                    sql = "UPDATE texts SET sealed = ?, key_id = ? WHERE id = ?"
+                    self._db.execute(connection, sql, [again, key.id, owner])
                     done += 1
             if not rows:
                 return done, stuck
@@ -260,40 +248,12 @@ class AuditStore(AuditReader):
                     self._connection.close()
                     self._connection = None
 
-    def _check_key(self, connection: Any) -> None:
-        """A new log takes the newest key; an old one must have been written with one of these."""
-        with self._db.writing(connection):
-            self._db.execute(
-                connection, "UPDATE chain_head SET key_id = ? WHERE key_id IS NULL", [self._ring.newest.id]
-            )
-            found = self._db.execute(connection, "SELECT key_id FROM chain_head").fetchone()
-            if found is None or self._ring.get(found[0]) is None:
-                raise BadInput(
-                    "this audit log was written with another key: give the --audit-key it was made with"
-                )
-
 
 def _json(value: Any) -> str | None:
     return None if value is None else canonical(value)
 
 
-def open_store(
-    url: str,
-    ring: KeyRing,
-    *,
-    keep_text: bool = False,
-    keep_text_days: float = 30.0,
-    checkpoints: Path | None = None,
-    must_exist: bool = False,
-) -> AuditStore:
-    """`sqlite:///FILE` or `postgresql://…`; the schema is brought up to date on opening."""
-    return AuditStore(
-        database_at(url, must_exist),
-        ring,
-        keep_text=keep_text,
-        keep_text_days=keep_text_days,
-        checkpoints=checkpoints,
-    )
+open_store = AuditStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +265,7 @@ class Rotation:
 
 def prepare(store: AuditStore, path: Path) -> str:
     """Put the next key into the file and use it nowhere yet, so that the file can be copied first."""
-    ring, current = KeyRing.from_file(path), store.key_in_use()
-    following = ring.after(current)
+    following = KeyRing.from_file(path).after(store.key_in_use())
     return (following or add_key(path).newest).id
 
 

@@ -13,6 +13,8 @@ from simdx.service.audit.checkpoints import Checkpoint, CheckpointProblem
 from simdx.service.audit.record import GENESIS, AuditRecord
 from simdx.service.audit.ring import AuditKey, KeyRing
 
+Head = tuple[int, str] | None  # how many records a log has, and the hash of its last
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -66,7 +68,7 @@ class _Walk:
             self.following = next(self.checkpoints, None)
         return None
 
-    def end(self, head: tuple[int, str] | None) -> str | None:
+    def end(self, head: Head) -> str | None:
         if self.following is not None:
             return (
                 f"the log ends at record {self.count}, checkpoint {self.following.number} of "
@@ -83,7 +85,7 @@ class _Walk:
 def verify(
     records: Iterable[AuditRecord],
     ring: KeyRing,
-    head: tuple[int, str] | None = None,
+    head: Head = None,
     *,
     checkpoints: Sequence[Iterator[Checkpoint]] = (),
     known: dict[str, int] | None = None,
@@ -91,45 +93,36 @@ def verify(
 ) -> Verdict:
     """Check a whole log in order.
 
-    `head` is (count, hash) as the log has it. `checkpoints` are those of each of its files, `known` how many
+    `head` is as the log has it. `checkpoints` are those of each of its files, `known` how many
     each should hold. `noted` is a head somebody wrote down, which must still be in the chain.
     """
-    walk = _Walk(ring, merge(*checkpoints, key=lambda found: found.records))
+    walk, known = _Walk(ring, merge(*checkpoints, key=lambda found: found.records)), known or {}
     try:
-        problem = _walk(walk, records, head, noted)
+        problem = next(filter(None, _problems(walk, records, head, known, noted)), None)
     except CheckpointProblem as error:
         problem = str(error)
-    known = known or {}
-    if problem is None:
-        problem = _cut(walk.seen, known)
     unseen = tuple(sorted(set(known) - set(walk.seen)))
     return Verdict(problem is None, walk.count, walk.head, problem, sum(walk.seen.values()), unseen)
 
 
-def _walk(
-    walk: _Walk, records: Iterable[AuditRecord], head: tuple[int, str] | None, noted: str | None
-) -> str | None:
+def _problems(
+    walk: _Walk, records: Iterable[AuditRecord], head: Head, known: dict[str, int], noted: str | None
+) -> Iterator[str | None]:
+    """What is wrong, as far as the walk has come; behind the first nothing is to be relied on."""
     walk.following = next(walk.checkpoints, None)
-    problem = walk.meet()
+    yield walk.meet()
     for record in records:
-        problem = problem or walk.step(record) or walk.meet()
-        if problem is not None:
-            return problem
+        yield walk.step(record) or walk.meet()
         if record.hash == noted:
             noted = None
-    problem = problem or walk.end(head)
-    if problem is None and noted is not None:
-        return "the head noted earlier is not in the chain: records were cut off or rewritten"
-    return problem
-
-
-def _cut(seen: dict[str, int], known: dict[str, int]) -> str | None:
-    if known and not seen:
-        return "its checkpoints are missing: give --checkpoints, the file the service wrote them to"
+    yield walk.end(head)
+    if noted is not None:
+        yield "the head noted earlier is not in the chain: records were cut off or rewritten"
+    if known and not walk.seen:
+        yield "its checkpoints are missing: give --checkpoints, the file the service wrote them to"
     for file, number in known.items():
-        if file in seen and seen[file] < number:
-            return f"checkpoint file {file} was cut: it holds {seen[file]} checkpoints, there were {number}"
-    return None
+        if (seen := walk.seen.get(file, number)) < number:
+            yield f"checkpoint file {file} was cut: it holds {seen} checkpoints, there were {number}"
 
 
 def _unchanged(record: AuditRecord, key: AuditKey, previous: str) -> bool:
