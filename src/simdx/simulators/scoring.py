@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from importlib.util import find_spec
@@ -92,10 +92,10 @@ class TransformersScorer:
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
         tokens = [self._ids(text) or [self._tokenizer.pad_token_id] for text in texts]
         found = np.zeros((len(texts), len(prompts)))
+        most = self._padded // max(len(prompts), 1)
         with self._torch.inference_mode():
             prefix = self._read_prompts([self._ids(self._rendered(prompt)) for prompt in prompts])
-            lengths = [len(t) for t in tokens]
-            for rows in of_like_length(range(len(tokens)), lengths, self._padded // max(len(prompts), 1), 1):
+            for rows in of_like_length(range(len(tokens)), [len(t) for t in tokens], most, 1):
                 # A group of texts goes under every prompt in as few passes as fit.
                 pairs = [(i, j) for i in rows for j in range(len(prompts))]
                 width = max(len(tokens[i]) for i in rows) + 1
@@ -122,10 +122,9 @@ class TransformersScorer:
         ids, mask = ids.to(device), mask.to(device)
         place = (mask.cumsum(1) - 1).clamp(min=0)
         out = self._model.base_model(ids, attention_mask=mask, position_ids=place, use_cache=True)
-        layers = out.past_key_values.layers
+        kept = out.past_key_values
         last = torch.tensor([p[-1] for p in prompts], device=device)
-        kind = type(out.past_key_values)
-        return _Prefix([(layer.keys, layer.values) for layer in layers], mask, last, kind)
+        return _Prefix([(layer.keys, layer.values) for layer in kept.layers], mask, last, type(kept))
 
     def _pass(self, prefix: _Prefix, texts: list[list[int]], prompts: list[int]) -> list[float]:
         torch, device = self._torch, self._model.device
@@ -244,7 +243,6 @@ class _ChatReply(BaseModel):
     """vLLM: for each token of the prompt its own log-probability first, null for the very first token."""
 
     prompt_logprobs: list[dict[str, _PromptToken] | None] | None = None
-    usage: dict[str, Any] = {}
 
 
 class _EchoLogprobs(BaseModel):
@@ -287,8 +285,7 @@ class ServerScorer(OpenAIServer):
                 raise RunFailed(f"a text could not be scored: {problem}") from None
 
         with ThreadPoolExecutor(CONCURRENCY) as pool:
-            pairs: Iterable[tuple[str, str]] = ((prompt, text) for text in texts for prompt in prompts)
-            replies = pool.map(one, pairs)
+            replies = pool.map(one, ((prompt, text) for text in texts for prompt in prompts))
             for i, _ in enumerate(texts):
                 row = [next(replies) for _ in prompts]
                 yield i, np.array([value for value, _ in row]), row[0][1]
@@ -309,10 +306,7 @@ class ServerScorer(OpenAIServer):
             [*Request(prompt).messages, {"role": "assistant", "content": text}],
             {"add_generation_prompt": False, "continue_final_message": True},
         )
-        own = whole[len(head) :]
-        if not own or any(value is None for value in own):
-            raise Lasting("the server's log-probabilities do not cover the text")
-        return math.fsum(value for value in own if value is not None), len(own)
+        return _total(whole[len(head) :])
 
     def _chat(self, messages: list[dict[str, str]], extra: dict[str, Any]) -> list[float | None]:
         raw = call(
@@ -330,7 +324,7 @@ class ServerScorer(OpenAIServer):
             found = None
         if not found:
             raise Lasting("the server gives no log-probabilities of a prompt")
-        return [None if not place else _checked(next(iter(place.values())).logprob) for place in found]
+        return [None if not place else next(iter(place.values())).logprob for place in found]
 
     def _by_echo(self, prompt: str, text: str) -> tuple[float, int]:
         """A plain completion: the server repeats what it was sent, with log-probabilities."""
@@ -350,14 +344,14 @@ class ServerScorer(OpenAIServer):
         places = list(zip(part.text_offset, part.token_logprobs, strict=True))
         if not places or places[0][0] != 0:  # the prompt is not among them
             raise Lasting("the server does not repeat the prompt")
-        own = [value for at, value in places if len(head) <= at < len(whole)]
-        if not own or any(value is None for value in own):
-            raise Lasting("the server's log-probabilities do not cover the text")
-        return math.fsum(_checked(value) for value in own if value is not None), len(own)
+        return _total([value for at, value in places if len(head) <= at < len(whole)])
 
 
-def _checked(value: float) -> float:
-    """A log-probability is no number above zero, rounding aside, and not NaN."""
-    if not value <= 0.01:
+def _total(own: list[float | None]) -> tuple[float, int]:
+    """Of a text's tokens, and their number; a log-probability is not above zero, rounding aside, nor NaN."""
+    found = [value for value in own if value is not None]
+    if not own or len(found) < len(own):
+        raise Lasting("the server's log-probabilities do not cover the text")
+    if not all(value <= 0.01 for value in found):
         raise Lasting("the server's log-probabilities are none")
-    return max(value, -1e4)
+    return math.fsum(max(value, -1e4) for value in found), len(own)

@@ -13,6 +13,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.models.hub import NO_HUB, hub, hub_answers
 from simdx.simulators.base import (
@@ -55,7 +57,9 @@ class TransformersSimulator:
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         source, position = iter(requests), 0
         while True:
-            taken = list(itertools.islice(_until_none(source), self.concurrency))
+            # What can be asked right now: a batch does not wait for answers it has not given yet.
+            ready = itertools.takewhile(lambda request: request is not None, source)
+            taken: list[Any] = list(itertools.islice(ready, self.concurrency))
             if not taken:
                 return
             for i, completion in sorted(self._grouped(taken).items()):
@@ -78,7 +82,7 @@ class TransformersSimulator:
         """Requests with equal settings share a batch; seeds of a group are folded into one."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for i, r in enumerate(requests):
-            settings = (
+            alike = (
                 r.temperature,
                 r.top_p,
                 r.max_tokens,
@@ -87,7 +91,7 @@ class TransformersSimulator:
                 r.grammar,
                 str(dict(r.options)),
             )
-            groups.setdefault(settings, []).append(i)
+            groups.setdefault(alike, []).append(i)
         answers: dict[int, Completion] = {}
         lengths = [len(r.prompt) for r in requests]
         for members in groups.values():
@@ -97,15 +101,13 @@ class TransformersSimulator:
 
     def _batch(self, requests: list[Request]) -> list[Completion]:
         started = time.monotonic()
-        grammar = requests[0].grammar
-        if grammar is not None and self._compiler is None:
+        if requests[0].grammar is not None and self._compiler is None:
             return [failed("grammars need the package xgrammar") for _ in requests]
         try:
-            answers = self._generate(requests)
+            return self._generate(requests)
         except Exception as error:  # memory, a broken chat template: one batch, not the build
             seconds = time.monotonic() - started
             return [failed(f"transformers failed with {type(error).__name__}", seconds) for _ in requests]
-        return answers
 
     def _generate(self, requests: list[Request]) -> list[Completion]:
         torch, first, started = self._torch, requests[0], time.monotonic()
@@ -139,16 +141,19 @@ class TransformersSimulator:
         # A processor follows one generation and cannot be used again; the compiled grammar can.
         return {"logits_processor": [LogitsProcessor(self._compile(grammar))]}
 
+    @property
+    def _ends(self) -> list[int]:
+        value = self._model.generation_config.eos_token_id
+        return [] if value is None else np.ravel(value).tolist()
+
     @cached_property
     def _compiler(self) -> Any:
         try:
             import xgrammar
         except ImportError:
             return None
-        size = self._model.config.vocab_size
-        ends = _as_list(self._model.generation_config.eos_token_id)
         known = xgrammar.TokenizerInfo.from_huggingface(
-            self._tokenizer, vocab_size=size, stop_token_ids=ends or None
+            self._tokenizer, vocab_size=self._model.config.vocab_size, stop_token_ids=self._ends or None
         )
         return xgrammar.GrammarCompiler(known)
 
@@ -160,7 +165,7 @@ class TransformersSimulator:
         self, request: Request, row: int, inputs: Any, out: Any, width: int, seconds: float
     ) -> Completion:
         tokens = out.sequences[row, width:].tolist()
-        ends = set(_as_list(self._model.generation_config.eos_token_id)) | {self._tokenizer.pad_token_id}
+        ends = {*self._ends, self._tokenizer.pad_token_id}
         length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
         text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
         stopped = length < len(tokens)
@@ -195,20 +200,6 @@ class TransformersSimulator:
         else:
             prompt = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
         return prompt + request.opening
-
-
-def _until_none(source: Iterator[Request | None]) -> Iterator[Request]:
-    """What can be asked right now: a batch does not wait for answers it has not given yet."""
-    for request in source:
-        if request is None:
-            return
-        yield request
-
-
-def _as_list(value: Any) -> list[int]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [int(value)]
 
 
 def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
