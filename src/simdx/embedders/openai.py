@@ -37,9 +37,8 @@ class OpenAIEmbedder(OpenAIServer):
         return (self._ask(["width"]).shape[1],)
 
     def embed_batch(self, texts: Sequence[str]) -> Float:
-        parts = [
-            self._ask(list(texts[i : i + TEXTS_PER_REQUEST])) for i in range(0, len(texts), TEXTS_PER_REQUEST)
-        ]
+        starts = range(0, len(texts), TEXTS_PER_REQUEST)
+        parts = [self._ask(list(texts[i : i + TEXTS_PER_REQUEST])) for i in starts]
         return np.concatenate(parts) if parts else np.zeros((0, *self.blocks), dtype=np.float32)
 
     def _ask(self, texts: list[str]) -> Float:

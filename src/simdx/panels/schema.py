@@ -63,8 +63,7 @@ class ReviewRuleFile(BaseModel):
 
         if not self.phrases and not self.pattern:
             raise ValueError(f"review rule '{self.name}' has neither phrases nor a pattern")
-        problem = pattern_problem(self.pattern) if self.pattern is not None else None
-        if problem:
+        if self.pattern is not None and (problem := pattern_problem(self.pattern)):
             raise ValueError(f"the pattern of review rule '{self.name}' {problem}")
         return self
 
@@ -137,15 +136,12 @@ class PanelFile(BaseModel):
         return self
 
     def to_panel(self, default_name: str) -> Panel:
+        same = ("title", "description", "embedder", "notice", "ask_about")
         return Panel(
             name=self.name or default_name,
-            title=self.title,
-            description=self.description,
             register=self.register_,
-            embedder=self.embedder,
             facets=dict(self.facets),
-            notice=self.notice,
-            ask_about=self.ask_about,
+            **{name: getattr(self, name) for name in same},
             review_rules=tuple(rule.to_rule() for rule in self.review_rules),
             examples=tuple(Example(**example.model_dump()) for example in self.examples),
             labels=tuple(Label(**label.model_dump()) for label in self.labels),
