@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,11 +64,8 @@ def test_poor_texts_are_rejected_with_reasons_kept_and_replaced(toy_panel: Panel
     assert report.complete
     assert report.answers == simulator.calls == sum(report.usable.values()) + sum(report.rejected.values())
     kept = [json.loads(line) for line in (tmp_path / "bank" / REJECTED_FILE).read_text().splitlines()]
-    assert (
-        Counter(row["reason"] for row in kept)
-        == report.rejected
-        == read_manifest(tmp_path / "bank")["rejected"]
-    )
+    told = read_manifest(tmp_path / "bank")["rejected"]
+    assert Counter(row["reason"] for row in kept) == report.rejected == told
     assert {"refusal", "empty", "repeats itself"} <= set(report.rejected)
 
 
@@ -86,81 +84,56 @@ def test_limits_stop_a_run_and_the_next_goes_on(toy_panel: Panel, tmp_path: Path
     assert asked == len(answered_keys(out)) == len(set(answered_keys(out)))
     whole = build(toy_panel, tmp_path / "at-once")
     assert report.hash == whole.hash
-
-
-def test_a_token_limit_stops_a_run(toy_panel: Panel, tmp_path: Path) -> None:
-    report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(concurrency=1), max_tokens=300)
+    report = build(toy_panel, tmp_path / "tokens", ScriptedSimulator(concurrency=1), max_tokens=300)
     assert not report.complete
-    spent = report.prompt_tokens + report.completion_tokens
-    assert 300 <= spent < 600  # the request that crosses the line is kept
+    # The request that crosses the line is kept.
+    assert 300 <= report.prompt_tokens + report.completion_tokens < 600
 
 
-def test_failed_requests_are_recorded_and_asked_again_by_the_next_run(
+def test_failed_requests_are_asked_again_by_the_next_run_and_give_way_in_the_end(
     toy_panel: Panel, tmp_path: Path
 ) -> None:
     out = tmp_path / "bank"
     report = build(toy_panel, out, ScriptedSimulator(error=0.4))
-    assert not report.complete
-    assert report.failed > 0
     failed = [a for a in read_answers(out / STORE_FILE) if a.error]
-    assert len(failed) == report.failed
+    assert len(failed) == report.failed > 0
     again = ScriptedSimulator()
-    report = build(toy_panel, out, again)
-    assert report.complete
+    assert build(toy_panel, out, again).complete
     assert again.calls == len(failed)
-
-
-def test_a_request_that_never_works_gives_way_to_another(toy_panel: Panel, tmp_path: Path) -> None:
     for _ in range(GIVE_UP_AFTER):
-        report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(error=0.3, error_attempts=99))
-    report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(error=0.0))
-    assert report.complete
+        build(toy_panel, tmp_path / "other", ScriptedSimulator(error=0.3, error_attempts=99))
+    assert build(toy_panel, tmp_path / "other", ScriptedSimulator()).complete
+
+
+LEAKS = {
+    "which you must not name": ["An apple, a river and an engine were all there was to see on that day."]
+}
 
 
 @pytest.mark.parametrize(
-    ("simulator", "per_label", "said", "most"),
+    ("poor", "per_label", "limits", "said", "most"),
     [
-        (ScriptedSimulator(error=1.0, error_attempts=9), 100, "in a row", 40),
-        (ScriptedSimulator(refusal=1.0), 1, "0 are usable (60 rejected: refusal): take a larger model", 181),
+        (ScriptedSimulator(error=1.0, error_attempts=9), 100, NEVER, "in a row", 40),
+        (ScriptedSimulator(refusal=1.0), 1, NEVER, "0 are usable (60 rejected: refusal): take a larger", 181),
+        # After forty texts of a label, not after forty for every one that is wanted.
+        (ScriptedSimulator(refusal=0.95), 50, None, "rejected: refusal): take a larger model", 150),
+        (ScriptedSimulator(LEAKS), 50, None, "names its label): describe the label in the panel file", 150),
     ],
-    ids=["dead", "unable"],
+    ids=["dead", "unable", "refusing", "leaking"],
 )
 def test_a_simulator_that_is_no_use_is_given_up(
-    toy_panel: Panel, tmp_path: Path, simulator: ScriptedSimulator, per_label: int, said: str, most: int
-) -> None:
-    report = build_bank(toy_panel, simulator, BuildSettings(per_label=per_label), tmp_path / "bank", NEVER)
+    toy_panel: Panel, tmp_path: Path, poor: ScriptedSimulator, per_label: int, limits: BuildLimits | None,
+    said: str, most: int,
+) -> None:  # fmt: skip
+    settings, out, again = BuildSettings(per_label=per_label), tmp_path / "bank", ScriptedSimulator()
+    report = build_bank(toy_panel, poor, settings, out, limits)
     assert not report.complete
     assert said in str(report.stopped)
-    assert simulator.calls < most
-
-
-LEAKS = "An apple, a river and an engine were all there was to be seen on that day."
-
-
-@pytest.mark.parametrize(
-    ("poor", "reason", "remedy"),
-    [
-        (ScriptedSimulator(refusal=0.95), "refusal", "take a larger model"),
-        (
-            ScriptedSimulator({"which you must not name": [LEAKS]}),
-            "names its label",
-            "describe the label in the panel file without its name",
-        ),
-    ],
-)
-def test_a_run_stops_when_hardly_a_text_is_usable(
-    toy_panel: Panel, tmp_path: Path, poor: ScriptedSimulator, reason: str, remedy: str
-) -> None:
-    """After forty texts of a label, not after forty for every one that is wanted."""
-    settings = BuildSettings(per_label=50)
-    report = build_bank(toy_panel, poor, settings, tmp_path / "bank")
-    assert not report.complete
-    assert f"rejected: {reason}): {remedy}" in str(report.stopped)
-    assert poor.calls < 3 * 50
-    again = ScriptedSimulator()
-    assert f"rejected: {reason})" in str(build_bank(toy_panel, again, settings, tmp_path / "bank").stopped)
-    assert again.calls == 0
-    assert build_bank(toy_panel, again, settings, tmp_path / "bank", NEVER).complete
+    assert poor.calls < most
+    if limits is None:
+        assert "rejected: " in str(build_bank(toy_panel, again, settings, out).stopped)
+        assert again.calls == 0
+        assert build_bank(toy_panel, again, settings, out, NEVER).complete
 
 
 class Batches(ScriptedSimulator):
@@ -207,7 +180,7 @@ def test_folders_of_something_or_somebody_else_are_left_alone(toy_panel: Panel, 
         build(other, tmp_path / "bank")
 
 
-@pytest.mark.parametrize("cut", [1, 2, 17, 200])
+@pytest.mark.parametrize("cut", [1, 2, 200])
 def test_a_torn_last_line_is_repaired(cut: int, toy_panel: Panel, tmp_path: Path) -> None:
     out = tmp_path / "bank"
     build(toy_panel, out, ScriptedSimulator(concurrency=1), max_requests=8)
@@ -232,16 +205,12 @@ def test_a_dry_run_estimates_and_writes_nothing(toy_panel: Panel, tmp_path: Path
     assert midway.usable == 10
     assert midway.measured
     assert midway.requests_expected == 13
-    build(toy_panel, out)
-    assert estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits()).requests_at_least == 0
-
-
-def test_changed_settings_do_not_reuse_answers(toy_panel: Panel, tmp_path: Path) -> None:
-    build(toy_panel, tmp_path / "bank", max_requests=20)
-    simulator = ScriptedSimulator()
-    settings = BuildSettings(per_label=6, background=5, temperature=0.3)
-    build_bank(toy_panel, simulator, settings, tmp_path / "bank")
-    assert simulator.calls == 23
+    warm = ScriptedSimulator()
+    assert build_bank(toy_panel, warm, replace(SETTINGS, temperature=0.3), out).complete
+    assert warm.calls == 23  # answers under other settings are not used again
+    build(toy_panel, tmp_path / "whole")
+    whole = estimate(toy_panel, "scripted", SETTINGS, tmp_path / "whole", BuildLimits())
+    assert whole.requests_at_least == 0
 
 
 def start(out: Path, delay: float) -> subprocess.Popen[str]:

@@ -44,11 +44,8 @@ def test_names_are_read_off_a_list() -> None:
     assert names_in(said) == ["Gout", "Lyme disease", "Crohn's disease", "HIV infection"]
     assert names_in("I am sorry, but as a model I can name none of those conditions for you today.") == []
     assert names_in("1.\n2. 42\n3. <script>\n4. E") == []
-    assert names_in("1. H. pylori infection\n2. Ear, nose and throat\n3. Guillain–Barré syndrome.") == [
-        "H. pylori infection",
-        "Ear",
-        "Guillain–Barré syndrome",
-    ]
+    said = "1. H. pylori infection\n2. Ear, nose and throat\n3. Guillain–Barré syndrome."
+    assert names_in(said) == ["H. pylori infection", "Ear", "Guillain–Barré syndrome"]
     assert names_in("Gout\nI hope this helps") == ["Gout"], "only the first line may lack its bullet"
     assert names_in("1. Gout\n2. Chronic obstr", "length") == ["Gout"]
 
@@ -92,18 +89,14 @@ def test_a_list_is_read_strictly(tmp_path: Path) -> None:
     file = tmp_path / "near.txt"
     file.write_text("# near misses" + "!" * 200 + "\nmalaria\n\n  scurvy \nMalaria\n", encoding="utf-8-sig")
     assert read_conditions(file) == ("malaria", "scurvy")
-    for content, complaint in (
-        ("# nothing\n", "names no condition"),
-        ("x" * 121, "line 1"),
-        ("malaria\na\x00b\n", "line 2"),
-    ):
-        file.write_text(content, encoding="utf-8")
+    bad = {
+        b"# nothing\n": "names no condition", b"x" * 121: "line 1", b"malaria\na\x00b\n": "line 2",
+        b"\xff\xfe": "UTF-8",
+    }  # fmt: skip
+    for content, complaint in bad.items():
+        file.write_bytes(content)
         with pytest.raises(BadInput, match=complaint):
             read_conditions(file)
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(BadInput, match="UTF-8"):
-        read_conditions(file)
-    with pytest.raises(BadInput, match="is not a file"):
-        read_conditions(tmp_path)
-    with pytest.raises(BadInput, match="cannot be read"):
-        read_conditions(tmp_path / "absent.txt")
+    for place, complaint in {tmp_path: "is not a file", tmp_path / "absent": "cannot be read"}.items():
+        with pytest.raises(BadInput, match=complaint):
+            read_conditions(place)

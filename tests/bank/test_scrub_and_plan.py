@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,6 @@ GOOD = (
     ("text", "reason"),
     [
         (GOOD, None),
-        ("", "empty"),
         ("  ...  ", "empty"),
         ("I'm sorry, but I can't help with that.", "refusal"),
         ("As an AI language model I do not have a body, but a patient may cough.", "refusal"),
@@ -96,6 +96,8 @@ def test_a_small_model_is_told_everything_but_the_name_and_begins_with_the_cardi
         openings.add(request.opening)
         assert plan.planned(BACKGROUND, index).topic not in plan.planned(BACKGROUND, index).request.prompt
     assert len(openings) > 1
+    text = scripted.describe(request.prompt, random.Random(1))
+    assert any(thing in text for thing in scripted.CLINICAL.things)
 
 
 @pytest.mark.parametrize(
@@ -117,29 +119,14 @@ def test_a_text_that_is_not_about_illness_begins_with_what_its_writer_says(
     assert as_said(description) == said
 
 
-def test_a_general_panel_says_what_kind_of_text_it_sorts() -> None:
-    labels = (Label("a", description="Tumours."), Label("b", description="Hearts."))
-    panel = Panel("abstracts", labels, register="general", description="Condensed abstracts of journals.")
-    for voice in ("full", "short"):
-        prompt = BankPlan(panel, "m", BuildSettings(1, voice=voice)).planned("a", 0).request.prompt
-        assert "Write one text of this kind: Condensed abstracts of journals." in prompt
-        assert "message" not in prompt
-
-
-def test_names_are_found_however_they_are_written() -> None:
+def test_names_cut_sentences_and_near_duplicates_are_found() -> None:
     scrubber = Scrubber(["non-Hodgkin lymphoma", "Sjögren"], "plain")
     for name in ("non Hodgkin lymphomas", "NON–HODGKIN  LYMPHOMA", "sjogren", "Sjögren"):
         assert scrubber.reason(f"{GOOD} It looked like {name} to them.") == "names its label"
-
-
-def test_only_the_sentence_the_limit_cut_off_is_dropped() -> None:
     assert tidy("One is done. Two is do", "length") == "One is done."
     assert tidy("One is done. Two is do", "stop") == "One is done. Two is do"
     assert tidy("nothing is comple", "length") == ""
     assert tidy(' "Quoted words." ') == "Quoted words."
-
-
-def test_near_duplicates() -> None:
     seen = Duplicates()
     assert not seen.seen(GOOD)
     assert seen.seen(GOOD.replace("54", "61"))
@@ -172,9 +159,7 @@ def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
 def test_facets_off_leaves_only_the_seed_to_differ() -> None:
     plan = BankPlan(load_panel("oral-lesions"), "m", BuildSettings(per_label=3, facets=False, voice="short"))
     first, second = (plan.planned("oral mucocele", i) for i in (0, 1))
-    assert first.request.prompt == second.request.prompt
-    assert first.request.opening == second.request.opening
-    assert first.request.seed != second.request.seed
+    assert replace(first.request, seed=second.request.seed) == second.request != first.request
     assert first.facets == {}
 
 
@@ -207,6 +192,10 @@ def test_a_panel_that_is_not_about_illness_is_asked_for_in_words_that_are_not_ei
             assert not [word for word in clinical if word in asked]
             if stratum == BACKGROUND:
                 assert planned.topic in SUBJECTS
+    told = replace(panel, description="Condensed abstracts of journals.")  # what kind of text it sorts
+    prompt = BankPlan(told, "m", plan.settings).planned("delivery", 0).request.prompt
+    assert "Write one text of this kind: Condensed abstracts of journals." in prompt
+    assert "message" not in prompt
 
 
 LABELS = (
@@ -239,11 +228,3 @@ def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_
             if f" {quality} {thing}" in text
         )
         assert found.most_common(1)[0][1] > 0.6 * len(own), name
-
-
-@pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
-def test_the_other_registers_keep_their_phrases(register: str) -> None:
-    panel = Panel("p", (Label("gout"), Label("mumps")), register=register)
-    prompt = BankPlan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
-    text = scripted.describe(prompt, random.Random(1))
-    assert any(thing in text for thing in scripted.CLINICAL.things)
