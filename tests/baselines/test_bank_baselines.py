@@ -23,14 +23,9 @@ CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "pisto
 
 @pytest.fixture
 def material(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material:
-    described = tuple(
-        replace(label, description=text)
-        for label, text in zip(
-            toy_panel.labels,
-            ("sweet fruit of a tree", "water with boat and bridge", "motor with piston"),
-            strict=True,
-        )
-    )
+    said = ("sweet fruit of a tree", "water with boat and bridge", "motor with piston")
+    pairs = zip(toy_panel.labels, said, strict=True)
+    described = tuple(replace(label, description=text) for label, text in pairs)
     return Material.prepare(replace(toy_panel, labels=described), toy_bank, get_embedder("hashing"))
 
 
@@ -51,7 +46,7 @@ def test_similarities_become_scores_as_stated() -> None:
     np.testing.assert_allclose(similarity_scores(similarity, "soft", 0.1), weights / weights.sum())
 
 
-def test_a_case_without_a_known_word_is_answered_by_the_prior(material: Material) -> None:
+def test_tfidf_answers_a_case_without_a_known_word_by_the_prior(material: Material) -> None:
     prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
     for kernel in ("hard", "soft"):
         infer = fit_method(material, Settings(method="tfidf", kernel=kernel))
@@ -64,70 +59,47 @@ def test_tfidf_by_hand(toy_panel: Panel, private_home: object) -> None:
     """Counts times log inverse frequencies, rows of unit length, and the cosine to each label's mean row."""
     bank = Bank("toy", toy_panel.names, ("Red fruit", "a red boat", "water water"), np.arange(3), name="toy")
     material = Material.prepare(toy_panel, bank, get_embedder("hashing"))
-    table = fit_method(material, Settings(method="tfidf")).answer(
-        material.observe(["RED fruit unknown"]), Prior.uniform(3)
-    )
+    seen = material.observe(["RED fruit unknown"])
+    table = fit_method(material, Settings(method="tfidf")).answer(seen, Prior.uniform(3))
     once, twice = np.log(4 / 2) + 1, np.log(4 / 3) + 1  # of a word in one text, and in two
     length = np.hypot(twice, once)  # "a" is no word: it has one letter
     cosine = np.array([1.0, twice**2 / length**2, 0.0])
     np.testing.assert_allclose(table.posterior_in_class[0], cosine / cosine.sum())
-
-
-def test_a_bank_without_a_word_is_refused_by_tfidf(toy_panel: Panel, private_home: object) -> None:
-    bank = Bank("toy", toy_panel.names, ("a", "b", "?"), np.arange(3), name="toy")
-    material = Material.prepare(toy_panel, bank, get_embedder("hashing"))
+    wordless = Material.prepare(toy_panel, replace(bank, texts=("a", "b", "?")), get_embedder("hashing"))
     with pytest.raises(BadInput, match="no word of two letters"):
-        fit_method(material, Settings(method="tfidf"))
+        fit_method(wordless, Settings(method="tfidf"))
 
 
-def test_logistic_agrees_with_scikit_learn_on_balanced_rows() -> None:
-    rng = np.random.default_rng(3)
-    y = np.repeat(np.arange(3), 20)
+def test_logistic_agrees_with_scikit_learn_and_ignores_how_full_a_label_is() -> None:
+    rng, y = np.random.default_rng(3), np.repeat(np.arange(3), 20)
     x = rng.normal(size=(60, 5)) + np.eye(5)[y]
     ours = fit_logistic(x, y, 3, penalty=0.5).probabilities(x)
     theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(x, y).predict_proba(x)
     np.testing.assert_allclose(ours, theirs, atol=2e-3)
-
-
-def test_logistic_ignores_how_full_a_label_is() -> None:
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(40, 4))
-    y = np.repeat([0, 1], 20)
-    twice = np.concatenate([x, x[:20]]), np.concatenate([y, y[:20]])
+    x, y = x[:40], y[:40]
     one = fit_logistic(x, y, 2, penalty=1.0)
     # the penalty is per row, so 60 rows need 1.5 times as much to weigh the same
-    two = fit_logistic(*twice, 2, penalty=1.5)
+    two = fit_logistic(np.concatenate([x, x[:20]]), np.concatenate([y, y[:20]]), 2, penalty=1.5)
     np.testing.assert_allclose(one.probabilities(x), two.probabilities(x), atol=1e-3)
+    noise, y = rng.normal(size=(60, 30)), rng.integers(0, 3, size=60)
+    assert choose_penalty(noise, y, 3, seed=0) == 3.0  # the strongest
 
 
-def test_noise_is_given_the_strongest_penalty() -> None:
-    rng = np.random.default_rng(11)
-    x, y = rng.normal(size=(60, 30)), rng.integers(0, 3, size=60)
-    assert choose_penalty(x, y, 3, seed=0) == 3.0
-
-
-class TestSupervised:
-    def test_learns_what_is_there(self) -> None:
-        rng = np.random.default_rng(2)
-        y = np.repeat(np.arange(3), 30)
-        x = rng.normal(size=(90, 6)) + 4 * np.eye(6)[y]
-        p = supervised_ceiling(x, y, 3, [f"text {i}" for i in range(90)])
-        np.testing.assert_allclose(p.sum(axis=1), 1)
-        assert (p.argmax(axis=1) == y).mean() > 0.9
-
-    def test_a_copy_of_a_text_never_helps(self) -> None:
-        # Every text occurs twice with a random label: only a leak between folds could beat chance.
-        rng = np.random.default_rng(4)
-        base = rng.normal(size=(60, 200))
-        y = np.tile(np.repeat(np.arange(2), 30), 2)
-        texts = [f"Text {i}" for i in range(60)] + [f"text  {i}" for i in range(60)]
-        p = supervised_ceiling(np.concatenate([base, base]), y, 2, texts)
-        # 60 independent units at chance .5: standard error .065, so .76 is four of them away
-        assert (p.argmax(axis=1) == y).mean() < 0.76
-
-    def test_too_few_cases_are_refused(self) -> None:
-        with pytest.raises(BadInput, match="at least 5"):
-            supervised_ceiling(np.eye(4), np.array([0, 0, 1, 1]), 2, list("abcd"))
+def test_the_ceiling_learns_what_is_there_and_nothing_from_a_copy() -> None:
+    rng, y = np.random.default_rng(2), np.repeat(np.arange(3), 30)
+    x = rng.normal(size=(90, 6)) + 4 * np.eye(6)[y]
+    p = supervised_ceiling(x, y, 3, [f"text {i}" for i in range(90)])
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert (p.argmax(axis=1) == y).mean() > 0.9
+    # Every text occurs twice with a random label: only a leak between folds could beat chance.
+    base = np.random.default_rng(4).normal(size=(60, 200))
+    y = np.tile(np.repeat(np.arange(2), 30), 2)
+    texts = [f"Text {i}" for i in range(60)] + [f"text  {i}" for i in range(60)]
+    p = supervised_ceiling(np.concatenate([base, base]), y, 2, texts)
+    # 60 independent units at chance .5: standard error .065, so .76 is four of them away
+    assert (p.argmax(axis=1) == y).mean() < 0.76
+    with pytest.raises(BadInput, match="at least 5"):
+        supervised_ceiling(np.eye(4), np.array([0, 0, 1, 1]), 2, list("abcd"))
 
 
 def test_temperature_is_fitted_on_one_part_and_applied_to_the_other() -> None:

@@ -47,10 +47,8 @@ def test_the_bank_is_what_is_learned(
 
 @pytest.mark.slow
 def test_few_shot_learns_from_labelled_cases_alone(material: Material) -> None:
-    labels = material.panel.names
-    cases = [
-        Case(f"{word} {i}", label=label) for word, label in zip(NONSENSE, labels, strict=True) for i in (1, 2)
-    ]
+    told = zip(NONSENSE, material.panel.names, strict=True)
+    cases = [Case(f"{word} {i}", label=label) for word, label in told for i in (1, 2)]
     fitted = fit_method(with_real(material, cases), Settings(method="setfit-real"))
     p = fitted.answer(material.observe(NONSENSE), UNIFORM).posterior
     assert p.argmax(axis=1).tolist() == [0, 1, 2]
@@ -111,9 +109,7 @@ def test_refusals(method: str, material: Material, tmp_path: Path, monkeypatch: 
     monkeypatch.setitem(sys.modules, "gliclass" if method == "gliclass" else "transformers", None)
     with pytest.raises(MissingExtra, match=r"gliclass|transformers"):
         fit_method(material, Settings(method=method, simulator=str(tmp_path / "none")))
-
-
-def test_a_hub_name_may_pin_its_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A hub name may pin its revision.
     monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: True)
     assert hub_model("nli", "owner/name@v1") == ("owner/name", {"revision": "v1"}, True)
     assert hub_model("nli", "owner/name") == ("owner/name", {}, True)

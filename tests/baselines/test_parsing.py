@@ -20,43 +20,39 @@ from simdx.simulators.base import Completion, TokenLogprobs
 OPTIONS = ("oral mucocele", "atrophic glossitis", "cancer")
 
 
-@pytest.mark.parametrize(
-    ("text", "position"),
-    [("A", 0), (" B.", 1), ("(C)", 2), ("B. atrophic glossitis", 1), ("Cancer.", 2), ("A: oral mucocele", 0)],
-)
-def test_letters_that_are_read(text: str, position: int) -> None:
-    assert read_letter(text, OPTIONS) == position
+def test_letters_that_are_read_and_those_that_are_not() -> None:
+    right = {"A": 0, " B.": 1, "(C)": 2, "B. atrophic glossitis": 1, "Cancer.": 2, "A: oral mucocele": 0}
+    assert {text: read_letter(text, OPTIONS) for text in right} == right
+    wrong = [
+        "",
+        "D",
+        "a",
+        "The answer is A",
+        "A or B",
+        "B. oral mucocele",
+        "A\nB",
+        "Both",
+        "1",
+        "A cancer too",
+    ]
+    for text in wrong:
+        with pytest.raises(UnreadableReply):
+            read_letter(text, OPTIONS)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "D", "a", "The answer is A", "A or B", "B. oral mucocele", "A\nB", "Both", "1", "A cancer too"],
-)
-def test_letters_that_are_not(text: str) -> None:
-    with pytest.raises(UnreadableReply):
-        read_letter(text, OPTIONS)
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "shares"),
-    [
-        ("B: 0.60\nA: 0.20\n", 4, [0.2, 0.6, 0.1, 0.1]),  # what is left is shared by the others
-        ("A: 1.00\nB: 0.60\nC: 0.40", 4, [0.5, 0.3, 0.2, 0.0]),  # above one: divided by the sum
-        ("A: .2\nB: 0.2\nC: 0", 3, [0.5, 0.5, 0.0]),
-    ],
-)
-def test_guesses_that_are_read(text: str, options: int, shares: list[float]) -> None:
-    assert read_guesses(text, options, len(text.splitlines())) == pytest.approx(shares)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "A: 0.5", "A: 0.5\nA: 0.4", "A: 0.5\nD: 0.2", "A: 50%\nB: 20%", "A: 0\nB: 0", "A: 1.5\nB: 0.1",
-     "1. A: 0.5\n2. B: 0.2", "A: 0.5\nB: 0.3\nC: 0.1"],
-)  # fmt: skip
-def test_guesses_that_are_not(text: str) -> None:
-    with pytest.raises(UnreadableReply):
-        read_guesses(text, 3, 2)
+def test_guesses_that_are_read_and_those_that_are_not() -> None:
+    for text, shares in {
+        "B: 0.60\nA: 0.20\n": [0.2, 0.6, 0.1, 0.1],  # what is left is shared by the others
+        "A: 1.00\nB: 0.60\nC: 0.40": [0.5, 0.3, 0.2, 0.0],  # above one: divided by the sum
+        "A: .2\nB: 0.2\nC: 0": [0.5, 0.5, 0.0],
+    }.items():
+        assert read_guesses(text, len(shares), len(text.splitlines())) == pytest.approx(shares)
+    for text in (
+        "", "A: 0.5", "A: 0.5\nA: 0.4", "A: 0.5\nD: 0.2", "A: 50%\nB: 20%", "A: 0\nB: 0", "A: 1.5\nB: 0.1",
+        "1. A: 0.5\n2. B: 0.2", "A: 0.5\nB: 0.3\nC: 0.1",
+    ):  # fmt: skip
+        with pytest.raises(UnreadableReply):
+            read_guesses(text, 3, 2)
 
 
 def _tokens(*top: tuple[str, float]) -> Completion:
@@ -79,9 +75,6 @@ def test_the_case_and_its_options_come_before_the_instruction() -> None:
     assert len(set(prompts)) == 8
     beginning = prompts[0][: prompts[0].index("C. cancer")]
     assert all(prompt.startswith(beginning) for prompt in prompts)
-
-
-def test_more_labels_than_letters_are_refused() -> None:
     with pytest.raises(BadInput, match="26"):
         multiple_choice("text", [f"label {i}" for i in range(27)], "choose")
 
