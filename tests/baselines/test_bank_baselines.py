@@ -1,21 +1,27 @@
 """The baselines over a bank: what is particular to each; what holds of every method is in tests/contracts."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from simdx.abc.prior import Prior
+from simdx.baselines import tuning
 from simdx.baselines.by_bank import similarity_scores
+from simdx.baselines.entailment import hub_model
 from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
-from simdx.errors import BadInput
+from simdx.errors import BadInput, MissingExtra
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
+from simdx.methods.real import with_real
 from simdx.types import Bank, Case, Panel
+from tests.baselines.conftest import tiny_gliclass, tiny_nli
 
 NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")
 CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "piston and torque of the motor")
@@ -114,3 +120,97 @@ def test_temperature_is_fitted_on_one_part_and_applied_to_the_other() -> None:
     assert scaled.temperature.value > 2
     # binomial error of a share of .7 on 80 cases is .05: three of them
     assert abs(scaled.probabilities.max(axis=1).mean() - 0.7) < 0.15
+
+
+# --------------------------------------------------------------------------- fine-tuned, or of the hub
+
+UNIFORM = Prior.uniform(3)
+NONSENSE = ["zorp flim", "quax brell", "vint oskar"]
+
+
+@pytest.fixture
+def plain(toy_panel: Panel, toy_bank: Bank) -> Material:  # in the home where the weights are
+    return Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["setfit", "zerogen"])
+def test_the_bank_is_what_is_learned(plain: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that mean nothing to the encoder get the label they have in the bank, whichever that is."""
+    monkeypatch.setattr(tuning, "RATE", 2e-4)  # so that a few steps are enough
+    monkeypatch.setattr(tuning, "EPOCHS", 3)
+    texts = tuple(f"{word} {i}" for word in NONSENSE for i in range(8))
+    order = [2, 0, 1]
+    bank = replace(plain.bank, texts=texts, label_index=np.repeat(order, 8))
+    own = Material.prepare(plain.panel, bank, plain.embedder)
+    fitted = fit_method(own, Settings(method=method))
+    p = fitted.answer(plain.observe([f"{word} 9" for word in NONSENSE]), UNIFORM).posterior
+    assert p.argmax(axis=1).tolist() == order
+
+
+@pytest.mark.slow
+def test_few_shot_learns_from_labelled_cases_alone(plain: Material) -> None:
+    told = zip(NONSENSE, plain.panel.names, strict=True)
+    cases = [Case(f"{word} {i}", label=label) for word, label in told for i in (1, 2)]
+    fitted = fit_method(with_real(plain, cases), Settings(method="setfit-real"))
+    p = fitted.answer(plain.observe(NONSENSE), UNIFORM).posterior
+    assert p.argmax(axis=1).tolist() == [0, 1, 2]
+    with pytest.raises(BadInput, match="give some with --real"):
+        fit_method(plain, Settings(method="setfit-real"))
+    with pytest.raises(BadInput, match="needs a case of 'engine'"):
+        fit_method(with_real(plain, cases[:4]), Settings(method="setfit-real"))
+
+
+def test_entailment_scores_every_label(plain: Material, tmp_path: Path) -> None:
+    fitted = fit_method(plain, Settings(method="nli", simulator=tiny_nli(tmp_path)))
+    observed = plain.observe(["red apple", "water"])
+    p = fitted.answer(observed, UNIFORM).posterior
+    # as transformers' own pipeline has it
+    from transformers import pipeline
+
+    theirs = pipeline("zero-shot-classification", model=str(tmp_path), device="cpu")
+    for i, text in enumerate(observed.texts):
+        said = theirs(text, list(plain.panel.names), hypothesis_template="This text is about {}.")
+        own = dict(zip(plain.panel.names, p[i], strict=True))
+        assert own == pytest.approx(dict(zip(said["labels"], said["scores"], strict=True)), abs=1e-5)
+
+
+def test_gliclass_gives_every_label_what_its_library_gives_the_first(plain: Material, tmp_path: Path) -> None:
+    fitted = fit_method(plain, Settings(method="gliclass", simulator=tiny_gliclass(tmp_path)))
+    long = "red apple " * 200
+    observed = plain.observe(["red apple", "water", "motor river", long, "red apple " * 11 + "red"])
+    p = fitted.answer(observed, UNIFORM).posterior
+    assert len({tuple(row) for row in p.round(6).tolist()}) == 4  # a long case is cut before its labels
+    np.testing.assert_allclose(p[3], p[4], atol=1e-6)
+    from gliclass import GLiClassModel, ZeroShotClassificationPipeline
+    from transformers import AutoTokenizer
+
+    model, tokenizer = (kind.from_pretrained(tmp_path) for kind in (GLiClassModel, AutoTokenizer))
+    how = {"classification_type": "single-label", "device": "cpu", "progress_bar": False}
+    theirs = ZeroShotClassificationPipeline(model, tokenizer, **how)
+    for row, told in zip(p, theirs(observed.texts[:3], list(plain.panel.names)), strict=False):
+        assert plain.panel.names[row.argmax()] == told[0]["label"]
+        assert row.max() == pytest.approx(told[0]["score"], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["nli", "gliclass"])
+def test_refusals(method: str, plain: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: False)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "other").mkdir()
+    tiny_nli(tmp_path / "other", labels=("spam", "ham", "eggs"))
+    for simulator, said in {
+        None: "needs a model: --simulator OWNER/NAME@REVISION",
+        "owner/name@v1": "cannot be reached",
+        str(tmp_path / "none"): "could not be loaded",
+        str(tmp_path / "other"): "no entailment label" if method == "nli" else "could not be loaded",
+    }.items():
+        with pytest.raises(BadInput, match=said):
+            fit_method(plain, Settings(method=method, simulator=simulator))
+    monkeypatch.setitem(sys.modules, "gliclass" if method == "gliclass" else "transformers", None)
+    with pytest.raises(MissingExtra, match=r"gliclass|transformers"):
+        fit_method(plain, Settings(method=method, simulator=str(tmp_path / "none")))
+    # A hub name may pin its revision.
+    monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: True)
+    assert hub_model("nli", "owner/name@v1") == ("owner/name", {"revision": "v1"}, True)
+    assert hub_model("nli", "owner/name") == ("owner/name", {}, True)

@@ -116,16 +116,17 @@ class _Build:
             progress.usable = self._usable()
             if failures_in_a_row >= HOPELESS:
                 progress.stopped = f"the simulator failed {HOPELESS} times in a row ({row.error})"
-            elif progress.stopped is None:
-                progress.stopped = self._why_hopeless()
+            # Only where there is a reason: a signal may stop the run while one is looked for.
+            elif progress.stopped is None and (why := self._why_hopeless()) is not None:
+                progress.stopped = why
             self._watch(progress)
 
     def _requests(self, asked: list[Planned]) -> Iterator[Request | None]:
         """Requests in turn over the strata, so that labels grow evenly; None while answers are awaited."""
         progress = self.progress
         while progress.stopped is None:
-            progress.stopped = self._limits.reached(progress)
-            if progress.stopped is not None:
+            if (reached := self._limits.reached(progress)) is not None:
+                progress.stopped = reached
                 return
             ready = [s for s in self._strata if s.missing > 0 and s.has_next()]
             if not ready:
