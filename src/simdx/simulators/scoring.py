@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from simdx.errors import BadInput, RunFailed
 from simdx.models import REGISTRY
@@ -182,9 +182,8 @@ class LlamaCppScorer:
         self.faster = f"hf:{name}" if there else None
 
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
-        rendered = [
-            self._post("/apply-template", {"messages": Request(p).messages})["prompt"] for p in prompts
-        ]
+        bodies = ({"messages": Request(prompt).messages} for prompt in prompts)
+        rendered = (self._post("/apply-template", body)["prompt"] for body in bodies)
         heads = [self._tokens(prompt, special=True) for prompt in rendered]
         with ThreadPoolExecutor(self._simulator.concurrency) as pool:
             for i, text in enumerate(texts):
@@ -206,11 +205,9 @@ class LlamaCppScorer:
             total = math.fsum(float(entry["logprob"]) for entry in written)
         except (KeyError, IndexError, TypeError, ValueError):
             same, total = False, math.nan
-        if not same or not math.isfinite(total):
-            raise RunFailed(
-                "llama.cpp did not score a text: it may exceed the context, or llama.cpp be too old"
-            )
-        return total
+        if same and math.isfinite(total):
+            return total
+        raise RunFailed("llama.cpp did not score a text: it may exceed the context, or llama.cpp be too old")
 
     def _tokens(self, text: str, *, special: bool) -> list[int]:
         body = {"content": text, "add_special": False, "parse_special": special}
@@ -235,6 +232,9 @@ class LlamaCppScorer:
 # --------------------------------------------------------------------------- servers
 
 
+_ECHOED = ("choices", 0, "logprobs")
+
+
 class _PromptToken(BaseModel):
     logprob: float
 
@@ -245,17 +245,9 @@ class _ChatReply(BaseModel):
     prompt_logprobs: list[dict[str, _PromptToken] | None] | None = None
 
 
-class _EchoLogprobs(BaseModel):
-    token_logprobs: list[float | None]
-    text_offset: list[int]
-
-
-class _EchoChoice(BaseModel):
-    logprobs: _EchoLogprobs | None = None
-
-
 class _EchoReply(BaseModel):
-    choices: list[_EchoChoice]
+    values: list[float | None] = Field(validation_alias=AliasPath(*_ECHOED, "token_logprobs"))
+    places: list[int] = Field(validation_alias=AliasPath(*_ECHOED, "text_offset"))
 
 
 _PROBE = ("Write a short text.", "The harbour was quiet that morning.")  # no case: it is sent before any
@@ -336,15 +328,13 @@ class ServerScorer(OpenAIServer):
             )
         )
         try:
-            part = _EchoReply.model_validate_json(raw).choices[0].logprobs
-        except (ValidationError, IndexError):
-            part = None
-        if part is None or len(part.token_logprobs) != len(part.text_offset):
-            raise Lasting("the server gives no log-probabilities of a prompt")
-        places = list(zip(part.text_offset, part.token_logprobs, strict=True))
-        if not places or places[0][0] != 0:  # the prompt is not among them
+            found = _EchoReply.model_validate_json(raw)
+            pairs = list(zip(found.places, found.values, strict=True))
+        except ValueError:
+            raise Lasting("the server gives no log-probabilities of a prompt") from None
+        if not pairs or pairs[0][0] != 0:  # the prompt is not among them
             raise Lasting("the server does not repeat the prompt")
-        return _total([value for at, value in places if len(head) <= at < len(whole)])
+        return _total([value for at, value in pairs if len(head) <= at < len(whole)])
 
 
 def _total(own: list[float | None]) -> tuple[float, int]:
