@@ -184,7 +184,6 @@ def draw_score(score: BankScore) -> str:
 
 
 def in_words(score: BankScore) -> str:
-    """A reading of the figures for the terminal."""
     different = "tells them apart" if score.mmd_p <= 0.05 else "does not tell them apart"
     lines: Sequence[str] = (
         f"{score.n_cases} cases, {score.n_simulations} simulations",

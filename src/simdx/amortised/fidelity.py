@@ -47,7 +47,6 @@ class Fidelity:
 def compare(
     network: Network, space: Space, vectors: Float, prior: Prior, *, draws: int = DRAWS, seed: int = 0
 ) -> Fidelity:
-    """Both methods on raw embeddings."""
     if len(vectors) == 0:
         raise BadInput("there are no cases to compare on")
     z = space.transform(vectors)

@@ -92,7 +92,6 @@ class Card(BaseModel):
 
     @property
     def width(self) -> int:
-        """How wide x is."""
         return sum(self.blocks) + (2 * len(self.labels) if self.prior_conditioned else 0)
 
 
@@ -271,7 +270,6 @@ def _replace_in(folder: Path, weights: Path, data: bytes, card: Card) -> None:
 
 
 def load(folder: str | Path) -> Network:
-    """A network from its folder, checked against its card."""
     folder = Path(folder)
     card = _read_card(folder)
     while True:

@@ -283,10 +283,8 @@ def _settled(material: Material, settings: TrainSettings) -> Any:
 
 def _refuse_one_class(space: Space, base: Float, prior: Prior | None, settings: TrainSettings) -> None:
     """Observations that D-SMC all calls the same teach a network to say that, whatever it is shown."""
-    judge = prior or Prior.uniform(space.n_labels)
-    shared = prepare(
-        space.class_means, judge, seed=settings.seed, draws=100, populations=settings.populations
-    )
+    judge, how = prior or Prior.uniform(space.n_labels), {"seed": settings.seed, "draws": 100}
+    shared = prepare(space.class_means, judge, populations=settings.populations, **how)
     tops = targets_for(shared, base, judge, 100).mean.argmax(axis=1)
     if len(np.unique(tops)) < 2:
         raise BadInput(

@@ -63,9 +63,8 @@ def build_bank(
     refuse_lesser(out, panel, simulator.id, settings)
     with AnswerStore(out) as store:
         refuse_lesser(out, panel, simulator.id, settings)  # another build may just have finished here
-        build = _Build(
-            BankPlan(panel, simulator.id, settings), simulator, store, limits or BuildLimits(), watch
-        )
+        plan = BankPlan(panel, simulator.id, settings)
+        build = _Build(plan, simulator, store, limits or BuildLimits(), watch)
         with _stop_on_signal(build.progress):
             build.ask_what_is_missing()
         return build.finish(settings)

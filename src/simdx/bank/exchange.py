@@ -80,9 +80,8 @@ def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, A
         raise BadInput("merging takes at least two banks")
     refuse_occupied(out)
     banks = [read_any_bank(source, panel) for source in sources]
-    rows = dict.fromkeys(
-        (int(i), text) for bank in banks for i, text in zip(bank.label_index, bank.texts, strict=True)
-    )
+    pairs = ((b.label_index.tolist(), b.texts) for b in banks)
+    rows = dict.fromkeys(row for index, texts in pairs for row in zip(index, texts, strict=True))
     rejected = sum((Counter(bank.rejected) for bank in banks), Counter[str]())
     if copies := sum(len(bank.texts) for bank in banks) - len(rows):
         rejected["same text in two banks"] += copies

@@ -219,7 +219,6 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:
-    """(label, text) of every line."""
     for number, row in jsonl_rows(path):
         label, text = row.get("label"), row.get("text")
         if not isinstance(label, str) or not isinstance(text, str) or not text.strip():

@@ -26,8 +26,6 @@ _PLACES = 2**31 - 1
 
 @dataclass(slots=True)
 class Usage:
-    """What live simulation has cost so far."""
-
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0

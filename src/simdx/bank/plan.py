@@ -58,8 +58,6 @@ class BuildSettings:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One request with its place in the plan."""
-
     stratum: str
     index: int
     topic: str  # the label, or the background condition

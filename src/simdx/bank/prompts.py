@@ -26,8 +26,6 @@ def wording_of(voice: str, panel: Panel) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What is asked, and how the text shall begin."""
-
     prompt: str
     opening: str
 

@@ -37,7 +37,6 @@ class BuildLimits:
         return ((self.price_in or 0) * prompt_tokens + (self.price_out or 0) * completion_tokens) / 1e6
 
     def after(self, report: BuildReport) -> BuildLimits:
-        """What a run has left of them."""
         requests, tokens = self.max_requests, self.max_tokens
         spent = report.prompt_tokens + report.completion_tokens
         return replace(
@@ -134,7 +133,6 @@ Watch = Callable[[BuildProgress], None]
 
 
 def failed_line(report: BuildReport, out: Path) -> RunFailed:
-    """The one line an incomplete build ends with."""
     have, want = sum(report.usable.values()), sum(report.wanted.values())
     return RunFailed(
         f"the bank is not complete ({have} of {want} usable): {report.stopped}; every answer is kept in "

@@ -159,7 +159,6 @@ def name_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def names_one_of(names: Iterable[str], text: str) -> bool:
-    """Does the text contain one of the names?"""
     pattern = name_pattern(names)
     return pattern is not None and pattern.search(_plain(text)) is not None
 

@@ -55,8 +55,6 @@ def similarity_scores(similarity: Float, kernel: str | None, bandwidth: float | 
 
 
 class Similarity(Fitted):
-    """Scores from one similarity per label."""
-
     def __init__(self, material: Material, settings: Settings) -> None:
         super().__init__(material)
         self.settings = settings

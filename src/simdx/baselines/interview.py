@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -279,10 +279,8 @@ def measure(simulator: Simulator) -> Speed | None:
     None where the simulator does not answer at all.
     """
     # Another beginning each time, so that a prompt cache cannot answer for the model.
-    short = ask_one(
-        simulator, Request("Count upwards from one.", temperature=0.0, max_tokens=_WRITTEN, seed=0)
-    )
-    long = ask_one(simulator, Request(_FILLER * 12, temperature=0.0, max_tokens=1, seed=0))
+    count = Request("Count upwards from one.", temperature=0.0, max_tokens=_WRITTEN, seed=0)
+    short, long = (ask_one(simulator, r) for r in (count, replace(count, prompt=_FILLER * 12, max_tokens=1)))
     if not (short.ok and long.ok) or long.prompt_tokens <= 0 or short.completion_tokens <= 0:
         return None
     reading = long.prompt_tokens / max(long.seconds, 1e-6)

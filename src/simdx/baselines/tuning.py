@@ -37,8 +37,6 @@ EPOCHS = 20  # of the cross-entropy: what small sets need (Mosbach et al. 2021, 
 
 
 class FineTuned(Fitted):
-    """A tuned encoder and what reads its vectors."""
-
     refits = False
     cheap = False
     proportional = True
@@ -54,7 +52,6 @@ class FineTuned(Fitted):
         )  # fmt: skip
 
     def _examples(self, settings: Settings) -> tuple[list[str], Int]:
-        """Texts and labels to learn from."""
         bank, real = self.material.bank, self.material.real
         if settings.method != "setfit-real":
             return list(bank.texts), bank.label_index

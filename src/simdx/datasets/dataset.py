@@ -23,7 +23,6 @@ class Dataset:
 
     @property
     def texts(self) -> list[str]:
-        """The cases' texts, in order."""
         return [case.text for case in self.cases]
 
     @property

@@ -76,8 +76,6 @@ class ClassRule:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What happened to the release on its way to a data set."""
-
     benchmark: Benchmark
     dropped: Mapping[str, int] = field(default_factory=dict)
 

@@ -150,7 +150,6 @@ REGISTRY: Mapping[str, Weights] = {m.name: m for m in _MODELS}
 
 
 def describe(name: str) -> Weights:
-    """The registry entry of that name."""
     try:
         return REGISTRY[name]
     except KeyError:

@@ -17,7 +17,6 @@ def home() -> Path:
 
 
 def folder_of(weights: Weights) -> Path:
-    """The folder a model's files are, or would be, in."""
     if weights.package is not None:
         spec = importlib.util.find_spec(weights.package)
         if spec is None or not spec.submodule_search_locations:

@@ -36,7 +36,6 @@ def load_panel(name_or_path: str | Path) -> Panel:
 
 
 def load_source(name_or_path: str | Path) -> PanelSource:
-    """A packaged panel by its name, or the panel file at that path."""
     name = str(name_or_path)
     if name in PACKAGED:
         return read_panel_file(Path(str(resources.files("simdx.panels"))) / "data" / name / "panel.yaml")

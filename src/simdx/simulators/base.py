@@ -66,14 +66,11 @@ class Completion:
 
     @property
     def ok(self) -> bool:
-        """Is there a text?"""
         return self.error is None
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a probe found the simulator able to do."""
-
     logprobs: bool
     grammars: bool
     seeds: bool
@@ -133,7 +130,6 @@ def of_like_length(
 
 
 def ask(simulator: Simulator, request: Request) -> Completion:
-    """One request, one answer."""
     (_, completion), *_ = simulator.complete([request])
     return completion
 

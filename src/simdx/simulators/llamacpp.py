@@ -106,7 +106,6 @@ def free_cores() -> int:
 
 
 def body_of(request: Request) -> dict[str, Any]:
-    """The request as llama.cpp's chat endpoint takes it."""
     messages = request.messages
     if request.opening:  # llama.cpp continues an assistant message that comes last
         messages.append({"role": "assistant", "content": request.opening})

@@ -55,8 +55,6 @@ class OpenAIServer:
 
 
 class OpenAISimulator(OpenAIServer):
-    """A chat model."""
-
     remote: bool  # True away from loopback: the server's constructor says it
     lockstep = False
 
