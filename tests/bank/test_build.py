@@ -107,19 +107,18 @@ def test_failed_requests_are_asked_again_by_the_next_run_and_give_way_in_the_end
     assert build(toy_panel, tmp_path / "other", ScriptedSimulator()).complete
 
 
-LEAKS = {
-    "which you must not name": ["An apple, a river and an engine were all there was to see on that day."]
-}
+LEAKS = {"which you must not name": ["An apple, a river and an engine were all there was on that day."]}
+LARGER, DESCRIBE = "take a larger model", "describe the label in the panel file without its name"
 
 
 @pytest.mark.parametrize(
     ("poor", "per_label", "limits", "said", "most"),
     [
         (ScriptedSimulator(error=1.0, error_attempts=9), 100, NEVER, "in a row", 40),
-        (ScriptedSimulator(refusal=1.0), 1, NEVER, "0 are usable (60 rejected: refusal): take a larger", 181),
+        (ScriptedSimulator(refusal=1.0), 1, NEVER, f"0 are usable (60 rejected: refusal): {LARGER}", 181),
         # After forty texts of a label, not after forty for every one that is wanted.
-        (ScriptedSimulator(refusal=0.95), 50, None, "rejected: refusal): take a larger model", 150),
-        (ScriptedSimulator(LEAKS), 50, None, "names its label): describe the label in the panel file", 150),
+        (ScriptedSimulator(refusal=0.95), 50, None, f"rejected: refusal): {LARGER}", 150),
+        (ScriptedSimulator(LEAKS), 50, None, f"rejected: names its label): {DESCRIBE}", 150),
     ],
     ids=["dead", "unable", "refusing", "leaking"],
 )
@@ -133,7 +132,7 @@ def test_a_simulator_that_is_no_use_is_given_up(
     assert said in str(report.stopped)
     assert poor.calls < most
     if limits is None:
-        assert "rejected: " in str(build_bank(toy_panel, again, settings, out).stopped)
+        assert said in str(build_bank(toy_panel, again, settings, out).stopped)
         assert again.calls == 0
         assert build_bank(toy_panel, again, settings, out, NEVER).complete
 

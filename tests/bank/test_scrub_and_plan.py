@@ -99,8 +99,10 @@ def test_a_small_model_is_told_everything_but_the_name_and_begins_with_the_cardi
         openings.add(request.opening)
         assert plan.planned(BACKGROUND, index).topic not in plan.planned(BACKGROUND, index).request.prompt
     assert len(openings) > 1
-    text = scripted.describe(request.prompt, random.Random(1))
-    assert any(thing in text for thing in scripted.CLINICAL.things)
+    full = BankPlan(panel, "m", BuildSettings(per_label=1)).planned("migraine", 0).request
+    for asked in (request, full):
+        text = scripted.describe(asked.prompt, random.Random(1))
+        assert any(thing in text for thing in scripted.CLINICAL.things)
 
 
 @pytest.mark.parametrize(

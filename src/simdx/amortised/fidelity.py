@@ -138,8 +138,7 @@ def _row(second: SecondOrder, i: int, labels: tuple[str, ...]) -> dict[str, Any]
 
 def _disagreement(c: Fidelity, gold: Int | None) -> dict[str, Any]:
     """Where the top classes differ: how close D-SMC itself was to a tie, and who was right."""
-    differ = ~c.agree
-    top = np.sort(c.dsmc.mean, axis=1)
+    differ, top = ~c.agree, np.sort(c.dsmc.mean, axis=1)
     margin = top[:, -1] - top[:, -2]
     return {
         "n": int(differ.sum()),

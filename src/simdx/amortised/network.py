@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
@@ -238,12 +238,11 @@ def save(network: Network, folder: Path) -> None:
     digest = hashlib.sha256(data).hexdigest()
     card = network.card.model_copy(update={"weights": digest})
     card = card.model_copy(update={"seal": card.own_seal()})
-    weights = folder / WEIGHTS_FILE.format(digest)
     made_folder = not folder.exists()
     try:
         make_folder(folder)
         with alone_in(folder):  # of two savers the later one's card must not lose its weights
-            _replace_in(folder, weights, data, card)
+            _replace_in(folder, folder / WEIGHTS_FILE.format(digest), data, card)
     except BaseException as error:
         with suppress(OSError):
             if made_folder and folder.is_dir() and not any(folder.iterdir()):
@@ -294,11 +293,10 @@ def _read_card(folder: Path) -> Card:
         card = Card.model_validate_json(path.read_bytes())
         if card.seal and card.seal != card.own_seal():
             raise ValueError
-    except (ValidationError, ValueError, OSError):
-        raise BadInput(
-            f"the {CARD_FILE} in '{folder}' is damaged or of another format; train again"
-        ) from None
-    return card
+        return card
+    except (ValueError, OSError):
+        place = f"the {CARD_FILE} in '{folder}'"
+        raise BadInput(f"{place} is damaged or of another format; train again") from None
 
 
 def _read_weights(folder: Path, card: Card) -> bytes:

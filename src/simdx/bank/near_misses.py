@@ -62,7 +62,7 @@ def near_misses(
     taken: set[str] = set()
     for label in panel.labels:
         given = [c for i, c in sorted(answers.items()) if asked[i][0] is label and c.ok]
-        names = dict.fromkeys(name for c in given for name in names_in(c.text, c.finish_reason))
+        names = (name for c in given for name in names_in(c.text, c.finish_reason))
         new: dict[str, str] = {}
         for name in outside(panel, tuple(names)):
             if name.casefold() not in taken and len(new) < per_label:

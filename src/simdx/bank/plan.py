@@ -129,12 +129,12 @@ class BankPlan:
 
 def voice_for(simulator: str) -> str:
     """Short wording for small local models, full wording for everything else."""
-    simulator = simulator.removeprefix("hf:")
+    simulator, megabytes = simulator.removeprefix("hf:"), float(SMALL_MODEL_MB)
     if simulator in REGISTRY:
-        return "short" if REGISTRY[simulator].megabytes < SMALL_MODEL_MB else "full"
-    if simulator.endswith(".gguf") and Path(simulator).is_file():
-        return "short" if Path(simulator).stat().st_size < SMALL_MODEL_MB * 1_000_000 else "full"
-    return "full"
+        megabytes = REGISTRY[simulator].megabytes
+    elif simulator.endswith(".gguf") and Path(simulator).is_file():
+        megabytes = Path(simulator).stat().st_size / 1_000_000
+    return "short" if megabytes < SMALL_MODEL_MB else "full"
 
 
 def larger_than(simulator: str) -> str:

@@ -56,14 +56,12 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 def tidy(text: str, finish_reason: str = "stop") -> str:
     """White space and quotation marks removed; a sentence the token limit cut off is dropped."""
-    text = unicodedata.normalize("NFC", text).strip()
-    text = re.sub(r"[ \t]+", " ", text)
+    text = re.sub(r"[ \t]+", " ", unicodedata.normalize("NFC", text).strip())
     if len(text) > 1 and text[0] in "\"“'" and text[-1] in "\"”'":
         text = text[1:-1].strip()
     if finish_reason == "length":
-        ends = [m.end() for m in re.finditer(r"[.!?][\"”']?(?=\s)", text)]
-        complete = text if re.search(r"[.!?][\"”']?$", text) else (text[: ends[-1]] if ends else "")
-        text = complete.strip()
+        ends = [m.end() for m in re.finditer(r"[.!?][\"”']?(?=\s|$)", text)]
+        text = text[: max(ends, default=0)].strip()
     return text
 
 
@@ -148,10 +146,7 @@ def _plain(text: str) -> str:
 def name_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
     """Finds any of the names in a text, however it is cased, hyphenated or put in the plural."""
     patterns = []
-    for name in names:
-        plain = _plain(name).strip()
-        if not plain:
-            continue
+    for plain in filter(None, (_plain(name).strip() for name in names)):
         # An abbreviation such as TB is only itself in capitals; a word may take a plural.
         exact = plain.isupper() and len(plain) <= 5
         patterns.append(re.escape(plain) if exact else f"(?i:{re.escape(plain)}(?:s|es)?)")

@@ -58,15 +58,14 @@ class AnswerStore:
         self._synced = 0.0
 
     def __enter__(self) -> AnswerStore:
+        where = f"'{self.folder}'"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except Timeout:
-            raise BadInput(
-                f"another build is running on '{self.folder}': wait for it, or stop it first"
-            ) from None
+            raise BadInput(f"another build is running on {where}: wait for it, or stop it first") from None
         except OSError as error:
-            raise BadInput(f"'{self.folder}' cannot be written: {error.strerror}") from None
+            raise BadInput(f"{where} cannot be written: {error.strerror}") from None
         try:
             _repair_last_line(self.path)
             for answer in read_answers(self.path):

@@ -43,8 +43,8 @@ class Entailment(Fitted):
             self._model = AutoModelForSequenceClassification.from_pretrained(
                 named.name, use_safetensors=True, **named.options
             ).eval()
-        names = {str(name).lower(): int(i) for name, i in self._model.config.label2id.items()}
-        entails = [i for name, i in names.items() if name.startswith("entail")]
+        named_labels = self._model.config.label2id.items()
+        entails = [int(i) for label, i in named_labels if str(label).lower().startswith("entail")]
         if not entails:
             raise BadInput(f"model '{named.name[:80]}' is no NLI classifier: it has no entailment label")
         self._entails = entails[0]
@@ -99,8 +99,7 @@ def reading(method: str, name: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise MissingExtra(
-            f"--method {method}", "gliclass" if method == "gliclass" else "transformers"
-        ) from None
+        extra = "gliclass" if method == "gliclass" else "transformers"
+        raise MissingExtra(f"--method {method}", extra) from None
     except (OSError, ValueError, TypeError) as error:  # the last where it is a model of another kind
         raise BadInput(f"model '{name[:80]}' could not be loaded ({type(error).__name__})") from None

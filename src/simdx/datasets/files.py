@@ -36,7 +36,7 @@ def read_cases(
     """
     path = Path(path)
     columns = columns or Columns()
-    used = {columns.text, columns.id} | ({columns.label} if labelled else set())
+    used = {columns.text, columns.id, *([columns.label] if labelled else [])}
     cases: list[Case] = []
     seen: dict[str, int] = {}
     for number, row in read_rows(path):

@@ -47,12 +47,8 @@ def strangers(weights: Weights, folder: Path) -> list[Path]:
     a chat template, tokenizer settings, pickled weights): what nobody pinned must not change the model."""
     if weights.package is not None:
         return []  # the folder is the package itself, code and all
-    return [
-        path
-        for path in sorted(folder.rglob("*"))
-        if (path.is_symlink() or not path.is_dir())
-        and path.relative_to(folder).as_posix() not in weights.files
-    ]
+    found = (path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir())
+    return [path for path in found if path.relative_to(folder).as_posix() not in weights.files]
 
 
 def verify(weights: Weights, folder: Path | None = None) -> Path:

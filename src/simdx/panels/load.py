@@ -85,8 +85,7 @@ def parse_panel(data: Any, where: str) -> PanelFile:
 def problems_of(path: Path) -> list[str]:
     """Everything that is wrong with a panel file, one phrase each; empty when it is fine."""
     try:
-        data = _read_yaml(path)
-        PanelFile.model_validate(data)
+        PanelFile.model_validate(_read_yaml(path))
         read_panel_file(path)
     except ValidationError as error:
         return [_phrase(e) for e in error.errors()]
@@ -103,9 +102,8 @@ def _phrase(problem: Any) -> str:
         inside: type[BaseModel] = LabelFile if of_label else PanelFile
         known = [field.alias or name for name, field in inside.model_fields.items()]
         near = get_close_matches(str(problem["loc"][-1]), known, n=1)
-        return f"'{place}' is not a key: " + (
-            f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
-        )
+        meant = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
+        return f"'{place}' is not a key: {meant}"
     said = {
         "missing": "is missing",
         "tuple_type": "must be a list, as in [one, two]",

@@ -117,10 +117,10 @@ class PanelFile(BaseModel):
             one = f", and '{names[0][:80]}' is one: name each apart" if names and "," in names[0] else ""
             raise ValueError(f"a panel needs at least two labels{one}")
         folded = [name.casefold() for name in names]
-        for name in names:
-            if name.casefold() == NONE_OF_THESE:
+        for name, plain in zip(names, folded, strict=True):
+            if plain == NONE_OF_THESE:
                 raise ValueError(f"'{name}' is answered beside the labels of every panel: leave it out")
-            if folded.count(name.casefold()) > 1:
+            if folded.count(plain) > 1:
                 raise ValueError(f"label '{name}' occurs more than once")
         return self
 

@@ -123,9 +123,9 @@ class OpenAISimulator(OpenAIServer):
 
 def time_limit(asked: float | None = None) -> float:
     """Seconds a server has for one answer: what was asked for, else SIMDX_TIMEOUT, else five minutes."""
-    told = os.environ.get("SIMDX_TIMEOUT", "")
+    told = os.environ.get("SIMDX_TIMEOUT") or str(TIMEOUT)
     try:
-        seconds = asked if asked is not None else float(told) if told else TIMEOUT
+        seconds = asked if asked is not None else float(told)
     except ValueError:
         seconds = float("nan")
     if not 0 < seconds <= 86_400:

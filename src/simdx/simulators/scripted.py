@@ -62,9 +62,7 @@ class ScriptedSimulator:
         self.concurrency = int(concurrency)
         self.calls = 0
         self._answers = {k: tuple(v) for k, v in (answers or {}).items()}
-        self._delay = delay
-        self._rates = rates
-        self._error_attempts = int(error_attempts)
+        self._delay, self._rates, self._error_attempts = delay, rates, int(error_attempts)
         self._attempts: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -137,13 +135,11 @@ def describe(prompt: str, rng: random.Random) -> str:
 def options_from_name(name: str) -> dict[str, float]:
     """`scripted:delay=.02,error=.1` → the options it names."""
     _, _, tail = name.partition(":")
-    options: dict[str, float] = {}
-    for part in filter(None, tail.split(",")):
-        option, _, value = part.partition("=")
-        try:
-            options[option.strip()] = float(value)
-        except ValueError:
-            raise BadInput(f"simulator '{name}': write options as NAME=NUMBER") from None
+    given = (part.partition("=") for part in tail.split(",") if part)
+    try:
+        options = {option.strip(): float(value) for option, _, value in given}
+    except ValueError:
+        raise BadInput(f"simulator '{name}': write options as NAME=NUMBER") from None
     known = {"concurrency", "delay", "error", "error_attempts", "refusal", "empty", "loop", "leak"}
     if unknown := set(options) - known:
         raise BadInput(f"simulator '{name}' has no option '{sorted(unknown)[0]}'")
