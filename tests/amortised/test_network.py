@@ -48,9 +48,7 @@ def test_the_forward_pass_is_its_formula(plain: Network, space: Space) -> None:
     assert plain.alpha(moved) == pytest.approx(plain.alpha(space.bank), rel=1e-3)
 
 
-def test_a_conditioned_network_multiplies_the_prior_and_hears_no_length(
-    conditioned: Network, space: Space
-) -> None:
+def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space: Space) -> None:
     prior = Prior(np.array([0.6, 0.3, 0.1]), 5.0)
     coordinates = space.bank @ space.class_means.T.astype(np.float32)
     z = space.bank / np.linalg.norm(coordinates, axis=1, keepdims=True)
@@ -90,9 +88,7 @@ def test_an_observation_without_length_keeps_the_prior(plain: Network) -> None:
         plain.second_order(np.full((1, 256), np.nan, dtype=np.float32), Prior.uniform(3))
 
 
-def test_it_is_refused_for_other_priors_panels_banks_and_embedders(
-    plain: Network, material: Material, space: Space
-) -> None:
+def test_it_is_refused_for_anything_else(plain: Network, material: Material, space: Space) -> None:
     for prior in (PRIOR, Prior.uniform(3, alpha0=6.0)):
         with pytest.raises(BadInput, match="--prior-conditioned"):
             plain.second_order(space.bank, prior)
@@ -126,7 +122,7 @@ def test_a_saved_network_comes_back_bit_for_bit(conditioned: Network, space: Spa
             files.load(tmp_path / "net")
 
 
-def test_a_conditioned_network_of_before_answers_as_it_did(
+def test_an_older_conditioned_network_answers_as_it_did(
     conditioned: Network, space: Space, tmp_path: Path
 ) -> None:
     """Its card has no word about ratios, is sealed without it, and its outputs are the answer."""

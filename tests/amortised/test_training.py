@@ -135,7 +135,7 @@ def unseen(material: Material) -> Float:
     return material.observe(toy_texts(25, 99)[0]).vectors
 
 
-def test_small_networks_already_answer_as_d_smc_and_the_papers_over_concentrates(
+def test_small_networks_answer_as_d_smc_but_for_the_papers(
     plain: Network, material: Material, space: Space
 ) -> None:
     """75 unseen texts; the bounds are loose, because 4,000 observations and 25 epochs are few."""
@@ -156,9 +156,7 @@ def test_small_networks_already_answer_as_d_smc_and_the_papers_over_concentrates
     assert 0.4 <= found(particles)["alpha0_ratio"]["median"] <= 1.4
 
 
-def test_a_conditioned_network_follows_the_prior(
-    conditioned: Network, material: Material, space: Space
-) -> None:
+def test_a_conditioned_one_follows_the_prior(conditioned: Network, material: Material, space: Space) -> None:
     for p in ([0.8, 0.1, 0.1], [0.05, 0.05, 0.9], [0.5, 0.5, 0.0]):
         compared = fidelity.compare(conditioned, space, unseen(material), Prior(np.array(p), 3.0))
         found = fidelity.summary(compared)

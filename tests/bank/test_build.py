@@ -92,9 +92,7 @@ def test_limits_stop_a_run_and_the_next_goes_on(toy_panel: Panel, tmp_path: Path
     assert 300 <= report.prompt_tokens + report.completion_tokens < 600
 
 
-def test_failed_requests_are_asked_again_by_the_next_run_and_give_way_in_the_end(
-    toy_panel: Panel, tmp_path: Path
-) -> None:
+def test_failed_requests_are_asked_again_and_give_way_in_the_end(toy_panel: Panel, tmp_path: Path) -> None:
     out = tmp_path / "bank"
     report = build(toy_panel, out, ScriptedSimulator(error=0.4))
     failed = [a for a in read_answers(out / STORE_FILE) if a.error]
@@ -153,9 +151,7 @@ class Batches(ScriptedSimulator):
             position += len(taken)
 
 
-def test_asking_ahead_in_lockstep_takes_fewer_rounds_and_gives_the_same_bank(
-    toy_panel: Panel, tmp_path: Path
-) -> None:
+def test_asking_ahead_takes_fewer_rounds_and_gives_the_same_bank(toy_panel: Panel, tmp_path: Path) -> None:
     settings = BuildSettings(per_label=40)
     plain, ahead = Batches(lockstep=False), Batches(lockstep=True)
     wanted = build_bank(toy_panel, plain, settings, tmp_path / "plain")

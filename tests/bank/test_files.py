@@ -62,9 +62,7 @@ def test_a_bank_of_another_panel_is_not_read_nor_a_damaged_one_exported(folder: 
     assert not (tmp_path / "one.jsonl").exists()
 
 
-def test_merging_takes_every_text_once(
-    folder: Path, toy_panel: Panel, toy_bank: Bank, tmp_path: Path
-) -> None:
+def test_a_merge_takes_each_text_once(folder: Path, toy_panel: Panel, toy_bank: Bank, tmp_path: Path) -> None:
     more = replace(toy_bank, texts=(*toy_bank.texts[:-1], "a wholly new engine"))
     write_bank(tmp_path / "more", more, toy_panel)
     distinct = len(set(zip(toy_bank.label_index.tolist(), toy_bank.texts, strict=True)))

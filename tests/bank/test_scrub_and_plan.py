@@ -83,9 +83,7 @@ MIGRAINE = Label(
 
 
 @pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
-def test_a_small_model_is_told_everything_but_the_name_and_begins_with_the_cardinal_finding(
-    register: str,
-) -> None:
+def test_a_small_model_is_told_all_but_the_name_and_begins_with_the_first_finding(register: str) -> None:
     panel = Panel("heads", (MIGRAINE, Label("stroke", description="Weak arm.")), register=register)
     plan = BankPlan(panel, "m", BuildSettings(per_label=1, background=1, voice="short"))
     openings = set()
@@ -118,9 +116,7 @@ def test_a_small_model_is_told_everything_but_the_name_and_begins_with_the_cardi
         ("Lost parcels", ""),
     ],
 )
-def test_a_text_that_is_not_about_illness_begins_with_what_its_writer_says(
-    description: str, said: str
-) -> None:
+def test_a_text_not_about_illness_begins_with_what_its_writer_says(description: str, said: str) -> None:
     assert as_said(description) == said
 
 

@@ -104,9 +104,7 @@ def test_rotations_cancel_a_preference_for_places(toy: Material, monkeypatch: py
         fitted(toy, "logits", Oracle(logprobs=False), monkeypatch)
 
 
-def test_unreadable_replies_are_counted_and_never_replaced(
-    toy: Material, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_replies_are_counted_not_replaced(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     def mumble(request: Request) -> str:
         case = request.prompt.split("Possible")[0]
         return "It could be several things" if "river" in case else "A"
@@ -140,9 +138,7 @@ def test_grammars_are_used_where_they_are_obeyed(toy: Material, monkeypatch: pyt
             assert all((request.grammar is not None) == able for request in asked.asked)
 
 
-def test_a_plan_counts_the_shared_beginning_once_and_speed_is_measured(
-    toy: Material, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_counts_a_shared_beginning_once(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
     infer = fitted(toy, "ensemble", Oracle(), monkeypatch)
     long = "word " * 2000 + "apple"
     plan = infer.plan(toy.observe([long]))

@@ -101,7 +101,7 @@ def test_a_text_mistaken_for_a_label_or_an_id_is_not_repeated(tmp_path: Path) ->
         ("d.csv", b"the first case of a file that has no header,a\nhello,a\n", "must name"),
     ],
 )
-def test_a_file_that_is_none_of_cases_is_refused(
+def test_a_file_without_cases_is_refused(
     tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
     if content is not None:

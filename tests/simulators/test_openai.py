@@ -35,9 +35,7 @@ def test_a_passing_fault_is_asked_again_and_answered(fault: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["400", "401", "403", "404", "422"])
-def test_a_lasting_fault_is_not_asked_again_and_quotes_nothing(
-    status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lasting_fault_is_final_and_quotes_nothing(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMDX_API_KEY", "sk-very-secret")
     with FaultyServer([status] * 9) as server:
         answer = ask(client(server), Request("a private text"))

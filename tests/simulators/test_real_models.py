@@ -30,9 +30,7 @@ def smollm2() -> Iterator[LlamaCppSimulator]:
     simulator.close()
 
 
-def test_the_opening_begins_the_text_and_what_cannot_be_answered_is_an_error(
-    smollm2: LlamaCppSimulator,
-) -> None:
+def test_the_opening_begins_a_text_and_what_cannot_be_answered_fails(smollm2: LlamaCppSimulator) -> None:
     opening = "For two weeks I have had"
     answer = ask(smollm2, Request("Describe a sore mouth.", opening=opening, max_tokens=12))
     assert answer.text.startswith(opening)

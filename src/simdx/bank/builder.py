@@ -21,15 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from simdx.bank.files import (
-    BACKGROUND_FILE,
-    BANK_FILE,
-    MANIFEST_FILE,
-    assemble,
-    read_manifest,
-    write_jsonl,
-    write_manifest,
-)
+from simdx.bank import files
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
 from simdx.bank.prompts import MAX_TOKENS, wording_of
 from simdx.bank.report import BuildLimits, BuildProgress, BuildReport, Watch
@@ -155,7 +147,7 @@ class _Build:
             for v in s.verdicts
             if v.reason is not None
         ]
-        write_jsonl(self._store.folder / REJECTED_FILE, refused)
+        files.write_jsonl(self._store.folder / REJECTED_FILE, refused)
         digest = None
         if complete:
             wording = wording_of(settings.voice, self._plan.panel)
@@ -193,7 +185,7 @@ class _Build:
         folder, panel = self._store.folder, self._plan.panel
         labelled = [(name, v) for name in panel.names for v in self._by_name[name].chosen]
         background = self._by_name[BACKGROUND].chosen if BACKGROUND in self._by_name else []
-        for name in (MANIFEST_FILE,) if background else (MANIFEST_FILE, BACKGROUND_FILE):
+        for name in (files.MANIFEST_FILE,) if background else (files.MANIFEST_FILE, files.BACKGROUND_FILE):
             try:
                 (folder / name).unlink(missing_ok=True)
             except OSError as error:
@@ -202,16 +194,16 @@ class _Build:
             {"label": n, "text": v.text, "facets": dict(v.planned.facets), "key": v.planned.key}
             for n, v in labelled
         )
-        files = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
+        written = {files.BANK_FILE: files.write_jsonl(folder / files.BANK_FILE, rows)}
         if background:
             others = (
                 {"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background
             )
-            files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
+            written[files.BACKGROUND_FILE] = files.write_jsonl(folder / files.BACKGROUND_FILE, others)
         texts = [(name, v.text) for name, v in labelled]
-        bank = assemble(panel, texts, tuple(v.text for v in background), panel.name)
+        bank = files.assemble(panel, texts, tuple(v.text for v in background), panel.name)
         made = {"simulator": self._plan.model, **about}
-        return write_manifest(folder, replace(bank, rejected=rejected), panel, files, made)
+        return files.write_manifest(folder, replace(bank, rejected=rejected), panel, written, made)
 
 
 def _shown(stratum: str) -> str:
@@ -244,8 +236,8 @@ def refuse_foreign(out: Path, panel: Panel) -> None:
     """A folder that holds something else is left alone."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"'{out}' is a file: give a folder")
-    if (out / MANIFEST_FILE).exists():
-        if read_manifest(out)["panel_hash"] != panel.hash:
+    if (out / files.MANIFEST_FILE).exists():
+        if files.read_manifest(out)["panel_hash"] != panel.hash:
             raise BadInput(f"'{out}' holds a bank of another panel: choose a new folder")
         if not (out / STORE_FILE).exists():
             raise BadInput(f"'{out}' holds a bank that was not built here: choose a new folder")
@@ -262,9 +254,9 @@ _OPTIONS = {"max_tokens": "--max-new", "top_p": "--top-p"}
 
 def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) -> None:
     """A finished bank at `out` stays as it is, unless the bank these settings make contains it."""
-    if not (out / MANIFEST_FILE).exists():
+    if not (out / files.MANIFEST_FILE).exists():
         return
-    manifest = read_manifest(out)
+    manifest = files.read_manifest(out)
     before, simulator = manifest.get("settings"), manifest.get("simulator")
     if not isinstance(before, Mapping) or not isinstance(simulator, str):
         raise BadInput(f"'{out}' holds a bank that does not say how it was built: choose another --out")

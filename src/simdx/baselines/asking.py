@@ -18,20 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from simdx.baselines import interview
+from simdx.baselines import interview, wording
 from simdx.baselines.interview import Ask, Asking, Extras, Interview, MakeAsk, Question
-from simdx.baselines.wording import (
-    CHOOSE,
-    PARAPHRASES,
-    choice_of_label,
-    elicit,
-    guesses_grammar,
-    letter_grammar,
-    multiple_choice,
-    read_guesses,
-    read_letter,
-    read_option_tokens,
-)
 from simdx.errors import BadInput
 from simdx.methods.fitted import Settings
 from simdx.methods.material import Material
@@ -53,9 +41,11 @@ def ask_logits(
         )
 
     def question(text: str, shift: int) -> Question:
-        prompt = choice_of_label(text, names[shift:] + names[:shift], clinical)
+        prompt = wording.choice_of_label(text, names[shift:] + names[:shift], clinical)
         request = Request(prompt, temperature=0.0, top_p=1.0, max_tokens=1, seed=0, logprobs=TOP)
-        return Question(request, lambda reply: np.roll(read_option_tokens(reply, len(names)), shift).tolist())
+        return Question(
+            request, lambda reply: np.roll(wording.read_option_tokens(reply, len(names)), shift).tolist()
+        )
 
     return lambda text, key: [question(text, shift) for shift in rotations(names, settings)]
 
@@ -89,14 +79,16 @@ def letter_question(
     text: str, names: tuple[str, ...], instruction: str, able: Capabilities, temperature: float, seed: int
 ) -> Question:
     request = Request(
-        multiple_choice(text, names, instruction),
+        wording.multiple_choice(text, names, instruction),
         temperature=temperature,
         top_p=1.0,
         max_tokens=2 if able.grammars else FREE_TOKENS,
         seed=seed,
-        grammar=letter_grammar(len(names)) if able.grammars else None,
+        grammar=wording.letter_grammar(len(names)) if able.grammars else None,
     )
-    return Question(request, lambda reply: np.eye(len(names))[read_letter(reply.text, names)].tolist())
+    return Question(
+        request, lambda reply: np.eye(len(names))[wording.read_letter(reply.text, names)].tolist()
+    )
 
 
 GUESSES = 3  # asked for, with a probability each
@@ -105,20 +97,20 @@ TOKENS_PER_GUESS = 12  # a letter, a number and their punctuation
 
 def ask_elicited(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
     guesses = min(GUESSES, len(names))
-    grammar = guesses_grammar(len(names), guesses) if able.grammars else None
+    grammar = wording.guesses_grammar(len(names), guesses) if able.grammars else None
 
     def questions(text: str, key: int) -> list[Question]:
         request = Request(
-            multiple_choice(text, names, elicit(guesses)), temperature=0.0, top_p=1.0,
+            wording.multiple_choice(text, names, wording.elicit(guesses)), temperature=0.0, top_p=1.0,
             max_tokens=guesses * TOKENS_PER_GUESS, seed=0, grammar=grammar,
         )  # fmt: skip
-        return [Question(request, lambda reply: read_guesses(reply.text, len(names), guesses))]
+        return [Question(request, lambda reply: wording.read_guesses(reply.text, len(names), guesses))]
 
     return questions
 
 
 def ask_ensemble(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
-    asked = PARAPHRASES[: settings.budget or len(PARAPHRASES)]
+    asked = wording.PARAPHRASES[: settings.budget or len(wording.PARAPHRASES)]
     return lambda text, key: [letter_question(text, names, phrase, able, 0.0, 0) for phrase in asked]
 
 
@@ -132,7 +124,8 @@ def ask_fidelity(names: tuple[str, ...], settings: Settings, able: Capabilities)
 
     samples = range(settings.budget or SAMPLES)
     return lambda text, key: [
-        letter_question(text, names, CHOOSE, able, TEMPERATURE, seed(key, sample)) for sample in samples
+        letter_question(text, names, wording.CHOOSE, able, TEMPERATURE, seed(key, sample))
+        for sample in samples
     ]
 
 

@@ -66,12 +66,9 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Float:
     width = sum(embedder.blocks)
     if not pieces:
         return np.zeros((0, width), dtype=np.float32)
-    vectors = np.concatenate(
-        [
-            np.asarray(embedder.embed_batch(pieces[i : i + TEXTS_PER_BATCH]), dtype=np.float32)
-            for i in range(0, len(pieces), TEXTS_PER_BATCH)
-        ]
-    )
+    starts = range(0, len(pieces), TEXTS_PER_BATCH)
+    parts = [embedder.embed_batch(pieces[i : i + TEXTS_PER_BATCH]) for i in starts]
+    vectors = np.concatenate(parts).astype(np.float32, copy=False)
     vectors = unit_blocks(vectors, embedder.blocks)
     if len(pieces) > len(texts):
         pooled = np.zeros((len(texts), width), dtype=np.float32)

@@ -9,11 +9,7 @@ from simdx.simulators.base import Completion, Request, TokenLogprobs
 
 def parameters_of(request: Request) -> dict[str, Any]:
     """How a text shall be drawn, in the protocol's names."""
-    body: dict[str, Any] = {
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "max_tokens": request.max_tokens,
-    }
+    body: dict[str, Any] = {name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens")}
     if request.seed is not None:
         body["seed"] = request.seed
     if request.stop:

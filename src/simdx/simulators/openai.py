@@ -99,7 +99,7 @@ class OpenAISimulator(OpenAIServer):
 
     def _once(self, request: Request) -> Completion:
         started = time.monotonic()
-        raw = call(lambda: self._client.chat.completions.with_raw_response.create(**self._body(request)))
+        raw = call(self._client.chat.completions.with_raw_response.create, **self._body(request))
         try:
             return ChatReply.model_validate_json(raw).completion(request, time.monotonic() - started)
         except ValidationError:
@@ -138,12 +138,12 @@ def nobody_at(server: str) -> RunFailed:
     return RunFailed(f"no server answers at {server.rpartition('@')[2]}: start it, or mend the address")
 
 
-def call(send: Callable[[], Any]) -> str:
+def call(send: Callable[..., Any], **body: Any) -> str:
     """The body of a reply, or what went wrong as `Passing` or `Lasting`, in words of our own."""
     import openai
 
     try:
-        return str(send().text)
+        return str(send(**body).text)
     except openai.APITimeoutError:
         raise Passing("the server did not answer in time") from None
     except Elsewhere as error:

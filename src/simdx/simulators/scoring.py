@@ -301,15 +301,9 @@ class ServerScorer(OpenAIServer):
         return _total(whole[len(head) :])
 
     def _chat(self, messages: list[dict[str, str]], extra: dict[str, Any]) -> list[float | None]:
-        raw = call(
-            lambda: self._client.chat.completions.with_raw_response.create(
-                model=self.model,
-                messages=messages,  # type: ignore[arg-type]
-                max_tokens=1,
-                temperature=0.0,
-                extra_body={"prompt_logprobs": 0, **extra},
-            )
-        )
+        asked = {"model": self.model, "messages": messages, "max_tokens": 1, "temperature": 0.0}
+        send = self._client.chat.completions.with_raw_response.create
+        raw = call(send, **asked, extra_body={"prompt_logprobs": 0, **extra})
         try:
             found = _ChatReply.model_validate_json(raw).prompt_logprobs
         except ValidationError:
@@ -322,11 +316,8 @@ class ServerScorer(OpenAIServer):
         """A plain completion: the server repeats what it was sent, with log-probabilities."""
         head = f"{prompt}\n\n"
         whole = head + text
-        raw = call(
-            lambda: self._client.completions.with_raw_response.create(
-                model=self.model, prompt=whole, echo=True, logprobs=0, max_tokens=1, temperature=0.0
-            )
-        )
+        asked = {"model": self.model, "prompt": whole, "max_tokens": 1, "temperature": 0.0}
+        raw = call(self._client.completions.with_raw_response.create, **asked, echo=True, logprobs=0)
         try:
             found = _EchoReply.model_validate_json(raw)
             pairs = list(zip(found.places, found.values, strict=True))

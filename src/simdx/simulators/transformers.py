@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from simdx.simulators.base import (
     probe,
 )
 
+_ALIKE = attrgetter("temperature", "top_p", "max_tokens", "stop", "logprobs", "grammar")
 BATCH = 8
 PADDED_CHARACTERS = 600_000  # of prompts in one batch, some 150,000 tokens
 BATCH_ON_GPU = 192  # decoding reads the weights once per token whatever the batch: a GPU wants it large
@@ -82,16 +84,7 @@ class TransformersSimulator:
         """Requests with equal settings share a batch; seeds of a group are folded into one."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for i, r in enumerate(requests):
-            alike = (
-                r.temperature,
-                r.top_p,
-                r.max_tokens,
-                r.stop,
-                r.logprobs,
-                r.grammar,
-                str(dict(r.options)),
-            )
-            groups.setdefault(alike, []).append(i)
+            groups.setdefault((*_ALIKE(r), str(dict(r.options))), []).append(i)
         answers: dict[int, Completion] = {}
         lengths = [len(r.prompt) for r in requests]
         for members in groups.values():
@@ -101,7 +94,7 @@ class TransformersSimulator:
 
     def _batch(self, requests: list[Request]) -> list[Completion]:
         started = time.monotonic()
-        if requests[0].grammar is not None and self._compiler is None:
+        if requests[0].grammar is not None and self._compile is None:
             return [failed("grammars need the package xgrammar") for _ in requests]
         try:
             return self._generate(requests)
@@ -147,7 +140,8 @@ class TransformersSimulator:
         return [] if value is None else np.ravel(value).tolist()
 
     @cached_property
-    def _compiler(self) -> Any:
+    def _compile(self) -> Any:
+        """From a grammar to what constrains a text, the last ones remembered; None without xgrammar."""
         try:
             import xgrammar
         except ImportError:
@@ -155,11 +149,7 @@ class TransformersSimulator:
         known = xgrammar.TokenizerInfo.from_huggingface(
             self._tokenizer, vocab_size=self._model.config.vocab_size, stop_token_ids=self._ends or None
         )
-        return xgrammar.GrammarCompiler(known)
-
-    @cached_property
-    def _compile(self) -> Any:
-        return lru_cache(maxsize=16)(self._compiler.compile_grammar)
+        return lru_cache(maxsize=16)(xgrammar.GrammarCompiler(known).compile_grammar)
 
     def _completion(
         self, request: Request, row: int, inputs: Any, out: Any, width: int, seconds: float
@@ -203,14 +193,14 @@ class TransformersSimulator:
 
 
 def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
-    path = Path(name)
-    source, options = name, {}
+    path, source, gguf = Path(name), name, {}
     if name.endswith(".gguf"):
         if not path.is_file():
             raise BadInput(f"no model file at '{path}'")
-        source, options = str(path.parent), {"gguf_file": path.name}
-    here = bool(options) or path.is_dir()
+        source, gguf = str(path.parent), {"gguf_file": path.name}
+    here = bool(gguf) or path.is_dir()
     # A model is weights: code beside them is not run.
+    options: dict[str, Any] = {"local_files_only": here, "trust_remote_code": False, **gguf}
     reached = here or hub_answers()  # without it, what the hub's own cache holds
     with hub(allowed=not here and reached):
         try:
@@ -221,14 +211,10 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
         chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
         transformers.utils.logging.disable_progress_bar()
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                source, padding_side="left", local_files_only=here, trust_remote_code=False, **options
-            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **options)
             # Half precision on a GPU, where it is the fast path; on a CPU it is the slow one.
             dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                source, dtype=dtype, local_files_only=here, trust_remote_code=False, **options
-            )
+            model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
         except Exception as error:  # the library raises a dozen types for a model it cannot get or read
             if not reached:
                 raise BadInput(f"model '{name[:80]}' is no folder, and {NO_HUB}") from None
