@@ -210,15 +210,8 @@ def test_what_cannot_be_trained_is_refused(material: Material) -> None:
     for vectors, said in ((broken, "NaN"), (same, "one class"), (broken[:1], "at least 2")):
         with pytest.raises(BadInput, match=said):
             train(material, TrainSettings(**SMALL), vectors=vectors)
-    bad = {
-        "objective": "best",
-        "populations": 0,
-        "learning_rate": np.nan,
-        "epochs": 0,
-        "count": 10,
-        "seed": -1,
-    }
-    for name, value in bad.items():
+    bad = {"objective": "best", "populations": 0, "learning_rate": np.nan, "epochs": 0, "count": 10}
+    for name, value in {**bad, "seed": -1}.items():
         with pytest.raises(BadInput, match=name.replace("_", "-")):
             train(material, TrainSettings(**{**SMALL, name: value}))
     with pytest.raises(BadInput, match="two labels"):

@@ -1,5 +1,6 @@
 """What may enter a bank, what is asked for, and what the scripted simulator answers."""
 
+import itertools
 import random
 import re
 from collections import Counter
@@ -103,21 +104,13 @@ def test_a_small_model_is_told_all_but_the_name_and_begins_with_the_first_findin
         assert any(thing in text for thing in scripted.CLINICAL.things)
 
 
-@pytest.mark.parametrize(
-    ("description", "said"),
-    [
-        ("The customer wants their money back.", "I want my money back"),
-        (
-            "A person asks why they were charged, or says that it is wrong.",
-            "I would like to ask why I was charged, or say that it is wrong",
-        ),
-        ("The card was stolen and must be blocked.", "The card was stolen and must be blocked"),
-        ("Articles chiefly about tumours and their treatment.", ""),
-        ("Lost parcels", ""),
-    ],
-)
-def test_a_text_not_about_illness_begins_with_what_its_writer_says(description: str, said: str) -> None:
-    assert as_said(description) == said
+def test_a_text_not_about_illness_begins_with_what_its_writer_says() -> None:
+    charged = "I would like to ask why I was charged, or say that it is wrong"
+    assert as_said("A person asks why they were charged, or says that it is wrong.") == charged
+    assert as_said("The customer wants their money back.") == "I want my money back"
+    assert as_said("The card was stolen and must be blocked.") == "The card was stolen and must be blocked"
+    for silent in ("Articles chiefly about tumours and their treatment.", "Lost parcels"):
+        assert as_said(silent) == ""
 
 
 def test_names_cut_sentences_and_near_duplicates_are_found() -> None:
@@ -171,13 +164,12 @@ def test_the_background_leaves_the_panel_out() -> None:
     assert len(kept) > 0.9 * len(CONDITIONS)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"per_label": 0}, {"temperature": 3}, {"top_p": 0}, {"voice": "x"}, {"background": 100_001}]
-)
-def test_settings_are_checked(wrong: dict) -> None:
+def test_settings_are_checked() -> None:
     """Of Python callers too; the command line has limits of its own."""
-    with pytest.raises(BadInput):
-        BuildSettings(**{"per_label": 1, **wrong})
+    wrong = {"per_label": 0, "temperature": 3, "top_p": 0, "voice": "x", "background": 100_001}
+    for name, value in wrong.items():
+        with pytest.raises(BadInput):
+            BuildSettings(**{"per_label": 1, name: value})
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])
@@ -221,13 +213,9 @@ def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_
     # Each label keeps to findings of its own, as the clinical texts do.
     for name in bank.labels:
         own = [t for t, i in zip(bank.texts, bank.label_index, strict=True) if bank.labels[i] == name]
-        found = Counter(
-            f"{quality} {thing}"
-            for text in own
-            for quality in general.qualities
-            for thing in general.things
-            if f" {quality} {thing}" in text
-        )
+        pairs = itertools.product(general.qualities, general.things)
+        told = [f" {quality} {thing}" for quality, thing in pairs]
+        found = Counter(finding for text in own for finding in told if finding in text)
         assert found.most_common(1)[0][1] > 0.6 * len(own), name
 
 
@@ -296,11 +284,8 @@ def test_a_silent_or_useless_model_is_one_line() -> None:
 
 def test_a_list_of_ones_own_loses_only_what_names_a_label() -> None:
     panel = load_panel("symptom-to-diagnosis")
-    listed = (
-        "malaria", "Dengue Fever", "asthma with wheeze", "asthmatic cough", "chronic fatigue",
-        "скарлатина",
-    )  # fmt: skip
-    assert outside(panel, listed) == ("malaria", "chronic fatigue", "скарлатина")
+    kept, named = ("malaria", "chronic fatigue", "скарлатина"), ("Dengue Fever", "asthma with wheeze")
+    assert outside(panel, (*named, *kept, "asthmatic cough")) == kept
     assert outside(panel, ()) == ()
     with pytest.raises(BadInput, match="belongs to the panel"):
         BankPlan(panel, "m", BuildSettings(1, 2, conditions=("dengue",))).planned(BACKGROUND, 0)

@@ -9,17 +9,8 @@ import pytest
 
 from simdx.abc.prior import Prior
 from simdx.baselines import interview as machine
+from simdx.baselines import wording
 from simdx.baselines.interview import Asking, CallPlan, Speed, measure
-from simdx.baselines.wording import (
-    PARAPHRASES,
-    UnreadableReply,
-    guesses_grammar,
-    letter_grammar,
-    multiple_choice,
-    read_guesses,
-    read_letter,
-    read_option_tokens,
-)
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
@@ -157,12 +148,9 @@ def test_smollm2_is_asked_and_read(method: str, calls: int) -> None:
     """Real weights: small, weak, and still read strictly."""
     budget = 4 if method == "fidelity" else None
     door = Classifier("oral-lesions", method=method, simulator="smollm2", budget=budget)
-    seen = door.observe(
-        [
-            "A painless, bluish, fluctuant swelling of the lower lip that came after biting it and fills.",
-            "The tongue has been smooth, red and sore for weeks; iron is low and the papillae are gone.",
-        ]
-    )
+    lip = "A painless, bluish, fluctuant swelling of the lower lip that came after biting it and fills."
+    tongue = "The tongue has been smooth, red and sore for weeks; iron is low and the papillae are gone."
+    seen = door.observe([lip, tongue])
     posterior, _, report, _ = door.fitted.infer(seen, UNIFORM)
     assert report["replies"] == 2 * calls
     assert report["prompt_tokens"] > 0
@@ -178,22 +166,11 @@ OPTIONS = ("oral mucocele", "atrophic glossitis", "cancer")
 
 def test_letters_that_are_read_and_those_that_are_not() -> None:
     right = {"A": 0, " B.": 1, "(C)": 2, "B. atrophic glossitis": 1, "Cancer.": 2, "A: oral mucocele": 0}
-    assert {text: read_letter(text, OPTIONS) for text in right} == right
-    wrong = [
-        "",
-        "D",
-        "a",
-        "The answer is A",
-        "A or B",
-        "B. oral mucocele",
-        "A\nB",
-        "Both",
-        "1",
-        "A cancer too",
-    ]
-    for text in wrong:
-        with pytest.raises(UnreadableReply):
-            read_letter(text, OPTIONS)
+    assert {text: wording.read_letter(text, OPTIONS) for text in right} == right
+    wrong = ["", "D", "a", "The answer is A", "A or B", "B. oral mucocele", "A\nB", "Both", "1"]
+    for text in (*wrong, "A cancer too"):
+        with pytest.raises(wording.UnreadableReply):
+            wording.read_letter(text, OPTIONS)
 
 
 def test_guesses_that_are_read_and_those_that_are_not() -> None:
@@ -202,13 +179,13 @@ def test_guesses_that_are_read_and_those_that_are_not() -> None:
         "A: 1.00\nB: 0.60\nC: 0.40": [0.5, 0.3, 0.2, 0.0],  # above one: divided by the sum
         "A: .2\nB: 0.2\nC: 0": [0.5, 0.5, 0.0],
     }.items():
-        assert read_guesses(text, len(shares), len(text.splitlines())) == pytest.approx(shares)
+        assert wording.read_guesses(text, len(shares), len(text.splitlines())) == pytest.approx(shares)
     for text in (
         "", "A: 0.5", "A: 0.5\nA: 0.4", "A: 0.5\nD: 0.2", "A: 50%\nB: 20%", "A: 0\nB: 0", "A: 1.5\nB: 0.1",
         "1. A: 0.5\n2. B: 0.2", "A: 0.5\nB: 0.3\nC: 0.1",
     ):  # fmt: skip
-        with pytest.raises(UnreadableReply):
-            read_guesses(text, 3, 2)
+        with pytest.raises(wording.UnreadableReply):
+            wording.read_guesses(text, 3, 2)
 
 
 def _tokens(*top: tuple[str, float]) -> Completion:
@@ -218,26 +195,26 @@ def _tokens(*top: tuple[str, float]) -> Completion:
 def test_option_tokens() -> None:
     """With and without a space they are one; an unlisted option gets the bound; none at all is a failure."""
     twice = _tokens(("A", 0.2), (" A", 0.1), ("B", 0.1), ("The", 0.5))
-    assert read_option_tokens(twice, 2) == pytest.approx([0.75, 0.25])
-    assert read_option_tokens(_tokens(("A", 0.8), ("The", 0.1)), 2) == pytest.approx([8 / 9, 1 / 9])
-    with pytest.raises(UnreadableReply, match="no option"):
-        read_option_tokens(_tokens(("The", 0.8), ("I", 0.1)), 2)
-    with pytest.raises(UnreadableReply, match="no log-probabilities"):
-        read_option_tokens(Completion("A"), 2)
+    assert wording.read_option_tokens(twice, 2) == pytest.approx([0.75, 0.25])
+    assert wording.read_option_tokens(_tokens(("A", 0.8), ("The", 0.1)), 2) == pytest.approx([8 / 9, 1 / 9])
+    with pytest.raises(wording.UnreadableReply, match="no option"):
+        wording.read_option_tokens(_tokens(("The", 0.8), ("I", 0.1)), 2)
+    with pytest.raises(wording.UnreadableReply, match="no log-probabilities"):
+        wording.read_option_tokens(Completion("A"), 2)
 
 
 def test_the_case_and_its_options_come_before_the_instruction() -> None:
-    prompts = [multiple_choice("some text", OPTIONS, phrase) for phrase in PARAPHRASES]
+    prompts = [wording.multiple_choice("some text", OPTIONS, phrase) for phrase in wording.PARAPHRASES]
     assert len(set(prompts)) == 8
     beginning = prompts[0][: prompts[0].index("C. cancer")]
     assert all(prompt.startswith(beginning) for prompt in prompts)
     with pytest.raises(BadInput, match="26"):
-        multiple_choice("text", [f"label {i}" for i in range(27)], "choose")
+        wording.multiple_choice("text", [f"label {i}" for i in range(27)], "choose")
 
 
 def test_grammars_name_every_option_and_never_one_twice() -> None:
-    assert letter_grammar(3) == 'root ::= "A" | "B" | "C"'
-    rules = dict(line.split(" ::= ") for line in guesses_grammar(3, 2).splitlines())
+    assert wording.letter_grammar(3) == 'root ::= "A" | "B" | "C"'
+    rules = dict(line.split(" ::= ") for line in wording.guesses_grammar(3, 2).splitlines())
     assert set(rules) == {"p", "root", "after-a", "after-b", "after-c"}
     assert '"B: "' not in rules["after-b"]
     assert rules["root"].count("after-") == 3

@@ -43,10 +43,8 @@ print(json.dumps({{"seen": seen, "offline": constants.HF_HUB_OFFLINE, "answer": 
 def watched(job: str) -> dict:
     named = ("HF_", "TRANSFORMERS_", "DO_NOT_TRACK", "DISABLE_TELEMETRY")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(named)}
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED.format(job=job)],
-        capture_output=True, text=True, env=environment, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-c", WATCHED.format(job=job)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
