@@ -140,15 +140,13 @@ def _disagreement(c: Fidelity, gold: Int | None) -> dict[str, Any]:
     """Where the top classes differ: how close D-SMC itself was to a tie, and who was right."""
     differ, top = ~c.agree, np.sort(c.dsmc.mean, axis=1)
     margin = top[:, -1] - top[:, -2]
+    bits_of = {name: of.total_bits[differ] for name, of in c.both.items()}
+    bits_of["elsewhere"] = c.dsmc.total_bits[~differ]
     return {
         "n": int(differ.sum()),
         "dsmc_margin": _quantiles(margin[differ]),
         "dsmc_margin_elsewhere": _quantiles(margin[~differ]),
-        "total_bits": {
-            "d-smc": _mean(c.dsmc.total_bits[differ]),
-            "abi": _mean(c.abi.total_bits[differ]),
-            "elsewhere": _mean(c.dsmc.total_bits[~differ]),
-        },
+        "total_bits": {name: float(bits.mean()) if len(bits) else None for name, bits in bits_of.items()},
         "accuracy": _accuracies(c, gold, differ),
     }
 
@@ -165,10 +163,6 @@ def _quantiles(values: Float) -> dict[str, float] | None:
         return None
     low, median, high = np.quantile(values, [0.1, 0.5, 0.9])
     return {"median": float(median), "q10": float(low), "q90": float(high)}
-
-
-def _mean(values: Float) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 def _correlation(a: Float, b: Float) -> float | None:

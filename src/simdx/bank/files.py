@@ -24,7 +24,7 @@ from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
 from simdx.panels.load import PanelSource, load_source
 from simdx.rows import jsonl_rows
-from simdx.types import Bank, Panel
+from simdx.types import Bank, Label, Panel
 
 FORMAT = 1
 BANK_FILE = "bank.jsonl"
@@ -88,9 +88,8 @@ def read_bank(path: str | Path, panel: Panel) -> Bank:
             f"no bank at '{str(path)[:200]}': give a bank folder or a JSONL file with label and text"
         )
     if path.suffix.lower() in (".csv", ".parquet"):
-        raise BadInput(
-            f"'{path.name}' is a table: make a bank of it with 'simdx bank import --from {path.name}'"
-        )
+        mend = f"make a bank of it with 'simdx bank import --from {path.name}'"
+        raise BadInput(f"'{path.name}' is a table: {mend}")
     return assemble(panel, _labelled_rows(path, panel), (), path.stem)
 
 
@@ -157,14 +156,10 @@ def problems_of(folder: Path) -> Iterator[str]:
     if BANK_FILE not in manifest["files"]:
         yield f"its manifest does not list {BANK_FILE}"
         return
+    panel, other = Panel(manifest["panel"], tuple(map(Label, manifest["labels"]))), folder / BACKGROUND_FILE
     try:
-        bank = assemble(
-            Panel(name=manifest["panel"], labels=()),
-            list(_rows(folder / BANK_FILE)),
-            background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else (),
-            folder.name,
-            labels=tuple(manifest["labels"]),
-        )
+        background = background_texts(other) if other.name in manifest["files"] else ()
+        bank = assemble(panel, list(_rows(folder / BANK_FILE)), background, folder.name)
     except BadInput as problem:
         yield str(problem)
         return
@@ -252,24 +247,17 @@ def background_texts(path: Path, panel: Panel | None = None) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def assemble(
-    panel: Panel,
-    rows: list[tuple[str, str]],
-    background: tuple[str, ...],
-    name: str,
-    labels: tuple[str, ...] | None = None,
-) -> Bank:
+def assemble(panel: Panel, rows: list[tuple[str, str]], background: tuple[str, ...], name: str) -> Bank:
     """The bank that these (label, text) rows are; refused where a label has none."""
-    labels = labels if labels is not None else panel.names
-    position = {label: i for i, label in enumerate(labels)}
+    position = {label: i for i, label in enumerate(panel.names)}
     found = {label for label, _ in rows}
-    if not found <= set(labels):
+    if not found <= set(position):
         raise BadInput(f"bank '{name}' has a label its manifest does not name")
-    if missing := [repr(label) for label in labels if label not in found]:
+    if missing := [repr(label) for label in position if label not in found]:
         raise BadInput(f"bank '{name}' has no description of {', '.join(missing)}")
     return Bank(
         panel=panel.name,
-        labels=labels,
+        labels=panel.names,
         texts=tuple(text for _, text in rows),
         label_index=np.array([position[label] for label, _ in rows], dtype=np.int64),
         background=background,
