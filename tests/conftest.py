@@ -89,7 +89,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 # Files that import torch and its like, which takes ten seconds: one process runs them all.
 HEAVY = (
     "contracts/test_methods", "contracts/test_embedders", "embedders/test_embedders", "methods/test_engines",
-    "simulators/test_transformers", "cli/test_abi_command", "cli/test_distil", "cli/test_classify",
+    "simulators/test_stream_and_scripted", "cli/test_abi_command", "cli/test_distil", "cli/test_classify",
     "properties/test_names", "amortised/", "baselines/", "gpu/", "voices/",
 )  # fmt: skip
 

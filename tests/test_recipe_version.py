@@ -11,12 +11,10 @@ import pytest
 from simdx import Classifier
 from simdx import evaluate as evaluation
 from simdx.datasets import Dataset
-from simdx.decide import desk, findings
+from simdx.decide import desk
 from simdx.decide.policy import Policy
 from simdx.methods import RECIPE_VERSION, Settings, fitted, recipe
-from simdx.runs import record
 from simdx.runs.store import PARTS
-from simdx.scale import job
 from simdx.scale.job import Job, digest
 from simdx.types import Bank, Case, Label, Panel
 

@@ -71,12 +71,11 @@ def score_bank(
     material: Material, observations: Observations, *, permutations: int = 500, seed: int = 0
 ) -> BankScore:
     """Judge the material's bank by unlabelled cases. The cases are taken to be of the panel's labels."""
-    n = len(observations.texts)
+    n, k = len(observations.texts), len(material.panel.names)
     if n < FEWEST_CASES:
         raise BadInput(f"{n} cases cannot judge a bank: give at least {FEWEST_CASES}")
     if permutations < 20:
         raise BadInput("the permutation test needs at least 20 permutations")
-    k = len(material.panel.names)
     uniform = Prior.uniform(k)
     rows = Gathered(material.bank.texts, material.embedded)
     c = Comparison.fit(material.lexicon, rows, bandwidth=BANDWIDTH, self_consistent=True)
@@ -85,10 +84,8 @@ def score_bank(
     pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)
     posterior = sharpened(pooled, uniform.probabilities, SCORED)
     embedded = c.space.transform(observations.vectors)
-    by_embedding = exact.multinomial(
-        c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth
-    ).probabilities
-
+    answered = exact.multinomial(c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth)
+    by_embedding = answered.probabilities
     usual = Typicality.fit(c.space.bank).p_value(embedded)
     squared, p = mmd_test(material.embedded, observations.vectors, permutations, seed)
     confidence = float(posterior.max(axis=1).mean())
@@ -184,7 +181,6 @@ def draw_score(score: BankScore) -> str:
 
 
 def in_words(score: BankScore) -> str:
-    """A reading of the figures for the terminal."""
     different = "tells them apart" if score.mmd_p <= 0.05 else "does not tell them apart"
     lines: Sequence[str] = (
         f"{score.n_cases} cases, {score.n_simulations} simulations",

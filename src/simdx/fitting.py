@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn 
     import simdx.baselines.asking
     import simdx.baselines.by_bank
     import simdx.baselines.entailment
-    import simdx.baselines.fine_tuned
     import simdx.baselines.gliclass
+    import simdx.baselines.tuning
     import simdx.voices.voices  # noqa: F401
 
 ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
@@ -28,9 +28,9 @@ _PLACES = {
     "tfidf": ("simdx.baselines.by_bank", "TfIdf"),
     "zero-shot": ("simdx.baselines.by_bank", "ZeroShot"),
     "bank-logistic": ("simdx.baselines.by_bank", "BankLogistic"),
-    "setfit": ("simdx.baselines.fine_tuned", "FineTuned"),
-    "setfit-real": ("simdx.baselines.fine_tuned", "FineTuned"),
-    "zerogen": ("simdx.baselines.fine_tuned", "FineTuned"),
+    "setfit": ("simdx.baselines.tuning", "FineTuned"),
+    "setfit-real": ("simdx.baselines.tuning", "FineTuned"),
+    "zerogen": ("simdx.baselines.tuning", "FineTuned"),
     "gliclass": ("simdx.baselines.gliclass", "GliClass"),
     "nli": ("simdx.baselines.entailment", "Entailment"),
     "logits": ("simdx.baselines.asking", "fit_asking"),

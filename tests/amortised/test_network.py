@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,8 @@ from simdx.types import Float
 from tests.amortised.conftest import WORDS, toy_material
 from tests.conftest import CUDA
 
+PRIOR = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
+
 
 def by_hand(network: Network, x: Float) -> Float:
     (w1, b1), (w2, b2), (w3, b3) = ((w.astype(float), b.astype(float)) for w, b in network.layers)
@@ -37,6 +40,12 @@ def test_the_forward_pass_is_its_formula(plain: Network, space: Space) -> None:
     z = np.repeat(space.bank, 40, axis=0)  # more rows than one block
     assert plain.alpha(z) == pytest.approx(by_hand(plain, z), rel=1e-4)
     assert plain.alpha(z[:0]).shape == (0, 3)
+    # Whatever is orthogonal to every class mean changes nothing, as in D-SMC.
+    noise = np.random.default_rng(0).standard_normal(space.bank.shape)
+    basis = np.linalg.qr(space.class_means.T)[0]
+    noise -= noise @ basis @ basis.T
+    moved = (space.bank + noise / np.linalg.norm(noise, axis=1, keepdims=True)).astype(np.float32)
+    assert plain.alpha(moved) == pytest.approx(plain.alpha(space.bank), rel=1e-3)
 
 
 def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space: Space) -> None:
@@ -48,28 +57,11 @@ def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space:
     second = conditioned.second_order(space.bank, prior)
     assert second.alpha0 == pytest.approx(expected.sum(axis=1), rel=1e-3)
     assert second.mean == pytest.approx(expected / expected.sum(axis=1, keepdims=True), rel=1e-3)
-
-
-def test_length_says_nothing_to_a_conditioned_network(conditioned: Network, space: Space) -> None:
-    """As to D-SMC, which ranks its draws by a cosine."""
-    prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
-    whole, half = (conditioned.second_order(scale * space.bank, prior) for scale in (1.0, 0.5))
-    assert half.mean == pytest.approx(whole.mean, rel=1e-3)
-    assert half.alpha0 == pytest.approx(whole.alpha0, rel=1e-3)
-    beside = np.zeros_like(space.bank[:1])
-    basis = np.linalg.qr(space.class_means.T, mode="complete")[0]
-    beside[0] = basis[:, -1]  # orthogonal to every class mean
-    assert np.isfinite(conditioned.second_order(beside, prior).mean).all()
-
-
-def test_the_first_layer_sees_only_coordinates(plain: Network, space: Space) -> None:
-    """Whatever is orthogonal to every class mean changes nothing, as in D-SMC."""
-    rng = np.random.default_rng(0)
-    noise = rng.standard_normal(space.bank.shape)
-    basis = np.linalg.qr(space.class_means.T)[0]
-    noise -= noise @ basis @ basis.T
-    moved = (space.bank + noise / np.linalg.norm(noise, axis=1, keepdims=True)).astype(np.float32)
-    assert plain.alpha(moved) == pytest.approx(plain.alpha(space.bank), rel=1e-3)
+    half = conditioned.second_order(0.5 * space.bank, prior)  # D-SMC too ranks its draws by a cosine
+    assert half.mean == pytest.approx(second.mean, rel=1e-3)
+    assert half.alpha0 == pytest.approx(second.alpha0, rel=1e-3)
+    beside = np.linalg.qr(space.class_means.T, mode="complete")[0][None, :, -1]  # orthogonal to every mean
+    assert np.isfinite(conditioned.second_order(beside.astype(np.float32), prior).mean).all()
 
 
 @pytest.mark.parametrize("device", ["torch:cpu", *(["cuda"] if CUDA else [])])
@@ -96,60 +88,41 @@ def test_an_observation_without_length_keeps_the_prior(plain: Network) -> None:
         plain.second_order(np.full((1, 256), np.nan, dtype=np.float32), Prior.uniform(3))
 
 
-def test_another_prior_is_refused_unless_trained_for(
-    plain: Network, conditioned: Network, space: Space
-) -> None:
-    other = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
-    with pytest.raises(BadInput, match="--prior-conditioned"):
-        plain.second_order(space.bank, other)
-    with pytest.raises(BadInput, match="--prior-conditioned"):
-        plain.second_order(space.bank, Prior.uniform(3, alpha0=6.0))
-    assert conditioned.second_order(space.bank, other).mean.shape == (36, 3)
-
-
-# --------------------------------------------------------------------------- what it may be used for
-
-
-def test_it_is_refused_for_other_panels_banks_and_embedders(plain: Network, material: Material) -> None:
+def test_it_is_refused_for_anything_else(plain: Network, material: Material, space: Space) -> None:
+    for prior in (PRIOR, Prior.uniform(3, alpha0=6.0)):
+        with pytest.raises(BadInput, match="--prior-conditioned"):
+            plain.second_order(space.bank, prior)
     plain.check(material)
-    renamed = toy_material({("pear" if k == "apple" else k): v for k, v in WORDS.items()})
-    with pytest.raises(BadInput, match="trained for the labels of panel"):
-        plain.check(renamed)
-    fewer = replace(material.bank, texts=material.bank.texts[1:], label_index=material.bank.label_index[1:])
-    with pytest.raises(BadInput, match="another bank"):
-        plain.check(replace(material, bank=fewer))
-    with pytest.raises(BadInput, match="embedder"):
-        plain.check(toy_material(embedder="wordllama"))
+    bank = replace(material.bank, texts=material.bank.texts[1:], label_index=material.bank.label_index[1:])
+    for other, said in (
+        (toy_material({"pear" if k == "apple" else k: v for k, v in WORDS.items()}), "labels of panel"),
+        (replace(material, bank=bank), "another bank"),
+        (toy_material(embedder="wordllama"), "embedder"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            plain.check(other)
 
 
 # --------------------------------------------------------------------------- files
 
 
-def test_a_saved_network_comes_back_bit_for_bit(conditioned: Network, tmp_path: Path) -> None:
+def test_a_saved_network_comes_back_bit_for_bit(conditioned: Network, space: Space, tmp_path: Path) -> None:
     files.save(conditioned, tmp_path / "net")
     back = files.load(tmp_path / "net")
-    for (w, b), (w2, b2) in zip(conditioned.layers, back.layers, strict=True):
-        assert np.array_equal(w, w2)
-        assert np.array_equal(b, b2)
+    pairs = zip(chain(*conditioned.layers), chain(*back.layers), strict=True)
+    assert all(np.array_equal(one, other) for one, other in pairs)
     made_by_saving = {"weights", "seal"}
     assert back.card.model_dump(exclude=made_by_saving) == conditioned.card.model_dump(exclude=made_by_saving)
     assert sorted(p.suffix for p in (tmp_path / "net").iterdir()) == [".json", ".safetensors"]
+    means = (one.second_order(space.bank, PRIOR).mean for one in (back, conditioned))
+    assert np.array_equal(*means)
+    for axes, said in ((None, "cannot be read"), (conditioned.axes[:, :-1], "do not fit")):
+        files.save(replace(conditioned, axes=axes), tmp_path / "net")
+        with pytest.raises(BadInput, match=said):
+            files.load(tmp_path / "net")
 
 
-def test_axes_come_back_and_are_asked_for(conditioned: Network, space: Space, tmp_path: Path) -> None:
-    files.save(conditioned, tmp_path / "net")
-    prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
-    back = files.load(tmp_path / "net").second_order(space.bank, prior)
-    assert np.array_equal(back.mean, conditioned.second_order(space.bank, prior).mean)
-    files.save(replace(conditioned, axes=None), tmp_path / "without")
-    with pytest.raises(BadInput, match="cannot be read"):
-        files.load(tmp_path / "without")
-    files.save(replace(conditioned, axes=conditioned.axes[:, :-1]), tmp_path / "narrow")
-    with pytest.raises(BadInput, match="do not fit"):
-        files.load(tmp_path / "narrow")
-
-
-def test_a_conditioned_network_of_before_answers_as_it_did(
+def test_an_older_conditioned_network_answers_as_it_did(
     conditioned: Network, space: Space, tmp_path: Path
 ) -> None:
     """Its card has no word about ratios, is sealed without it, and its outputs are the answer."""
@@ -160,9 +133,8 @@ def test_a_conditioned_network_of_before_answers_as_it_did(
     del written["relative"]
     assert written["seal"] == seal_of({k: v for k, v in written.items() if k != "seal"})
     place.write_text(json.dumps(written))
-    prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
-    alpha = conditioned.alpha(space.bank, files.prior_input(prior)).astype(float)
-    found = files.load(tmp_path).second_order(space.bank, prior)
+    alpha = conditioned.alpha(space.bank, files.prior_input(PRIOR)).astype(float)
+    found = files.load(tmp_path).second_order(space.bank, PRIOR)
     assert found.alpha0 == pytest.approx(alpha.sum(axis=1))
 
 
@@ -191,14 +163,9 @@ def test_a_first_network_that_cannot_be_saved_leaves_nothing(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RunFailed, match="No space left"):
         files.save(plain, tmp_path / "net")
-    assert not (tmp_path / "net").exists()
-
-
-def test_weights_that_are_not_finite_are_not_saved(plain: Network, tmp_path: Path) -> None:
     (w, b), *rest = plain.layers
-    broken = replace(plain, layers=((np.full_like(w, np.nan), b), *rest))
     with pytest.raises(RunFailed, match="NaN"):
-        files.save(broken, tmp_path / "net")
+        files.save(replace(plain, layers=((np.full_like(w, np.nan), b), *rest)), tmp_path / "net")
     assert not (tmp_path / "net").exists()
 
 

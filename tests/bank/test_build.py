@@ -10,7 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from simdx.bank.plan import BuildSettings
 from simdx.bank.report import BuildLimits, BuildReport, estimate
 from simdx.bank.store import STORE_FILE, AnswerStore, read_answers
 from simdx.bank.verdicts import GIVE_UP_AFTER
+from simdx.disk import sealed
 from simdx.errors import BadInput
 from simdx.panels import load_panel
 from simdx.simulators.base import Completion, Request
@@ -63,11 +66,8 @@ def test_poor_texts_are_rejected_with_reasons_kept_and_replaced(toy_panel: Panel
     assert report.complete
     assert report.answers == simulator.calls == sum(report.usable.values()) + sum(report.rejected.values())
     kept = [json.loads(line) for line in (tmp_path / "bank" / REJECTED_FILE).read_text().splitlines()]
-    assert (
-        Counter(row["reason"] for row in kept)
-        == report.rejected
-        == read_manifest(tmp_path / "bank")["rejected"]
-    )
+    told = read_manifest(tmp_path / "bank")["rejected"]
+    assert Counter(row["reason"] for row in kept) == report.rejected == told
     assert {"refusal", "empty", "repeats itself"} <= set(report.rejected)
 
 
@@ -86,81 +86,53 @@ def test_limits_stop_a_run_and_the_next_goes_on(toy_panel: Panel, tmp_path: Path
     assert asked == len(answered_keys(out)) == len(set(answered_keys(out)))
     whole = build(toy_panel, tmp_path / "at-once")
     assert report.hash == whole.hash
-
-
-def test_a_token_limit_stops_a_run(toy_panel: Panel, tmp_path: Path) -> None:
-    report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(concurrency=1), max_tokens=300)
+    report = build(toy_panel, tmp_path / "tokens", ScriptedSimulator(concurrency=1), max_tokens=300)
     assert not report.complete
-    spent = report.prompt_tokens + report.completion_tokens
-    assert 300 <= spent < 600  # the request that crosses the line is kept
+    # The request that crosses the line is kept.
+    assert 300 <= report.prompt_tokens + report.completion_tokens < 600
 
 
-def test_failed_requests_are_recorded_and_asked_again_by_the_next_run(
-    toy_panel: Panel, tmp_path: Path
-) -> None:
+def test_failed_requests_are_asked_again_and_give_way_in_the_end(toy_panel: Panel, tmp_path: Path) -> None:
     out = tmp_path / "bank"
     report = build(toy_panel, out, ScriptedSimulator(error=0.4))
-    assert not report.complete
-    assert report.failed > 0
     failed = [a for a in read_answers(out / STORE_FILE) if a.error]
-    assert len(failed) == report.failed
+    assert len(failed) == report.failed > 0
     again = ScriptedSimulator()
-    report = build(toy_panel, out, again)
-    assert report.complete
+    assert build(toy_panel, out, again).complete
     assert again.calls == len(failed)
-
-
-def test_a_request_that_never_works_gives_way_to_another(toy_panel: Panel, tmp_path: Path) -> None:
     for _ in range(GIVE_UP_AFTER):
-        report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(error=0.3, error_attempts=99))
-    report = build(toy_panel, tmp_path / "bank", ScriptedSimulator(error=0.0))
-    assert report.complete
+        build(toy_panel, tmp_path / "other", ScriptedSimulator(error=0.3, error_attempts=99))
+    assert build(toy_panel, tmp_path / "other", ScriptedSimulator()).complete
+
+
+LEAKS = {"which you must not name": ["An apple, a river and an engine were all there was on that day."]}
+LARGER, DESCRIBE = "take a larger model", "describe the label in the panel file without its name"
 
 
 @pytest.mark.parametrize(
-    ("simulator", "per_label", "said", "most"),
+    ("poor", "per_label", "limits", "said", "most"),
     [
-        (ScriptedSimulator(error=1.0, error_attempts=9), 100, "in a row", 40),
-        (ScriptedSimulator(refusal=1.0), 1, "0 are usable (60 rejected: refusal): take a larger model", 181),
+        (ScriptedSimulator(error=1.0, error_attempts=9), 100, NEVER, "in a row", 40),
+        (ScriptedSimulator(refusal=1.0), 1, NEVER, f"0 are usable (60 rejected: refusal): {LARGER}", 181),
+        # After forty texts of a label, not after forty for every one that is wanted.
+        (ScriptedSimulator(refusal=0.95), 50, None, f"rejected: refusal): {LARGER}", 150),
+        (ScriptedSimulator(LEAKS), 50, None, f"rejected: names its label): {DESCRIBE}", 150),
     ],
-    ids=["dead", "unable"],
+    ids=["dead", "unable", "refusing", "leaking"],
 )
 def test_a_simulator_that_is_no_use_is_given_up(
-    toy_panel: Panel, tmp_path: Path, simulator: ScriptedSimulator, per_label: int, said: str, most: int
-) -> None:
-    report = build_bank(toy_panel, simulator, BuildSettings(per_label=per_label), tmp_path / "bank", NEVER)
+    toy_panel: Panel, tmp_path: Path, poor: ScriptedSimulator, per_label: int, limits: BuildLimits | None,
+    said: str, most: int,
+) -> None:  # fmt: skip
+    settings, out, again = BuildSettings(per_label=per_label), tmp_path / "bank", ScriptedSimulator()
+    report = build_bank(toy_panel, poor, settings, out, limits)
     assert not report.complete
     assert said in str(report.stopped)
-    assert simulator.calls < most
-
-
-LEAKS = "An apple, a river and an engine were all there was to be seen on that day."
-
-
-@pytest.mark.parametrize(
-    ("poor", "reason", "remedy"),
-    [
-        (ScriptedSimulator(refusal=0.95), "refusal", "take a larger model"),
-        (
-            ScriptedSimulator({"which you must not name": [LEAKS]}),
-            "names its label",
-            "describe the label in the panel file without its name",
-        ),
-    ],
-)
-def test_a_run_stops_when_hardly_a_text_is_usable(
-    toy_panel: Panel, tmp_path: Path, poor: ScriptedSimulator, reason: str, remedy: str
-) -> None:
-    """After forty texts of a label, not after forty for every one that is wanted."""
-    settings = BuildSettings(per_label=50)
-    report = build_bank(toy_panel, poor, settings, tmp_path / "bank")
-    assert not report.complete
-    assert f"rejected: {reason}): {remedy}" in str(report.stopped)
-    assert poor.calls < 3 * 50
-    again = ScriptedSimulator()
-    assert f"rejected: {reason})" in str(build_bank(toy_panel, again, settings, tmp_path / "bank").stopped)
-    assert again.calls == 0
-    assert build_bank(toy_panel, again, settings, tmp_path / "bank", NEVER).complete
+    assert poor.calls < most
+    if limits is None:
+        assert said in str(build_bank(toy_panel, again, settings, out).stopped)
+        assert again.calls == 0
+        assert build_bank(toy_panel, again, settings, out, NEVER).complete
 
 
 class Batches(ScriptedSimulator):
@@ -179,9 +151,7 @@ class Batches(ScriptedSimulator):
             position += len(taken)
 
 
-def test_asking_ahead_in_lockstep_takes_fewer_rounds_and_gives_the_same_bank(
-    toy_panel: Panel, tmp_path: Path
-) -> None:
+def test_asking_ahead_takes_fewer_rounds_and_gives_the_same_bank(toy_panel: Panel, tmp_path: Path) -> None:
     settings = BuildSettings(per_label=40)
     plain, ahead = Batches(lockstep=False), Batches(lockstep=True)
     wanted = build_bank(toy_panel, plain, settings, tmp_path / "plain")
@@ -207,7 +177,7 @@ def test_folders_of_something_or_somebody_else_are_left_alone(toy_panel: Panel, 
         build(other, tmp_path / "bank")
 
 
-@pytest.mark.parametrize("cut", [1, 2, 17, 200])
+@pytest.mark.parametrize("cut", [1, 2, 200])
 def test_a_torn_last_line_is_repaired(cut: int, toy_panel: Panel, tmp_path: Path) -> None:
     out = tmp_path / "bank"
     build(toy_panel, out, ScriptedSimulator(concurrency=1), max_requests=8)
@@ -232,16 +202,12 @@ def test_a_dry_run_estimates_and_writes_nothing(toy_panel: Panel, tmp_path: Path
     assert midway.usable == 10
     assert midway.measured
     assert midway.requests_expected == 13
-    build(toy_panel, out)
-    assert estimate(toy_panel, "scripted", SETTINGS, out, BuildLimits()).requests_at_least == 0
-
-
-def test_changed_settings_do_not_reuse_answers(toy_panel: Panel, tmp_path: Path) -> None:
-    build(toy_panel, tmp_path / "bank", max_requests=20)
-    simulator = ScriptedSimulator()
-    settings = BuildSettings(per_label=6, background=5, temperature=0.3)
-    build_bank(toy_panel, simulator, settings, tmp_path / "bank")
-    assert simulator.calls == 23
+    warm = ScriptedSimulator()
+    assert build_bank(toy_panel, warm, replace(SETTINGS, temperature=0.3), out).complete
+    assert warm.calls == 23  # answers under other settings are not used again
+    build(toy_panel, tmp_path / "whole")
+    whole = estimate(toy_panel, "scripted", SETTINGS, tmp_path / "whole", BuildLimits())
+    assert whole.requests_at_least == 0
 
 
 def start(out: Path, delay: float) -> subprocess.Popen[str]:
@@ -296,3 +262,97 @@ def test_a_build_that_is_stopped_goes_on(tmp_path: Path, number: signal.Signals)
     assert len(keys) == len(set(keys))
     assert list(problems_of(out)) == []
     assert read_manifest(out)["hash"] == undisturbed.hash
+
+
+# --------------------------------------------------------------------------- a finished bank
+
+FINISHED = BuildSettings(per_label=4, background=3)
+
+
+@pytest.fixture
+def finished(toy_panel: Panel, tmp_path: Path) -> Path:
+    assert build_bank(toy_panel, ScriptedSimulator(), FINISHED, tmp_path / "bank").complete
+    return tmp_path / "bank"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"temperature": 0.3}, "--temperature 0.8, not 0.3: choose another --out"),
+        ({"voice": "short"}, "--voice full, not short"),
+        ({"facets": False}, "--facets True, not False"),
+        ({"max_tokens": 50}, "--max-new 120, not 50"),
+        ({"options": {"min_p": 0.1}}, "--options {}, not {'min_p': 0.1}"),
+        ({"seed": 1, "top_p": 0.5}, "--top-p 0.95, not 0.5; --seed 0, not 1"),
+        ({"simulator": "another"}, "simulator scripted, not the one given: choose another --out"),
+        ({"per_label": 3}, "give at least --per-label 4, or another --out"),
+        ({"per_label": 9, "background": 2}, "give at least --background 3, or"),
+        ({"per_label": 1, "background": 0}, "--per-label 4 and --background 3"),
+    ],
+)
+def test_another_or_a_smaller_bank_is_refused(
+    change: dict[str, Any], said: str, finished: Path, toy_panel: Panel
+) -> None:
+    before, simulator = contents(finished), ScriptedSimulator()
+    simulator.id = change.get("simulator", simulator.id)
+    settings = replace(FINISHED, **{name: value for name, value in change.items() if name != "simulator"})
+    with pytest.raises(BadInput) as refused:
+        build_bank(toy_panel, simulator, settings, finished)
+    assert said in str(refused.value)
+    assert "nothing was changed" in str(refused.value)
+    assert simulator.calls == 0
+    assert contents(finished) == before
+
+
+@pytest.mark.parametrize("change", [{"per_label": 6}, {"background": 5}, {"max_tokens": 120}, {}])
+def test_growing_keeps_every_text(change: dict[str, Any], finished: Path, toy_panel: Panel) -> None:
+    old, before, simulator = read_bank(finished, toy_panel), contents(finished), ScriptedSimulator()
+    assert build_bank(toy_panel, simulator, replace(FINISHED, **change), finished).complete
+    new = read_bank(finished, toy_panel)
+    assert set(old.texts) <= set(new.texts)
+    assert set(old.background) <= set(new.background)
+    assert simulator.calls == len(new.texts) + len(new.background) - len(old.texts) - len(old.background)
+    assert list(problems_of(finished)) == []
+    assert bool(change) or contents(finished) == before  # the same again changes no byte
+
+
+def test_a_bank_that_finished_while_the_lock_was_awaited_is_kept(
+    finished: Path, toy_panel: Panel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first look found no manifest; the look under the lock does."""
+    from simdx.bank import builder
+
+    looks: list[Path] = []
+
+    def second_look_only(out: Path, *rest: Any) -> None:
+        looks.append(out)
+        if len(looks) == 2:
+            real(out, *rest)
+
+    real = builder.refuse_lesser
+    monkeypatch.setattr(builder, "refuse_lesser", second_look_only)
+    before = contents(finished)
+    with pytest.raises(BadInput, match="larger finished bank"):
+        build_bank(toy_panel, ScriptedSimulator(), replace(FINISHED, per_label=1), finished)
+    assert contents(finished) == before
+
+
+def test_a_manifest_that_does_not_say_how_is_not_replaced(finished: Path, toy_panel: Panel) -> None:
+    kept = {k: v for k, v in read_manifest(finished).items() if k not in ("settings", "seal")}
+    (finished / "manifest.json").write_text(json.dumps(sealed(kept)), encoding="utf-8")
+    with pytest.raises(BadInput, match="does not say how it was built"):
+        build_bank(toy_panel, ScriptedSimulator(), FINISHED, finished)
+
+
+def test_a_background_without_a_manifest_does_not_stay(toy_panel: Panel, tmp_path: Path) -> None:
+    """As a kill leaves it between the background's file and the manifest."""
+    out = tmp_path / "bank"
+    build_bank(toy_panel, ScriptedSimulator(), FINISHED, out, BuildLimits(max_requests=3))
+    (out / "background.jsonl").write_text('{"condition": "x", "text": "a stone"}\n')
+    assert build_bank(toy_panel, ScriptedSimulator(), replace(FINISHED, background=0), out).complete
+    assert not (out / "background.jsonl").exists()
+    assert read_bank(out, toy_panel).background == ()

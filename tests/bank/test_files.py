@@ -20,23 +20,12 @@ from simdx.types import Bank, Label, Panel
 
 
 def test_the_hash_ignores_row_order_and_sees_every_text(toy_bank: Bank) -> None:
-    n = len(toy_bank.texts)
-    order = np.random.default_rng(0).permutation(n)
-    shuffled = replace(
-        toy_bank, texts=tuple(toy_bank.texts[i] for i in order), label_index=toy_bank.label_index[order]
-    )
+    texts, index = toy_bank.texts, toy_bank.label_index
+    order = np.random.default_rng(0).permutation(len(texts))
+    shuffled = replace(toy_bank, texts=tuple(texts[i] for i in order), label_index=index[order])
     assert shuffled.hash == toy_bank.hash
-    changed = replace(toy_bank, texts=(toy_bank.texts[0] + " ", *toy_bank.texts[1:]))
-    assert changed.hash != toy_bank.hash
-    relabelled = replace(toy_bank, label_index=np.roll(toy_bank.label_index, 1))
-    assert relabelled.hash != toy_bank.hash
-
-
-def test_a_bank_of_another_panel_is_refused(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
-    write_bank(tmp_path / "b", toy_bank, toy_panel)
-    other = Panel("other", (Label("x"), Label("y")))
-    with pytest.raises(BadInput, match="other labels"):
-        read_bank(tmp_path / "b", other)
+    assert replace(toy_bank, texts=(texts[0] + " ", *texts[1:])).hash != toy_bank.hash
+    assert replace(toy_bank, label_index=np.roll(index, 1)).hash != toy_bank.hash
 
 
 @pytest.mark.parametrize(
@@ -46,7 +35,6 @@ def test_a_bank_of_another_panel_is_refused(tmp_path: Path, toy_panel: Panel, to
         ('{"label": "apple", "text": "  "}', "line 2"),
         ('{"label": "pear", "text": "x"}', "row 2: its label is not in panel"),
         ("not json", "line 2: not valid JSON"),
-        ("[1]", "line 2: not a JSON object"),
         ('{"label": 3, "text": "x"}', "line 2"),
         ('{"label": "river", "text": "wet"}', "no description of 'engine'"),
     ],
@@ -64,7 +52,9 @@ def folder(tmp_path: Path, toy_bank: Bank, toy_panel: Panel) -> Path:
     return tmp_path / "bank"
 
 
-def test_a_damaged_bank_is_not_exported(folder: Path, tmp_path: Path) -> None:
+def test_a_bank_of_another_panel_is_not_read_nor_a_damaged_one_exported(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="other labels"):
+        read_bank(folder, Panel("other", (Label("x"), Label("y"))))
     path = folder / "bank.jsonl"
     path.write_text(path.read_text().replace("fruit", "fruits", 1))
     with pytest.raises(BadInput, match="changed"):
@@ -72,9 +62,7 @@ def test_a_damaged_bank_is_not_exported(folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "one.jsonl").exists()
 
 
-def test_merging_takes_every_text_once(
-    folder: Path, toy_panel: Panel, toy_bank: Bank, tmp_path: Path
-) -> None:
+def test_a_merge_takes_each_text_once(folder: Path, toy_panel: Panel, toy_bank: Bank, tmp_path: Path) -> None:
     more = replace(toy_bank, texts=(*toy_bank.texts[:-1], "a wholly new engine"))
     write_bank(tmp_path / "more", more, toy_panel)
     distinct = len(set(zip(toy_bank.label_index.tolist(), toy_bank.texts, strict=True)))
@@ -83,16 +71,18 @@ def test_merging_takes_every_text_once(
     assert manifest["rejected"]["same text in two banks"] == 72 - distinct - 1
     assert [m["name"] for m in manifest["merged"]] == ["bank", "more"]
     assert list(problems_of(tmp_path / "merged")) == []
-    with pytest.raises(BadInput, match="not empty"):
-        merge_banks([folder, tmp_path / "more"], toy_panel, tmp_path / "merged")
-    with pytest.raises(BadInput, match="at least two"):
-        merge_banks([folder], toy_panel, tmp_path / "other")
-    (tmp_path / "taken.jsonl").touch()
+    strange, taken = tmp_path / "x.jsonl", tmp_path / "taken.jsonl"
+    strange.write_text('{"label": "cat", "text": "purrs"}\n')
+    taken.touch()
+    for sources, out, said in (
+        ([folder, tmp_path / "more"], "merged", "not empty"),
+        ([folder], "other", "at least two"),
+        ([folder, strange], "other", "row 1"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            merge_banks(sources, toy_panel, tmp_path / out)
     with pytest.raises(BadInput, match="exists"):
-        export_bank(folder, tmp_path / "taken.jsonl")
-    (tmp_path / "x.jsonl").write_text('{"label": "cat", "text": "purrs"}\n')
-    with pytest.raises(BadInput, match="row 1"):
-        merge_banks([folder, tmp_path / "x.jsonl"], toy_panel, tmp_path / "other")
+        export_bank(folder, taken)
 
 
 def test_statistics_tell_separate_labels_from_mixed_ones(toy_bank: Bank) -> None:
@@ -147,15 +137,10 @@ def test_hugging_face_data_sets_in_and_out(tmp_path: Path, toy_panel: Panel, toy
     assert theirs.num_rows == 37
     assert [row["text"] for row in theirs if row["label"] == "apple"] == list(toy_bank.texts[:12])
     assert [row["text"] for row in theirs if row["label"] is None] == ["a stone wall"]
-    features = datasets.Features(
-        {
-            "task": datasets.Value("string"),
-            "input_text": datasets.Value("string"),
-            "label": datasets.ClassLabel(names=["engine", "apple", "river"]),
-            "model_name": datasets.Value("string"),
-        }
-    )
-    number = {name: i for i, name in enumerate(features["label"].names)}
+    names = datasets.ClassLabel(names=["engine", "apple", "river"])
+    text = datasets.Value("string")
+    features = datasets.Features({"task": text, "input_text": text, "label": names, "model_name": text})
+    number = {name: i for i, name in enumerate(names.names)}
     rows = [
         {"task": "t", "input_text": text, "label": number[toy_panel.names[k]], "model_name": "m"}
         for k, text in zip(toy_bank.label_index, toy_bank.texts, strict=True)

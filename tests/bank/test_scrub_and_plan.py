@@ -1,22 +1,27 @@
 """What may enter a bank, what is asked for, and what the scripted simulator answers."""
 
+import itertools
 import random
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simdx.bank.builder import build_bank
-from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside
+from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside, read_conditions
 from simdx.bank.files import read_bank
+from simdx.bank.near_misses import ROUNDS, names_in, near_misses
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
 from simdx.bank.prompts import MAX_TOKENS, as_said
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
-from simdx.errors import BadInput
+from simdx.errors import BadInput, RunFailed
 from simdx.panels import load_panel
 from simdx.panels.load import PACKAGED
 from simdx.simulators import scripted
+from simdx.simulators.base import Capabilities, Completion, Request, failed
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Label, Panel
 
@@ -32,7 +37,6 @@ GOOD = (
     ("text", "reason"),
     [
         (GOOD, None),
-        ("", "empty"),
         ("  ...  ", "empty"),
         ("I'm sorry, but I can't help with that.", "refusal"),
         ("As an AI language model I do not have a body, but a patient may cough.", "refusal"),
@@ -80,9 +84,7 @@ MIGRAINE = Label(
 
 
 @pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
-def test_a_small_model_is_told_everything_but_the_name_and_begins_with_the_cardinal_finding(
-    register: str,
-) -> None:
+def test_a_small_model_is_told_all_but_the_name_and_begins_with_the_first_finding(register: str) -> None:
     panel = Panel("heads", (MIGRAINE, Label("stroke", description="Weak arm.")), register=register)
     plan = BankPlan(panel, "m", BuildSettings(per_label=1, background=1, voice="short"))
     openings = set()
@@ -96,50 +98,29 @@ def test_a_small_model_is_told_everything_but_the_name_and_begins_with_the_cardi
         openings.add(request.opening)
         assert plan.planned(BACKGROUND, index).topic not in plan.planned(BACKGROUND, index).request.prompt
     assert len(openings) > 1
+    full = BankPlan(panel, "m", BuildSettings(per_label=1)).planned("migraine", 0).request
+    for asked in (request, full):
+        text = scripted.describe(asked.prompt, random.Random(1))
+        assert any(thing in text for thing in scripted.CLINICAL.things)
 
 
-@pytest.mark.parametrize(
-    ("description", "said"),
-    [
-        ("The customer wants their money back.", "I want my money back"),
-        (
-            "A person asks why they were charged, or says that it is wrong.",
-            "I would like to ask why I was charged, or say that it is wrong",
-        ),
-        ("The card was stolen and must be blocked.", "The card was stolen and must be blocked"),
-        ("Articles chiefly about tumours and their treatment.", ""),
-        ("Lost parcels", ""),
-    ],
-)
-def test_a_text_that_is_not_about_illness_begins_with_what_its_writer_says(
-    description: str, said: str
-) -> None:
-    assert as_said(description) == said
+def test_a_text_not_about_illness_begins_with_what_its_writer_says() -> None:
+    charged = "I would like to ask why I was charged, or say that it is wrong"
+    assert as_said("A person asks why they were charged, or says that it is wrong.") == charged
+    assert as_said("The customer wants their money back.") == "I want my money back"
+    assert as_said("The card was stolen and must be blocked.") == "The card was stolen and must be blocked"
+    for silent in ("Articles chiefly about tumours and their treatment.", "Lost parcels"):
+        assert as_said(silent) == ""
 
 
-def test_a_general_panel_says_what_kind_of_text_it_sorts() -> None:
-    labels = (Label("a", description="Tumours."), Label("b", description="Hearts."))
-    panel = Panel("abstracts", labels, register="general", description="Condensed abstracts of journals.")
-    for voice in ("full", "short"):
-        prompt = BankPlan(panel, "m", BuildSettings(1, voice=voice)).planned("a", 0).request.prompt
-        assert "Write one text of this kind: Condensed abstracts of journals." in prompt
-        assert "message" not in prompt
-
-
-def test_names_are_found_however_they_are_written() -> None:
+def test_names_cut_sentences_and_near_duplicates_are_found() -> None:
     scrubber = Scrubber(["non-Hodgkin lymphoma", "Sjögren"], "plain")
     for name in ("non Hodgkin lymphomas", "NON–HODGKIN  LYMPHOMA", "sjogren", "Sjögren"):
         assert scrubber.reason(f"{GOOD} It looked like {name} to them.") == "names its label"
-
-
-def test_only_the_sentence_the_limit_cut_off_is_dropped() -> None:
     assert tidy("One is done. Two is do", "length") == "One is done."
     assert tidy("One is done. Two is do", "stop") == "One is done. Two is do"
     assert tidy("nothing is comple", "length") == ""
     assert tidy(' "Quoted words." ') == "Quoted words."
-
-
-def test_near_duplicates() -> None:
     seen = Duplicates()
     assert not seen.seen(GOOD)
     assert seen.seen(GOOD.replace("54", "61"))
@@ -172,9 +153,7 @@ def test_plans_of_the_packaged_panels(name: str, voice: str) -> None:
 def test_facets_off_leaves_only_the_seed_to_differ() -> None:
     plan = BankPlan(load_panel("oral-lesions"), "m", BuildSettings(per_label=3, facets=False, voice="short"))
     first, second = (plan.planned("oral mucocele", i) for i in (0, 1))
-    assert first.request.prompt == second.request.prompt
-    assert first.request.opening == second.request.opening
-    assert first.request.seed != second.request.seed
+    assert replace(first.request, seed=second.request.seed) == second.request != first.request
     assert first.facets == {}
 
 
@@ -185,13 +164,12 @@ def test_the_background_leaves_the_panel_out() -> None:
     assert len(kept) > 0.9 * len(CONDITIONS)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"per_label": 0}, {"temperature": 3}, {"top_p": 0}, {"voice": "x"}, {"background": 100_001}]
-)
-def test_settings_are_checked(wrong: dict) -> None:
+def test_settings_are_checked() -> None:
     """Of Python callers too; the command line has limits of its own."""
-    with pytest.raises(BadInput):
-        BuildSettings(**{"per_label": 1, **wrong})
+    wrong = {"per_label": 0, "temperature": 3, "top_p": 0, "voice": "x", "background": 100_001}
+    for name, value in wrong.items():
+        with pytest.raises(BadInput):
+            BuildSettings(**{"per_label": 1, name: value})
 
 
 @pytest.mark.parametrize("voice", ["full", "short"])
@@ -207,6 +185,10 @@ def test_a_panel_that_is_not_about_illness_is_asked_for_in_words_that_are_not_ei
             assert not [word for word in clinical if word in asked]
             if stratum == BACKGROUND:
                 assert planned.topic in SUBJECTS
+    told = replace(panel, description="Condensed abstracts of journals.")  # what kind of text it sorts
+    prompt = BankPlan(told, "m", plan.settings).planned("delivery", 0).request.prompt
+    assert "Write one text of this kind: Condensed abstracts of journals." in prompt
+    assert "message" not in prompt
 
 
 LABELS = (
@@ -231,19 +213,96 @@ def test_a_general_panel_gets_texts_of_no_illness(voice: str, facets: bool, tmp_
     # Each label keeps to findings of its own, as the clinical texts do.
     for name in bank.labels:
         own = [t for t, i in zip(bank.texts, bank.label_index, strict=True) if bank.labels[i] == name]
-        found = Counter(
-            f"{quality} {thing}"
-            for text in own
-            for quality in general.qualities
-            for thing in general.things
-            if f" {quality} {thing}" in text
-        )
+        pairs = itertools.product(general.qualities, general.things)
+        told = [f" {quality} {thing}" for quality, thing in pairs]
+        found = Counter(finding for text in own for finding in told if finding in text)
         assert found.most_common(1)[0][1] > 0.6 * len(own), name
 
 
-@pytest.mark.parametrize("register", ["clinician", "case-report", "patient", "plain"])
-def test_the_other_registers_keep_their_phrases(register: str) -> None:
-    panel = Panel("p", (Label("gout"), Label("mumps")), register=register)
-    prompt = BankPlan(panel, "m", BuildSettings(per_label=1)).planned("gout", 0).request.prompt
-    text = scripted.describe(prompt, random.Random(1))
-    assert any(thing in text for thing in scripted.CLINICAL.things)
+# --------------------------------------------------------------------------- near misses
+
+LISTS = {
+    "oral squamous cell carcinoma": "1. Leukoplakia\n2. **Traumatic ulcer** (from a denture)\n3. Oral cancer",
+    "oral mucocele": "- Ranula: a larger cyst\n- Leukoplakia\n- Pyogenic granuloma",
+    "atrophic glossitis": "1) Geographic tongue\n2) A very long explanation of what else it might be here",
+}
+
+
+class Lister:
+    """Answers every question about a label with that label's list."""
+
+    id, concurrency, remote, lockstep = "lister@1", 4, False, False
+    capabilities = Capabilities(False, False, True, True)
+
+    def __init__(self, lists: dict[str, str] | None = None) -> None:
+        self.lists = LISTS if lists is None else lists
+        self.asked: list[Request] = []
+
+    def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
+        for position, request in enumerate(requests):
+            self.asked.append(request)
+            answer = next((a for name, a in self.lists.items() if name in request.prompt), None)
+            yield position, failed("silent") if answer is None else Completion(answer)
+
+    def close(self) -> None:
+        pass
+
+
+def test_names_are_read_off_a_list() -> None:
+    said = "1. Gout\n2) **Lyme disease** - a tick's gift\n\n- Crohn's disease (of the mouth)\n• HIV infection"
+    assert names_in(said) == ["Gout", "Lyme disease", "Crohn's disease", "HIV infection"]
+    assert names_in("I am sorry, but as a model I can name none of those conditions for you today.") == []
+    assert names_in("1.\n2. 42\n3. <script>\n4. E") == []
+    said = "1. H. pylori infection\n2. Ear, nose and throat\n3. Guillain–Barré syndrome."
+    assert names_in(said) == ["H. pylori infection", "Ear", "Guillain–Barré syndrome"]
+    assert names_in("Gout\nI hope this helps") == ["Gout"], "only the first line may lack its bullet"
+    assert names_in("1. Gout\n2. Chronic obstr", "length") == ["Gout"]
+
+
+def test_near_misses_are_outside_the_panel_and_named_once() -> None:
+    panel, lister = load_panel("oral-lesions"), Lister()
+    found = near_misses(panel, lister, per_label=5)
+    assert found == {
+        "oral squamous cell carcinoma": ("Leukoplakia", "Traumatic ulcer"),  # oral cancer is an alias
+        "oral mucocele": ("Ranula", "Pyogenic granuloma"),
+        "atrophic glossitis": ("Geographic tongue",),
+    }
+    assert len(lister.asked) == ROUNDS * len(panel.labels)
+    assert len({request.seed for request in lister.asked}) == len(lister.asked)
+    assert near_misses(panel, Lister(), per_label=1)["oral mucocele"] == ("Ranula",)
+
+
+def test_a_silent_or_useless_model_is_one_line() -> None:
+    panel = load_panel("oral-lesions")
+    dead = Lister({})
+    with pytest.raises(RunFailed, match="silent"):
+        near_misses(panel, dead, per_label=3)
+    assert len(dead.asked) <= dead.concurrency < ROUNDS * len(panel.labels)  # not for every label
+    with pytest.raises(RunFailed, match="without naming"):
+        near_misses(panel, Lister(dict.fromkeys(panel.names, "1. Oral cancer")), per_label=3)
+
+
+def test_a_list_of_ones_own_loses_only_what_names_a_label() -> None:
+    panel = load_panel("symptom-to-diagnosis")
+    kept, named = ("malaria", "chronic fatigue", "скарлатина"), ("Dengue Fever", "asthma with wheeze")
+    assert outside(panel, (*named, *kept, "asthmatic cough")) == kept
+    assert outside(panel, ()) == ()
+    with pytest.raises(BadInput, match="belongs to the panel"):
+        BankPlan(panel, "m", BuildSettings(1, 2, conditions=("dengue",))).planned(BACKGROUND, 0)
+
+
+def test_a_list_is_read_strictly(tmp_path: Path) -> None:
+    file = tmp_path / "near.txt"
+    file.write_text("# near misses" + "!" * 200 + "\nmalaria\n\n  scurvy \nMalaria\n", encoding="utf-8-sig")
+    assert read_conditions(file) == ("malaria", "scurvy")
+    bad = {
+        b"# nothing\n": "names no condition", b"x" * 121: "line 1", b"malaria\na\x00b\n": "line 2",
+        b"\xff\xfe": "UTF-8",
+    }  # fmt: skip
+    for content, complaint in bad.items():
+        file.write_bytes(content)
+        with pytest.raises(BadInput, match=complaint):
+            read_conditions(file)
+    for place, complaint in {tmp_path: "is not a file", tmp_path / "absent": "cannot be read"}.items():
+        with pytest.raises(BadInput, match=complaint):
+            read_conditions(place)

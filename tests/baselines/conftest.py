@@ -36,6 +36,7 @@ class WordDensity:
 class Oracle:
     """Prefers the option one of whose words is in the case, and the first place of the list by `bias`."""
 
+    id = "oracle"
     remote = False
     lockstep = False
 
@@ -49,15 +50,10 @@ class Oracle:
         concurrency: int = 3,
         fail: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        self.id = "oracle"
         self.concurrency = concurrency
-        self.capabilities = Capabilities(
-            logprobs=logprobs, grammars=grammars, seeds=True, system_prompts=True
-        )
+        self.capabilities = Capabilities(logprobs, grammars, seeds=True, system_prompts=True)
         self.asked: list[Request] = []
-        self._answer = answer
-        self._bias = bias
-        self._fail = fail
+        self._answer, self._bias, self._fail = answer, bias, fail
 
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         return stream(requests, self._reply, self.concurrency)
@@ -75,14 +71,12 @@ class Oracle:
         case = request.prompt.split("Possible diagnoses")[0]
         weights = [1.0 + 8.0 * (name in case) for _, name in options]
         weights[0] += self._bias
-        top = tuple(
-            (letter, math.log(w / sum(weights))) for (letter, _), w in zip(options, weights, strict=True)
-        )
+        pairs = zip(options, weights, strict=True)
+        top = tuple((letter, math.log(w / sum(weights))) for (letter, _), w in pairs)
         best = max(top, key=lambda t: t[1])[0]
         text = self._answer(request) if self._answer else best
-        return Completion(
-            text, "stop", len(request.prompt) // 4, 1, 0.01, logprobs=(TokenLogprobs(best, 0.0, top),)
-        )
+        said = (TokenLogprobs(best, 0.0, top),)
+        return Completion(text, "stop", len(request.prompt) // 4, 1, 0.01, logprobs=said)
 
 
 @pytest.fixture

@@ -1,21 +1,27 @@
 """The baselines over a bank: what is particular to each; what holds of every method is in tests/contracts."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
 from simdx.abc.prior import Prior
+from simdx.baselines import tuning
 from simdx.baselines.by_bank import similarity_scores
+from simdx.baselines.entailment import hub_model
 from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
-from simdx.errors import BadInput
+from simdx.errors import BadInput, MissingExtra
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
+from simdx.methods.real import with_real
 from simdx.types import Bank, Case, Panel
+from tests.baselines.conftest import tiny_gliclass, tiny_nli
 
 NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")
 CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "piston and torque of the motor")
@@ -23,14 +29,9 @@ CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "pisto
 
 @pytest.fixture
 def material(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material:
-    described = tuple(
-        replace(label, description=text)
-        for label, text in zip(
-            toy_panel.labels,
-            ("sweet fruit of a tree", "water with boat and bridge", "motor with piston"),
-            strict=True,
-        )
-    )
+    said = ("sweet fruit of a tree", "water with boat and bridge", "motor with piston")
+    pairs = zip(toy_panel.labels, said, strict=True)
+    described = tuple(replace(label, description=text) for label, text in pairs)
     return Material.prepare(replace(toy_panel, labels=described), toy_bank, get_embedder("hashing"))
 
 
@@ -51,7 +52,7 @@ def test_similarities_become_scores_as_stated() -> None:
     np.testing.assert_allclose(similarity_scores(similarity, "soft", 0.1), weights / weights.sum())
 
 
-def test_a_case_without_a_known_word_is_answered_by_the_prior(material: Material) -> None:
+def test_tfidf_answers_a_case_without_a_known_word_by_the_prior(material: Material) -> None:
     prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
     for kernel in ("hard", "soft"):
         infer = fit_method(material, Settings(method="tfidf", kernel=kernel))
@@ -64,70 +65,47 @@ def test_tfidf_by_hand(toy_panel: Panel, private_home: object) -> None:
     """Counts times log inverse frequencies, rows of unit length, and the cosine to each label's mean row."""
     bank = Bank("toy", toy_panel.names, ("Red fruit", "a red boat", "water water"), np.arange(3), name="toy")
     material = Material.prepare(toy_panel, bank, get_embedder("hashing"))
-    table = fit_method(material, Settings(method="tfidf")).answer(
-        material.observe(["RED fruit unknown"]), Prior.uniform(3)
-    )
+    seen = material.observe(["RED fruit unknown"])
+    table = fit_method(material, Settings(method="tfidf")).answer(seen, Prior.uniform(3))
     once, twice = np.log(4 / 2) + 1, np.log(4 / 3) + 1  # of a word in one text, and in two
     length = np.hypot(twice, once)  # "a" is no word: it has one letter
     cosine = np.array([1.0, twice**2 / length**2, 0.0])
     np.testing.assert_allclose(table.posterior_in_class[0], cosine / cosine.sum())
-
-
-def test_a_bank_without_a_word_is_refused_by_tfidf(toy_panel: Panel, private_home: object) -> None:
-    bank = Bank("toy", toy_panel.names, ("a", "b", "?"), np.arange(3), name="toy")
-    material = Material.prepare(toy_panel, bank, get_embedder("hashing"))
+    wordless = Material.prepare(toy_panel, replace(bank, texts=("a", "b", "?")), get_embedder("hashing"))
     with pytest.raises(BadInput, match="no word of two letters"):
-        fit_method(material, Settings(method="tfidf"))
+        fit_method(wordless, Settings(method="tfidf"))
 
 
-def test_logistic_agrees_with_scikit_learn_on_balanced_rows() -> None:
-    rng = np.random.default_rng(3)
-    y = np.repeat(np.arange(3), 20)
+def test_logistic_agrees_with_scikit_learn_and_ignores_how_full_a_label_is() -> None:
+    rng, y = np.random.default_rng(3), np.repeat(np.arange(3), 20)
     x = rng.normal(size=(60, 5)) + np.eye(5)[y]
     ours = fit_logistic(x, y, 3, penalty=0.5).probabilities(x)
     theirs = LogisticRegression(C=2.0, tol=1e-8, max_iter=2000).fit(x, y).predict_proba(x)
     np.testing.assert_allclose(ours, theirs, atol=2e-3)
-
-
-def test_logistic_ignores_how_full_a_label_is() -> None:
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(40, 4))
-    y = np.repeat([0, 1], 20)
-    twice = np.concatenate([x, x[:20]]), np.concatenate([y, y[:20]])
+    x, y = x[:40], y[:40]
     one = fit_logistic(x, y, 2, penalty=1.0)
     # the penalty is per row, so 60 rows need 1.5 times as much to weigh the same
-    two = fit_logistic(*twice, 2, penalty=1.5)
+    two = fit_logistic(np.concatenate([x, x[:20]]), np.concatenate([y, y[:20]]), 2, penalty=1.5)
     np.testing.assert_allclose(one.probabilities(x), two.probabilities(x), atol=1e-3)
+    noise, y = rng.normal(size=(60, 30)), rng.integers(0, 3, size=60)
+    assert choose_penalty(noise, y, 3, seed=0) == 3.0  # the strongest
 
 
-def test_noise_is_given_the_strongest_penalty() -> None:
-    rng = np.random.default_rng(11)
-    x, y = rng.normal(size=(60, 30)), rng.integers(0, 3, size=60)
-    assert choose_penalty(x, y, 3, seed=0) == 3.0
-
-
-class TestSupervised:
-    def test_learns_what_is_there(self) -> None:
-        rng = np.random.default_rng(2)
-        y = np.repeat(np.arange(3), 30)
-        x = rng.normal(size=(90, 6)) + 4 * np.eye(6)[y]
-        p = supervised_ceiling(x, y, 3, [f"text {i}" for i in range(90)])
-        np.testing.assert_allclose(p.sum(axis=1), 1)
-        assert (p.argmax(axis=1) == y).mean() > 0.9
-
-    def test_a_copy_of_a_text_never_helps(self) -> None:
-        # Every text occurs twice with a random label: only a leak between folds could beat chance.
-        rng = np.random.default_rng(4)
-        base = rng.normal(size=(60, 200))
-        y = np.tile(np.repeat(np.arange(2), 30), 2)
-        texts = [f"Text {i}" for i in range(60)] + [f"text  {i}" for i in range(60)]
-        p = supervised_ceiling(np.concatenate([base, base]), y, 2, texts)
-        # 60 independent units at chance .5: standard error .065, so .76 is four of them away
-        assert (p.argmax(axis=1) == y).mean() < 0.76
-
-    def test_too_few_cases_are_refused(self) -> None:
-        with pytest.raises(BadInput, match="at least 5"):
-            supervised_ceiling(np.eye(4), np.array([0, 0, 1, 1]), 2, list("abcd"))
+def test_the_ceiling_learns_what_is_there_and_nothing_from_a_copy() -> None:
+    rng, y = np.random.default_rng(2), np.repeat(np.arange(3), 30)
+    x = rng.normal(size=(90, 6)) + 4 * np.eye(6)[y]
+    p = supervised_ceiling(x, y, 3, [f"text {i}" for i in range(90)])
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert (p.argmax(axis=1) == y).mean() > 0.9
+    # Every text occurs twice with a random label: only a leak between folds could beat chance.
+    base = np.random.default_rng(4).normal(size=(60, 200))
+    y = np.tile(np.repeat(np.arange(2), 30), 2)
+    texts = [f"Text {i}" for i in range(60)] + [f"text  {i}" for i in range(60)]
+    p = supervised_ceiling(np.concatenate([base, base]), y, 2, texts)
+    # 60 independent units at chance .5: standard error .065, so .76 is four of them away
+    assert (p.argmax(axis=1) == y).mean() < 0.76
+    with pytest.raises(BadInput, match="at least 5"):
+        supervised_ceiling(np.eye(4), np.array([0, 0, 1, 1]), 2, list("abcd"))
 
 
 def test_temperature_is_fitted_on_one_part_and_applied_to_the_other() -> None:
@@ -142,3 +120,97 @@ def test_temperature_is_fitted_on_one_part_and_applied_to_the_other() -> None:
     assert scaled.temperature.value > 2
     # binomial error of a share of .7 on 80 cases is .05: three of them
     assert abs(scaled.probabilities.max(axis=1).mean() - 0.7) < 0.15
+
+
+# --------------------------------------------------------------------------- fine-tuned, or of the hub
+
+UNIFORM = Prior.uniform(3)
+NONSENSE = ["zorp flim", "quax brell", "vint oskar"]
+
+
+@pytest.fixture
+def plain(toy_panel: Panel, toy_bank: Bank) -> Material:  # in the home where the weights are
+    return Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["setfit", "zerogen"])
+def test_the_bank_is_what_is_learned(plain: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that mean nothing to the encoder get the label they have in the bank, whichever that is."""
+    monkeypatch.setattr(tuning, "RATE", 2e-4)  # so that a few steps are enough
+    monkeypatch.setattr(tuning, "EPOCHS", 3)
+    texts = tuple(f"{word} {i}" for word in NONSENSE for i in range(8))
+    order = [2, 0, 1]
+    bank = replace(plain.bank, texts=texts, label_index=np.repeat(order, 8))
+    own = Material.prepare(plain.panel, bank, plain.embedder)
+    fitted = fit_method(own, Settings(method=method))
+    p = fitted.answer(plain.observe([f"{word} 9" for word in NONSENSE]), UNIFORM).posterior
+    assert p.argmax(axis=1).tolist() == order
+
+
+@pytest.mark.slow
+def test_few_shot_learns_from_labelled_cases_alone(plain: Material) -> None:
+    told = zip(NONSENSE, plain.panel.names, strict=True)
+    cases = [Case(f"{word} {i}", label=label) for word, label in told for i in (1, 2)]
+    fitted = fit_method(with_real(plain, cases), Settings(method="setfit-real"))
+    p = fitted.answer(plain.observe(NONSENSE), UNIFORM).posterior
+    assert p.argmax(axis=1).tolist() == [0, 1, 2]
+    with pytest.raises(BadInput, match="give some with --real"):
+        fit_method(plain, Settings(method="setfit-real"))
+    with pytest.raises(BadInput, match="needs a case of 'engine'"):
+        fit_method(with_real(plain, cases[:4]), Settings(method="setfit-real"))
+
+
+def test_entailment_scores_every_label(plain: Material, tmp_path: Path) -> None:
+    fitted = fit_method(plain, Settings(method="nli", simulator=tiny_nli(tmp_path)))
+    observed = plain.observe(["red apple", "water"])
+    p = fitted.answer(observed, UNIFORM).posterior
+    # as transformers' own pipeline has it
+    from transformers import pipeline
+
+    theirs = pipeline("zero-shot-classification", model=str(tmp_path), device="cpu")
+    for i, text in enumerate(observed.texts):
+        said = theirs(text, list(plain.panel.names), hypothesis_template="This text is about {}.")
+        own = dict(zip(plain.panel.names, p[i], strict=True))
+        assert own == pytest.approx(dict(zip(said["labels"], said["scores"], strict=True)), abs=1e-5)
+
+
+def test_gliclass_gives_every_label_what_its_library_gives_the_first(plain: Material, tmp_path: Path) -> None:
+    fitted = fit_method(plain, Settings(method="gliclass", simulator=tiny_gliclass(tmp_path)))
+    long = "red apple " * 200
+    observed = plain.observe(["red apple", "water", "motor river", long, "red apple " * 11 + "red"])
+    p = fitted.answer(observed, UNIFORM).posterior
+    assert len({tuple(row) for row in p.round(6).tolist()}) == 4  # a long case is cut before its labels
+    np.testing.assert_allclose(p[3], p[4], atol=1e-6)
+    from gliclass import GLiClassModel, ZeroShotClassificationPipeline
+    from transformers import AutoTokenizer
+
+    model, tokenizer = (kind.from_pretrained(tmp_path) for kind in (GLiClassModel, AutoTokenizer))
+    how = {"classification_type": "single-label", "device": "cpu", "progress_bar": False}
+    theirs = ZeroShotClassificationPipeline(model, tokenizer, **how)
+    for row, told in zip(p, theirs(observed.texts[:3], list(plain.panel.names)), strict=False):
+        assert plain.panel.names[row.argmax()] == told[0]["label"]
+        assert row.max() == pytest.approx(told[0]["score"], abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["nli", "gliclass"])
+def test_refusals(method: str, plain: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: False)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "other").mkdir()
+    tiny_nli(tmp_path / "other", labels=("spam", "ham", "eggs"))
+    for simulator, said in {
+        None: "needs a model: --simulator OWNER/NAME@REVISION",
+        "owner/name@v1": "cannot be reached",
+        str(tmp_path / "none"): "could not be loaded",
+        str(tmp_path / "other"): "no entailment label" if method == "nli" else "could not be loaded",
+    }.items():
+        with pytest.raises(BadInput, match=said):
+            fit_method(plain, Settings(method=method, simulator=simulator))
+    monkeypatch.setitem(sys.modules, "gliclass" if method == "gliclass" else "transformers", None)
+    with pytest.raises(MissingExtra, match=r"gliclass|transformers"):
+        fit_method(plain, Settings(method=method, simulator=str(tmp_path / "none")))
+    # A hub name may pin its revision.
+    monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: True)
+    assert hub_model("nli", "owner/name@v1") == ("owner/name", {"revision": "v1"}, True)
+    assert hub_model("nli", "owner/name") == ("owner/name", {}, True)

@@ -1,5 +1,6 @@
-"""Notebooks, pictures and data sheets are what the scripts and the packaged files make of them."""
+"""Notebooks, pictures, data sheets, tables and names of tests are what the scripts, files and records say."""
 
+import ast
 import json
 import re
 import statistics
@@ -18,16 +19,12 @@ from tests.conftest import ROOT
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
-def test_there_are_notebooks() -> None:
+def test_notebooks_are_committed_without_output() -> None:
     assert len(NOTEBOOKS) >= 2
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_no_output_is_committed(path: Path) -> None:
-    cells = nbformat.read(path, as_version=4).cells
-    code = [cell for cell in cells if cell.cell_type == "code"]
-    assert code
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    for path in NOTEBOOKS:
+        code = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+        assert code, path.name
+        assert all(cell.outputs == [] and cell.execution_count is None for cell in code), path.name
 
 
 @pytest.mark.slow
@@ -36,10 +33,8 @@ def test_every_cell_runs(path: Path, tmp_path: Path) -> None:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    ran = NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
-    )
-    ran.execute()
+    place = {"metadata": {"path": tmp_path}}
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources=place).execute()
     printed = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
     assert printed
     assert not [out for out in printed if out.output_type == "error"]
@@ -65,20 +60,11 @@ def test_pictures_can_be_drawn_again(tmp_path: Path) -> None:
         assert numbers[0] == pytest.approx(numbers[1], abs=0.02, rel=0.02), name
 
 
-def test_the_pictures_of_the_code_show_the_code() -> None:
-    done = subprocess.run(
-        [sys.executable, "docs/tools/house.py", "--check"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_the_pictures_of_the_code_show_the_code_and_all_are_light() -> None:
+    command = [sys.executable, "docs/tools/house.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_pictures_are_light() -> None:
-    for path in PICTURES.rglob("*.svg"):
-        assert path.stat().st_size < 100_000, path.name
+    assert not [path.name for path in PICTURES.rglob("*.svg") if path.stat().st_size >= 100_000]
 
 
 _ROW = re.compile(r"^\| `(\w+\.jsonl)` \| ([^|]+) \| ([^|]*) \|", re.M)
@@ -89,22 +75,19 @@ def test_a_data_sheet_counts_what_is_packaged(panel: str) -> None:
     sheet = (ROOT / f"docs/datasheets/{panel}.md").read_text(encoding="utf-8")
     folder = load_source(panel).folder
     told = {name: (count, words) for name, count, words in _ROW.findall(sheet)}
-    packaged = sorted(path.name for path in folder.glob("*.jsonl"))
-    assert packaged
-    assert set(packaged) <= set(told)
+    packaged = {path.name for path in folder.glob("*.jsonl")}
+    assert set() < packaged <= set(told)
     for name in packaged:
         rows = [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
         words = [len(row["text"].split()) for row in rows]
         count, lengths = told[name]
         assert int(count.split(":")[0].split(",")[0]) == len(rows)
         assert lengths == f"{min(words)}, {statistics.median(words):g}, {max(words)}"
+        said = len(rows) if "as many" in count else int(re.findall(r"\d+", count)[1])
         if name == "background.jsonl":
-            conditions = len({row["condition"] for row in rows})
-            said = len(rows) if "as many" in count else int(re.findall(r"\d+", count)[1])
-            assert said == conditions
+            assert said == len({row["condition"] for row in rows})
         else:
-            each = set(Counter(row["label"] for row in rows).values())
-            assert {int(re.findall(r"\d+", count)[1])} == each
+            assert {said} == set(Counter(row["label"] for row in rows).values())
     assert "o clinician has reviewed" in sheet
 
 
@@ -121,6 +104,11 @@ def short(value: float, digits: int = 3) -> str:
 
 def between(cell: dict, digits: int = 3) -> str:
     return f"{short(cell['value'], digits)} [{short(cell['low'], digits)}, {short(cell['high'], digits)}]"
+
+
+def of_metric(scores: dict, name: str, digits: int = 3) -> str:
+    low, high = scores["ci"][name]
+    return between({"value": scores[name], "low": low, "high": high}, digits)
 
 
 def test_the_calibration_page_says_what_its_records_say() -> None:
@@ -142,20 +130,15 @@ def test_the_calibration_page_says_what_its_records_say() -> None:
     assert f"Mean ECE {short(record['mean_ece'])}" in page
     methods = json.loads((folder / "airways-differential.json").read_text("utf-8"))["methods"]
     rows = table_rows(page, "Against a reference differential")
+    names = ("total_variation", "cross_entropy", "top3_recall", "rank_correlation")
     for row, method in zip(rows, ("auto", "m-smc", "d-smc", "bank-logistic"), strict=True):
         scores = methods[method]["differential"]
-        names = ("total_variation", "cross_entropy", "top3_recall", "rank_correlation")
         for cell, name in zip(row[1:], names, strict=True):
-            low, high = scores["ci"][name]
-            digits = 2 if name == "cross_entropy" else 3
-            assert cell == between({"value": scores[name], "low": low, "high": high}, digits)
+            assert cell == of_metric(scores, name, 2 if name == "cross_entropy" else 3)
     blind = json.loads((folder / "blind" / "record.json").read_text("utf-8"))["panels"]
     for name, accuracy, ece, auroc, masses in table_rows(page, "Two panels written blind"):
-        found = blind[name]
-        for cell, metric in ((accuracy, "accuracy"), (ece, "ece")):
-            low, high = found["ci"][metric]
-            assert cell == between({"value": found[metric], "low": low, "high": high})
-        outside = found["ood"]
+        assert [accuracy, ece] == [of_metric(blind[name], metric) for metric in ("accuracy", "ece")]
+        outside = blind[name]["ood"]
         assert auroc == short(outside["auroc"])
         assert masses == f"{short(outside['mean_outside'], 2)} / {short(outside['mean_inside'])}"
 
@@ -192,6 +175,20 @@ def test_bayesflow_beside_our_network_is_what_the_record_says() -> None:
     assert len(rows) == sum(len(panel["arms"]) for panel in panels.values())
     for panel, arm, *cells in rows:
         found = panels[panel]["arms"][arm]
-        names = ("accuracy", "ece", "nll")
-        assert cells[:3] == [short(found[name]) for name in names]
+        assert cells[:3] == [short(found[name]) for name in ("accuracy", "ece", "nll")]
         assert cells[3:] == [f"{found['training_cpu_s']:.0f}", f"{found['inference_us_a_case']:.0f}"]
+
+
+def test_every_row_of_the_threat_model_names_tests_that_exist() -> None:
+    page = (ROOT / "docs/threat-model.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| asset |")]
+    assert len(rows) > 40
+    for row in rows:
+        cells = row.strip("|").split("|")
+        assert len(cells) == 4, row
+        assert all(cell.strip() for cell in cells), row
+        assert re.findall(r"`tests/[\w/]+\.py::test_\w+`", cells[3]), row
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page):
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+        assert name in {n.name for n in functions}, f"{path} has no {name}"

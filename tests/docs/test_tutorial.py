@@ -1,14 +1,96 @@
 """The tutorial and the Python of the how-tos work as printed: blocks are run in order, outputs compared."""
 
+import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.blocks import Block, missing_lines, run_block, runnable
+
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<remark>[^>]*?) -->\n)?^```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^```$", re.M | re.S
+)
+_NUMBER = r"([-+]?\d+(?:\.\d+)?)"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block to run; `shown` is the output block that follows it, if one does."""
+
+    language: str
+    body: str
+    remark: str
+    shown: tuple[str, ...]
+    line: int
+
+
+def runnable(page: Path) -> list[Block]:
+    """The bash and python blocks of a page, each with the text block right after it."""
+    text = page.read_text(encoding="utf-8")
+    found = list(_BLOCK.finditer(text))
+    blocks = []
+    for match, after in zip(found, [*found[1:], None], strict=True):
+        if match["language"] not in ("bash", "python"):
+            continue
+        shown: tuple[str, ...] = ()
+        follows = after is not None and after["language"] == "text"
+        if follows and not text[match.end() : after.start()].strip():
+            shown = tuple(line for line in after["body"].splitlines() if line.strip())
+        line = text[: match.start("body")].count("\n") + 1
+        blocks.append(Block(match["language"], match["body"], match["remark"] or "", shown, line))
+    return blocks
+
+
+def run_block(block: Block, folder: Path, where: str, **environment: str) -> None:
+    """Run it, and compare what it prints with what the page shows."""
+    shell = ["bash", "-e", "-c"] if block.language == "bash" else [sys.executable, "-c"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    ended = subprocess.run(
+        [*shell, block.body], cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "COLUMNS": "200", "PATH": path, **environment},
+    )  # fmt: skip
+    where = f"{where}, line {block.line}"
+    assert ended.returncode == 0, f"{where} ended with {ended.returncode}: {ended.stderr[-2000:]}"
+    missing = missing_lines(block.shown, ended.stdout)
+    assert not missing, f"{where} did not print {missing} but:\n{ended.stdout}"
+
+
+def missing_lines(shown: tuple[str, ...], output: str, slack: float = 0.02) -> list[str]:
+    """Shown lines that did not come out, in order. `…` stands for anything; numbers may differ a little."""
+    lines = output.splitlines()
+    at, missing = 0, []
+    for wanted in shown:
+        hit = next((i for i in range(at, len(lines)) if _alike(wanted, lines[i], slack)), None)
+        if hit is None:
+            missing.append(wanted)
+        else:
+            at = hit + 1
+    return missing
+
+
+def _alike(wanted: str, line: str, slack: float) -> bool:
+    pattern, numbers = "", []
+    for word in wanted.split():
+        if word == "…":
+            pattern += r"(?:\s+\S+)*?"
+            continue
+        piece = ""
+        for i, part in enumerate(re.split(_NUMBER, word)):
+            if i % 2:
+                numbers.append(float(part))
+                piece += _NUMBER
+            else:
+                piece += ".*?".join(re.escape(p) for p in part.split("…"))
+        pattern += r"\s+" + piece
+    found = re.fullmatch(pattern + r"\s*", " " + line)
+    if found is None:
+        return False
+    return all(abs(float(g) - n) <= slack for g, n in zip(found.groups(), numbers, strict=True))
+
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 

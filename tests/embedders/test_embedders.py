@@ -21,17 +21,14 @@ from simdx.panels import PACKAGED, load_source
 TEXTS = ["A firm ulcer of the tongue with a rolled edge.", "Water flows under the bridge.", "?!"]
 
 
-def test_the_sentence_encoder_reads_dense_text_whole() -> None:
-    """150 words of numbers are far more than 256 tokens: the piece must be halved, not cut."""
+def test_the_sentence_encoder_reads_dense_text_whole_and_gives_the_old_vectors() -> None:
     embedder = get_embedder("minilm")
+    # 150 words of numbers are far more than 256 tokens: the piece must be halved, not cut.
     dense = " ".join(f"{i}.{i * 7 % 97}mg/dL" for i in range(140))
     a, b = embed_texts(embedder, [dense + " tongue ulcer", dense + " engine oil leak"])
     assert np.linalg.norm(a - b) > 1e-3
-
-
-def test_a_new_version_of_the_library_gives_the_old_vectors() -> None:
-    """Made with sentence-transformers 5.7: the recorded figures rest on these."""
-    vector = embed_texts(get_embedder("minilm"), TEXTS[:1])[0]
+    # Made with sentence-transformers 5.7: the recorded figures rest on these.
+    vector = embed_texts(embedder, TEXTS[:1])[0]
     assert np.allclose(vector[:6], [-0.008026, -0.03981, -0.04678, 0.073644, -0.081358, 0.011926], atol=1e-5)
 
 
@@ -47,9 +44,8 @@ def test_minilm_without_torch_has_the_librarys_vectors(texts: list[str]) -> None
 def test_minilm_for_one_text_imports_no_torch() -> None:
     locate("minilm")
     job = "import sys; from simdx.embedders import get_embedder as g; g('minilm').embed_batch(['a'])"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{job}; print('torch' in sys.modules)"], capture_output=True
-    )
+    command = [sys.executable, "-c", f"{job}; print('torch' in sys.modules)"]
+    done = subprocess.run(command, capture_output=True)
     assert done.stdout.strip() == b"False", done.stderr
 
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -44,68 +43,50 @@ print(json.dumps({{"seen": seen, "offline": constants.HF_HUB_OFFLINE, "answer": 
 def watched(job: str) -> dict:
     named = ("HF_", "TRANSFORMERS_", "DO_NOT_TRACK", "DISABLE_TELEMETRY")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(named)}
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED.format(job=job)],
-        capture_output=True, text=True, env=environment, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-c", WATCHED.format(job=job)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def is_closed(found: dict) -> bool:
-    return found == {"seen": [], "offline": True, "answer": "OfflineModeIsEnabled", "silent": True}
-
-
-def test_loading_named_weights_looks_nothing_up_and_leaves_the_hub_closed() -> None:
-    locate("minilm")  # the weights are here before the watch begins: fetching them may look a hub up
-    job = "from simdx.embedders.sentence import SentenceEmbedder\nSentenceEmbedder('minilm')"
-    assert is_closed(found := watched(job)), found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "job",
-    [
-        "from simdx.simulators import get_simulator\nget_simulator('hf:smollm2')",
-        "from simdx.models.fetch import locate\nfrom simdx.embedders import get_embedder\n"
-        "get_embedder(str(locate('minilm')))",  # a folder of one's own
-    ],
+JOBS = (
+    "from simdx.embedders.sentence import SentenceEmbedder\nSentenceEmbedder('minilm')",
+    "from simdx.simulators import get_simulator\nget_simulator('hf:smollm2')",
+    "from simdx.models.fetch import locate\nfrom simdx.embedders import get_embedder\n"
+    "get_embedder(str(locate('minilm')))",  # a folder of one's own
 )
-def test_so_does_every_other_way_to_load_what_is_here(job: str) -> None:
-    for name in ("minilm", "smollm2"):
+
+
+@pytest.mark.parametrize("job", [JOBS[0], *(pytest.param(job, marks=pytest.mark.slow) for job in JOBS[1:])])
+def test_loading_named_weights_looks_nothing_up_and_leaves_the_hub_closed(job: str) -> None:
+    for name in ("minilm", "smollm2"):  # here before the watch begins: fetching them may look a hub up
         locate(name)
-    assert is_closed(found := watched(job)), found
+    found = watched(job)
+    assert found == {"seen": [], "offline": True, "answer": "OfflineModeIsEnabled", "silent": True}
 
 
-def test_the_watch_sees() -> None:
+def test_the_watch_and_the_check_of_the_door_see() -> None:
     found = watched("import huggingface_hub")
     assert found["seen"]
     assert found["answer"] != "OfflineModeIsEnabled"
+    hidden = "def f():\n    from huggingface_hub import x"
+    for source in ("import transformers", hidden, "with lock:\n import datasets"):
+        assert outside_the_door(source)
+    assert not outside_the_door("with hub(allowed=False):\n    import transformers")
 
 
-@pytest.fixture
-def constants(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A host program that has imported the library before us, with its hub open."""
+def test_the_hub_opens_where_asked_and_is_left_as_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
+    # A host program that has imported the library before us, with its hub open.
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
     monkeypatch.setattr(door, "ASKED_OFFLINE", False)
-    return constants
-
-
-def test_a_program_that_had_the_library_gets_its_setting_back(constants: SimpleNamespace) -> None:
     with door.hub(allowed=False):
         assert constants.HF_HUB_OFFLINE
-    assert not constants.HF_HUB_OFFLINE
     with pytest.raises(ZeroDivisionError), door.hub(allowed=False):
         _ = 1 / 0
     assert not constants.HF_HUB_OFFLINE
-
-
-def test_the_hub_opens_only_where_it_is_asked_for(
-    constants: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with door.hub(allowed=True):
         assert not constants.HF_HUB_OFFLINE
@@ -116,16 +97,11 @@ def test_the_hub_opens_only_where_it_is_asked_for(
     with door.hub(allowed=True):
         assert constants.HF_HUB_OFFLINE
     assert not door.hub_answers()
-
-
-@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "HF_ENDPOINT"])
-def test_behind_a_proxy_or_a_mirror_no_name_is_looked_up(
-    variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(door, "ASKED_OFFLINE", False)
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_: pytest.fail("looked up"))
-    monkeypatch.setenv(variable, "http://mirror.example:8080")
-    assert door.hub_answers()
+    for variable in ("HTTPS_PROXY", "HF_ENDPOINT"):  # they look names up themselves
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, "http://mirror.example:8080")
+            assert door.hub_answers()
 
 
 def outside_the_door(source: str) -> list[str]:
@@ -154,12 +130,3 @@ def test_every_import_of_the_libraries_stands_behind_the_door() -> None:
     found = {path.name: f for path in files if (f := outside_the_door(path.read_text("utf-8")))}
     assert found == {}
     assert any("with hub(" in Path(path).read_text("utf-8") for path in files)
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["import transformers", "def f():\n    from huggingface_hub import x", "with lock:\n import datasets"],
-)
-def test_the_door_check_sees(source: str) -> None:
-    assert outside_the_door(source)
-    assert not outside_the_door("with hub(allowed=False):\n    import transformers")

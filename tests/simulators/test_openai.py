@@ -34,16 +34,8 @@ def test_a_passing_fault_is_asked_again_and_answered(fault: str) -> None:
         assert server.seen == 3
 
 
-def test_retry_after_is_honoured() -> None:
-    with FaultyServer(["429:0.4"]) as server:
-        assert ask(client(server), Request("x")).ok
-        assert server.times[1] - server.times[0] >= 0.4
-
-
 @pytest.mark.parametrize("status", ["400", "401", "403", "404", "422"])
-def test_a_lasting_fault_is_not_asked_again_and_quotes_nothing(
-    status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lasting_fault_is_final_and_quotes_nothing(status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMDX_API_KEY", "sk-very-secret")
     with FaultyServer([status] * 9) as server:
         answer = ask(client(server), Request("a private text"))
@@ -54,29 +46,29 @@ def test_a_lasting_fault_is_not_asked_again_and_quotes_nothing(
     assert "private" not in answer.error
 
 
-def test_retries_are_bounded() -> None:
+def test_retries_are_bounded_and_wait_as_long_as_they_are_told() -> None:
+    with FaultyServer(["429:0.4"]) as server:
+        assert ask(client(server), Request("x")).ok
+        assert server.times[1] - server.times[0] >= 0.4
     with FaultyServer(["503"] * 99) as server:
-        answer = ask(client(server), Request("x"))
-        assert answer.error == "the server answered HTTP 503"
+        assert ask(client(server), Request("x")).error == "the server answered HTTP 503"
         assert server.seen == QUICK.attempts
-
-
-def test_an_empty_text_is_asked_for_again_and_then_believed() -> None:
     with FaultyServer(["empty"]) as server:
         assert ask(client(server), Request("x")).text
-    with FaultyServer(["empty"] * 9) as server:
+    with FaultyServer(["empty"] * 9) as server:  # and then believed
         answer = ask(client(server), Request("x"))
-        assert answer.ok
-        assert answer.text == ""
-        assert server.seen == 3
+        assert (answer.ok, answer.text, server.seen) == (True, "", 3)
 
 
 def test_one_bad_request_does_not_end_a_batch() -> None:
     faults = ["ok", "400", "reset", "500", "malformed", "429:0.02", "ok", "hang"]
     with FaultyServer(faults) as server:
         answers = ask_all(client(server, concurrency=3), [Request(f"complaint {i}") for i in range(12)])
+    assert [a.ok for a in answers].count(False) == 1
     assert len(answers) == 12
-    assert sum(not a.ok for a in answers) == 1
+    with FaultyServer(delay=0.02) as server:  # requests under way are bounded
+        ask_all(client(server, concurrency=3, timeout=5.0), [Request(str(i)) for i in range(20)])
+        assert server.most_at_once == 3
 
 
 def test_a_server_that_dies_and_comes_back() -> None:
@@ -89,47 +81,27 @@ def test_a_server_that_dies_and_comes_back() -> None:
         assert all(a.ok for a in answers)
 
 
-def test_requests_under_way_are_bounded() -> None:
-    with FaultyServer(delay=0.02) as server:
-        ask_all(client(server, concurrency=3, timeout=5.0), [Request(str(i)) for i in range(20)])
-        assert server.most_at_once == 3
-
-
 def test_capabilities_are_probed_not_assumed() -> None:
     with FaultyServer() as server:
         found = client(server).capabilities
-    assert not found.logprobs
-    assert not found.grammars
-    assert not found.seeds  # the canned server ignores them: every seed gives the same text
+    # The canned server ignores seeds: every one gives the same text.
+    assert (found.logprobs, found.grammars, found.seeds) == (False, False, False)
 
 
-def test_names() -> None:
+def test_names_and_what_counts_as_remote() -> None:
     assert split_name("openai:org/model:tag@http://h:1/v1/") == ("org/model:tag", "http://h:1/v1")
     for bad in ("openai:model", "openai:@http://h/v1", "openai:m@ftp://h", "openai:m@http://u:p@h/v1"):
         with pytest.raises(BadInput) as problem:
             split_name(bad)
         assert "u:p" not in str(problem.value)
+    for host in ("127.0.0.1:1", "localhost", "[::1]:8", "[::ffff:127.0.0.1]"):
+        assert is_loopback(f"http://{host}/v1"), host
+    away = ("api.openai.com", "10.0.0.2", "localhost.evil.example", "0.0.0.0", "127.0.0.1.evil.example")
+    for host in away:
+        assert not is_loopback(f"http://{host}/v1"), host
 
 
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [
-        ("http://127.0.0.1:1/v1", True),
-        ("http://localhost/v1", True),
-        ("http://[::1]:8/v1", True),
-        ("https://api.openai.com/v1", False),
-        ("http://10.0.0.2/v1", False),
-        ("http://localhost.evil.example/v1", False),
-        ("http://[::ffff:127.0.0.1]/v1", True),
-        ("http://0.0.0.0/v1", False),
-        ("http://127.0.0.1.evil.example/v1", False),
-    ],
-)
-def test_what_counts_as_remote(url: str, local: bool) -> None:
-    assert is_loopback(url) is local
-
-
-def test_retry_after_forms() -> None:
+def test_waits_take_every_form_grow_and_stay_bounded() -> None:
     assert asked_wait({"retry-after": "2.5"}) == 2.5
     assert asked_wait({"retry-after": "nonsense"}) is None
     assert asked_wait({}) is None
@@ -138,9 +110,6 @@ def test_retry_after_forms() -> None:
     headers = {"date": "Fri, 02 Jan 1970 00:00:00 GMT", "retry-after": "Fri, 02 Jan 1970 00:00:07 GMT"}
     assert asked_wait(headers) == 7.0
     assert asked_wait({**headers, "date": "nonsense"}) == 0.0
-
-
-def test_waits_grow_and_stay_bounded() -> None:
     waits: list[float] = []
 
     def attempt() -> None:

@@ -1,6 +1,7 @@
 """SmolLM2 for real: in this process, over its HTTP endpoint, behind a faulty proxy, and in transformers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,23 +30,13 @@ def smollm2() -> Iterator[LlamaCppSimulator]:
     simulator.close()
 
 
-def test_the_opening_begins_the_text(smollm2: LlamaCppSimulator) -> None:
-    answer = ask(
-        smollm2, Request("Describe a sore mouth.", opening="For two weeks I have had", max_tokens=12)
-    )
-    assert answer.text.startswith("For two weeks I have had")
-    assert len(answer.text) > len("For two weeks I have had")
-
-
-def test_what_cannot_be_answered_is_an_error_not_an_end(smollm2: LlamaCppSimulator) -> None:
-    answers = ask_all(
-        smollm2,
-        [
-            Request("word " * 3000, max_tokens=4),
-            Request("Say yes.", max_tokens=4),
-            Request("Say yes.", grammar='root ::= ("', max_tokens=4),
-        ],
-    )
+def test_the_opening_begins_a_text_and_what_cannot_be_answered_fails(smollm2: LlamaCppSimulator) -> None:
+    opening = "For two weeks I have had"
+    answer = ask(smollm2, Request("Describe a sore mouth.", opening=opening, max_tokens=12))
+    assert answer.text.startswith(opening)
+    assert answer.text != opening
+    long, fine = Request("word " * 3000, max_tokens=4), Request("Say yes.", max_tokens=4)
+    answers = ask_all(smollm2, [long, fine, replace(fine, grammar='root ::= ("')])
     assert [a.ok for a in answers] == [False, True, False]
     assert "exceeds the context of 1024" in str(answers[0].error)
 
@@ -62,10 +53,8 @@ def test_a_bank_is_built_through_every_fault(smollm2: LlamaCppSimulator, tmp_pat
     with FaultyServer(faults, upstream=smollm2.address) as proxy:
         simulator = OpenAISimulator("smollm2", proxy.url, concurrency=4, timeout=60, retry=PATIENT)
         settings = BuildSettings(per_label=2, max_tokens=60, voice="short", temperature=0.7)
-        out = tmp_path / "bank"
-        report = build_bank(
-            load_panel("symptom-to-diagnosis"), simulator, settings, out, BuildLimits(max_requests=40)
-        )
+        out, panel = tmp_path / "bank", load_panel("symptom-to-diagnosis")
+        report = build_bank(panel, simulator, settings, out, BuildLimits(max_requests=40))
     rows = list(read_answers(out / STORE_FILE))
     assert report.failed == 0
     assert proxy.seen >= len(rows) + 18  # every fault but "ok" cost one more request
@@ -107,9 +96,8 @@ def test_transformers_reads_the_same_weights(smollm2: LlamaCppSimulator) -> None
     answers = ask_all(simulator, [Request("Name a colour.", max_tokens=6, temperature=0.0) for _ in range(3)])
     assert all(a.ok and a.text.strip() for a in answers), answers
     assert len({a.text for a in answers}) == 1  # greedy: the batch must not change a text
-    opened = ask(
-        simulator, Request("Describe pain.", opening="I have had", max_tokens=6, logprobs=2, temperature=0.0)
-    )
+    asked = Request("Describe pain.", opening="I have had", max_tokens=6, logprobs=2, temperature=0.0)
+    opened = ask(simulator, asked)
     assert opened.text.startswith("I have had")
     assert len(opened.logprobs[0].top) == 2
     constrained = ask(simulator, Request("x", grammar='root ::= "zqx"', max_tokens=8))

@@ -1,4 +1,7 @@
-"""The shared worker loop and the simulator without a model."""
+"""The shared worker loop, the simulator without a model, names, and what transformers generated."""
+
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +12,7 @@ from simdx.simulators.scripted import ScriptedSimulator
 from simdx.simulators.stream import stream
 
 
-def test_a_worker_that_raises_is_a_failed_answer() -> None:
+def test_a_worker_that_raises_is_a_failed_answer_and_waiting_for_nothing_ends() -> None:
     def answer(request: Request) -> Completion:
         if request.prompt == "3":
             raise ZeroDivisionError("secret words")
@@ -18,61 +21,63 @@ def test_a_worker_that_raises_is_a_failed_answer() -> None:
     got = dict(stream((Request(str(i)) for i in range(6)), answer, 2))
     assert len(got) == 6
     assert got[3].error == "the simulator failed with ZeroDivisionError"
+    assert list(stream([None, Request("x")], answer, 2)) == []
 
 
-def test_waiting_for_nothing_ends_the_stream() -> None:
-    assert list(stream([None, Request("x")], lambda r: Completion("y"), 2)) == []
-
-
-def test_scripted_texts_depend_on_content_alone() -> None:
+def test_scripted_texts_depend_on_content_alone_and_faults_strike_their_share() -> None:
     requests = [Request(f"The condition, which you must not name, is c{i}.", seed=i) for i in range(20)]
     forward = [c.text for c in ask_all(ScriptedSimulator(concurrency=1), requests)]
     backward = [c.text for c in ask_all(ScriptedSimulator(concurrency=7), requests[::-1])][::-1]
     assert forward == backward
     assert len(set(forward)) == 20
-
-
-def test_scripted_answers_by_phrase() -> None:
-    simulator = ScriptedSimulator({"tongue": ["a red tongue"]})
-    assert ask(simulator, Request("about the tongue")).text == "a red tongue"
-
-
-def test_scripted_faults_strike_their_share_and_pass() -> None:
-    simulator = ScriptedSimulator(error=0.3)
-    requests = [Request("x", seed=i) for i in range(300)]
-    first = [c.ok for c in ask_all(simulator, requests)]
+    told = ScriptedSimulator({"tongue": ["a red tongue"]})
+    assert ask(told, Request("about the tongue")).text == "a red tongue"
+    failing, requests = ScriptedSimulator(error=0.3), [Request("x", seed=i) for i in range(300)]
+    first = [c.ok for c in ask_all(failing, requests)]
     # 300 draws at .3: the standard deviation of the share is .026; five of them.
     assert abs(first.count(False) / 300 - 0.3) < 5 * 0.026
-    assert all(c.ok for c in ask_all(simulator, requests))
+    assert all(c.ok for c in ask_all(failing, requests))
 
 
-def test_names_and_refusals() -> None:
+def test_names_and_refusals(tmp_path: Path) -> None:
     assert isinstance(get_simulator("scripted:delay=0,error=.5"), Simulator)
     assert identity_of("smollm2").startswith("smollm2@b179c9523d0e6a0f")
     address = "openai:m@http://127.0.0.1:9/v1/"
     server = get_simulator(address)
     assert identity_of(address) == server.id == "openai:m@http://127.0.0.1:9/v1"
     server.close()
+    (tmp_path / "x.gguf").write_bytes(b"nothing")
+    with pytest.raises(BadInput, match="not a GGUF"):
+        get_simulator(str(tmp_path / "x.gguf"))
     for bad in ("no-such-model", "no/such/file.gguf", "scripted:error=2", "scripted:what=1", "wordllama"):
         with pytest.raises(BadInput):
             get_simulator(bad)
 
 
-def test_a_file_that_is_no_model_is_refused(tmp_path: object) -> None:
-    path = tmp_path / "x.gguf"
-    path.write_bytes(b"nothing")
-    with pytest.raises(BadInput, match="not a GGUF"):
-        get_simulator(str(path))
-
-
 def test_a_request_key_covers_model_prompt_and_parameters() -> None:
-    base = Request("p", seed=1, options={"a": 1, "b": 2})
-    assert base.key("m") == Request("p", seed=1, options={"b": 2, "a": 1}).key("m")
-    others = [
-        Request("q", seed=1, options=base.options),
-        Request("p", seed=2, options=base.options),
-        Request("p", seed=1, options=base.options, temperature=0.1),
-        Request("p", seed=1, options=base.options, opening="o"),
-        Request("p", seed=1),
-    ]
-    assert len({base.key("m"), base.key("n"), *(r.key("m") for r in others)}) == 7
+    base = {"prompt": "p", "seed": 1, "options": {"a": 1, "b": 2}}
+    key = Request(**base).key("m")
+    assert key == Request(**{**base, "options": {"b": 2, "a": 1}}).key("m")
+    changes = ({"prompt": "q"}, {"seed": 2}, {"temperature": 0.1}, {"opening": "o"}, {"options": {}})
+    others = {Request(**{**base, **change}).key("m") for change in changes}
+    assert len({key, Request(**base).key("n"), *others}) == 7
+
+
+def test_a_model_that_ends_at_once_still_gives_its_log_probabilities() -> None:
+    """Asked for a digit, a model may hold the end likeliest; what it gave the digits is the answer."""
+    torch = pytest.importorskip("torch")
+    from simdx.simulators.transformers import TransformersSimulator
+
+    simulator = TransformersSimulator.__new__(TransformersSimulator)
+    end, vocabulary = 2, ("zero", "one", "<end>")
+    simulator._torch = torch
+    simulator._tokenizer = SimpleNamespace(
+        pad_token_id=end, decode=lambda tokens, **_: "".join(vocabulary[token] for token in tokens)
+    )
+    simulator._model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=end))
+    out = SimpleNamespace(sequences=torch.tensor([[0, end]]), logits=[torch.tensor([[1.0, 0.0, 2.0]])])
+    request = Request("Which digit?", opening="4", max_tokens=1, logprobs=3)
+    inputs = {"attention_mask": torch.ones(1, 1)}
+    answer = simulator._completion(request, 0, inputs, out, width=1, seconds=0.0)
+    assert (answer.text, answer.completion_tokens) == ("4", 0)
+    assert [token for token, _ in answer.logprobs[0].top] == ["<end>", "zero", "one"]

@@ -8,7 +8,8 @@ Bits are each method's own: from the accepted draws for D-SMC, in closed form fo
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -35,6 +36,10 @@ class Fidelity:
     draws: int
 
     @property
+    def both(self) -> dict[str, SecondOrder]:
+        return {"d-smc": self.dsmc, "abi": self.abi}
+
+    @property
     def agree(self) -> Bool:
         return self.dsmc.mean.argmax(axis=1) == self.abi.mean.argmax(axis=1)
 
@@ -42,24 +47,15 @@ class Fidelity:
 def compare(
     network: Network, space: Space, vectors: Float, prior: Prior, *, draws: int = DRAWS, seed: int = 0
 ) -> Fidelity:
-    """Both methods on raw embeddings."""
     if len(vectors) == 0:
         raise BadInput("there are no cases to compare on")
     z = space.transform(vectors)
     abi = network.second_order(z, prior)
-    runs = []
-    for own_seed in (seed, seed + 1):
-        posterior = exact.dirichlet(
-            space.class_means, z, prior, seed=own_seed, draws=draws, populations=network.card.populations
-        )
-        assert posterior.second_order is not None
-        runs.append(posterior.second_order)
-    kl = dirichlet_kl(alpha_of(runs[0]), alpha_of(abi), prior.probabilities > 0)
-    return Fidelity(runs[0], runs[1], abi, kl, draws)
-
-
-def alpha_of(second: SecondOrder) -> Float:
-    return second.mean * second.alpha0[:, None]
+    run = partial(exact.dirichlet, space.class_means, z, prior, draws=draws)
+    posteriors = (run(seed=s, populations=network.card.populations) for s in (seed, seed + 1))
+    dsmc, again = (cast(SecondOrder, posterior.second_order) for posterior in posteriors)
+    p, q = (second.mean * second.alpha0[:, None] for second in (dsmc, abi))
+    return Fidelity(dsmc, again, abi, dirichlet_kl(p, q, prior.probabilities > 0), draws)
 
 
 def dirichlet_kl(p: Float, q: Float, possible: Bool) -> Float:
@@ -81,6 +77,7 @@ def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
     ratio = c.abi.alpha0 / c.dsmc.alpha0
     epistemic = _correlation(c.abi.epistemic_bits, c.dsmc.epistemic_bits)
     between_seeds = _correlation(c.again.epistemic_bits, c.dsmc.epistemic_bits)
+    share = None if epistemic is None or not between_seeds else epistemic / between_seeds
     return {
         "n": len(c.kl),
         "draws": c.draws,
@@ -91,14 +88,9 @@ def summary(c: Fidelity, gold: Int | None = None) -> dict[str, Any]:
         "alpha0_ratio": _quantiles(ratio),
         "epistemic_correlation": epistemic,
         "epistemic_between_seeds": between_seeds,
-        "epistemic_share_of_ceiling": None
-        if epistemic is None or not between_seeds
-        else epistemic / between_seeds,
-        "epistemic_bits": {
-            "d-smc": float(c.dsmc.epistemic_bits.mean()),
-            "abi": float(c.abi.epistemic_bits.mean()),
-        },
-        "total_bits": {"d-smc": float(c.dsmc.total_bits.mean()), "abi": float(c.abi.total_bits.mean())},
+        "epistemic_share_of_ceiling": share,
+        "epistemic_bits": {name: float(of.epistemic_bits.mean()) for name, of in c.both.items()},
+        "total_bits": {name: float(of.total_bits.mean()) for name, of in c.both.items()},
         "accuracy": _accuracies(c, gold, np.ones(len(c.kl), dtype=bool)),
         "disagreement": _disagreement(c, gold),
     }
@@ -113,10 +105,10 @@ def out_of_class(inside: Fidelity, outside: Fidelity) -> dict[str, Any]:
         figures.pop(name)
     figures["auroc"] = {
         method: {
-            kind: ood_auroc(getattr(a, f"{kind}_bits"), getattr(b, f"{kind}_bits")).value
+            kind: ood_auroc(getattr(own, f"{kind}_bits"), getattr(outside.both[method], f"{kind}_bits")).value
             for kind in ("epistemic", "total")
         }
-        for method, a, b in (("d-smc", inside.dsmc, outside.dsmc), ("abi", inside.abi, outside.abi))
+        for method, own in inside.both.items()
     }
     return figures
 
@@ -126,8 +118,7 @@ def rows(c: Fidelity, ids: list[str], labels: tuple[str, ...]) -> list[dict[str,
     return [
         {
             "id": ids[i],
-            "d-smc": _row(c.dsmc, i, labels),
-            "abi": _row(c.abi, i, labels),
+            **{name: _row(of, i, labels) for name, of in c.both.items()},
             "agree": bool(c.agree[i]),
             "kl_nats": float(c.kl[i]),
             "alpha0_ratio": float(c.abi.alpha0[i] / c.dsmc.alpha0[i]),
@@ -147,33 +138,24 @@ def _row(second: SecondOrder, i: int, labels: tuple[str, ...]) -> dict[str, Any]
 
 def _disagreement(c: Fidelity, gold: Int | None) -> dict[str, Any]:
     """Where the top classes differ: how close D-SMC itself was to a tie, and who was right."""
-    differ = ~c.agree
-    top = np.sort(c.dsmc.mean, axis=1)
+    differ, top = ~c.agree, np.sort(c.dsmc.mean, axis=1)
     margin = top[:, -1] - top[:, -2]
+    bits_of = {name: of.total_bits[differ] for name, of in c.both.items()}
+    bits_of["elsewhere"] = c.dsmc.total_bits[~differ]
     return {
         "n": int(differ.sum()),
         "dsmc_margin": _quantiles(margin[differ]),
         "dsmc_margin_elsewhere": _quantiles(margin[~differ]),
-        "total_bits": {
-            "d-smc": _mean(c.dsmc.total_bits[differ]),
-            "abi": _mean(c.abi.total_bits[differ]),
-            "elsewhere": _mean(c.dsmc.total_bits[~differ]),
-        },
+        "total_bits": {name: float(bits.mean()) if len(bits) else None for name, bits in bits_of.items()},
         "accuracy": _accuracies(c, gold, differ),
     }
 
 
 def _accuracies(c: Fidelity, gold: Int | None, chosen: Bool) -> dict[str, Any] | None:
-    if gold is None:
+    if gold is None or not (chosen := chosen & (gold >= 0)).any():
         return None
-    chosen = chosen & (gold >= 0)
-    if not chosen.any():
-        return None
-    return {
-        "n": int(chosen.sum()),
-        "d-smc": float(np.mean(c.dsmc.mean.argmax(axis=1)[chosen] == gold[chosen])),
-        "abi": float(np.mean(c.abi.mean.argmax(axis=1)[chosen] == gold[chosen])),
-    }
+    right = {name: float((of.mean.argmax(axis=1) == gold)[chosen].mean()) for name, of in c.both.items()}
+    return {"n": int(chosen.sum()), **right}
 
 
 def _quantiles(values: Float) -> dict[str, float] | None:
@@ -181,10 +163,6 @@ def _quantiles(values: Float) -> dict[str, float] | None:
         return None
     low, median, high = np.quantile(values, [0.1, 0.5, 0.9])
     return {"median": float(median), "q10": float(low), "q90": float(high)}
-
-
-def _mean(values: Float) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 def _correlation(a: Float, b: Float) -> float | None:

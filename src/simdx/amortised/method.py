@@ -52,7 +52,6 @@ class Amortised(Fitted):
 
 
 def fit_amortised(material: Material, settings: Settings) -> Fitted:
-    """Load the network that belongs to this material."""
     if settings.engine != "exact":
         raise BadInput("--method abi is one forward pass: it has no other engine (leave out --engine)")
     if settings.kernel == "soft" or settings.tolerance is not None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
@@ -38,7 +38,7 @@ from simdx.models.verify import home
 from simdx.types import Float, SecondOrder, content_hash
 
 HIDDEN = 256
-CARD_FILE = "network.json"
+CARD_FILE, WEIGHTS_FILE = "network.json", "weights-{}.safetensors"
 MAX_WEIGHT_BYTES = 2**30
 MAX_CARD_BYTES = 2**20
 SAME_PRIOR = 1e-6
@@ -92,7 +92,6 @@ class Card(BaseModel):
 
     @property
     def width(self) -> int:
-        """How wide x is."""
         return sum(self.blocks) + (2 * len(self.labels) if self.prior_conditioned else 0)
 
 
@@ -118,12 +117,11 @@ class Network:
             w1 = w1[:d]
         out = np.empty((len(z), w3.shape[1]), dtype=np.float32)
         for start in range(0, len(z), BLOCK):
-            h = z[start : start + BLOCK] @ w1
-            h += b1
-            np.maximum(h, 0, out=h)
-            h = h @ w2
-            h += b2
-            np.maximum(h, 0, out=h)
+            h = z[start : start + BLOCK]
+            for w, b in ((w1, b1), (w2, b2)):
+                h = h @ w
+                h += b
+                np.maximum(h, 0, out=h)
             part = out[start : start + BLOCK]
             np.matmul(h, w3, out=part)
             part += b3
@@ -175,9 +173,8 @@ class Network:
         trained = self.card.prior
         own = trained.alpha0 * np.asarray(trained.probabilities)
         if np.max(np.abs(own - prior.alpha)) > SAME_PRIOR * max(1.0, trained.alpha0):
-            shown = ", ".join(
-                f"{label}={p:.3g}" for label, p in zip(self.card.labels, trained.probabilities, strict=True)
-            )
+            each = zip(self.card.labels, trained.probabilities, strict=True)
+            shown = ", ".join(f"{label}={p:.3g}" for label, p in each)
             raise BadInput(
                 f"this network answers for one prior only ({shown}; alpha0 {trained.alpha0:g}): "
                 "train with --prior-conditioned to give another at test time, or use --method d-smc"
@@ -241,12 +238,11 @@ def save(network: Network, folder: Path) -> None:
     digest = hashlib.sha256(data).hexdigest()
     card = network.card.model_copy(update={"weights": digest})
     card = card.model_copy(update={"seal": card.own_seal()})
-    weights = folder / _weights_name(digest)
     made_folder = not folder.exists()
     try:
         make_folder(folder)
         with alone_in(folder):  # of two savers the later one's card must not lose its weights
-            _replace_in(folder, weights, data, card)
+            _replace_in(folder, folder / WEIGHTS_FILE.format(digest), data, card)
     except BaseException as error:
         with suppress(OSError):
             if made_folder and folder.is_dir() and not any(folder.iterdir()):
@@ -266,14 +262,13 @@ def _replace_in(folder: Path, weights: Path, data: bytes, card: Card) -> None:
             weights.unlink(missing_ok=True)
         raise
     with suppress(OSError):  # the new network stands whether or not the old weights can go
-        for old in folder.glob("weights-*.safetensors"):
+        for old in folder.glob(WEIGHTS_FILE.format("*")):
             if old != weights:
                 old.unlink(missing_ok=True)
         sweep(folder, ".weights-*")  # scratch of a save that was killed
 
 
 def load(folder: str | Path) -> Network:
-    """A network from its folder, checked against its card."""
     folder = Path(folder)
     card = _read_card(folder)
     while True:
@@ -298,15 +293,14 @@ def _read_card(folder: Path) -> Card:
         card = Card.model_validate_json(path.read_bytes())
         if card.seal and card.seal != card.own_seal():
             raise ValueError
-    except (ValidationError, ValueError, OSError):
-        raise BadInput(
-            f"the {CARD_FILE} in '{folder}' is damaged or of another format; train again"
-        ) from None
-    return card
+        return card
+    except (ValueError, OSError):
+        place = f"the {CARD_FILE} in '{folder}'"
+        raise BadInput(f"{place} is damaged or of another format; train again") from None
 
 
 def _read_weights(folder: Path, card: Card) -> bytes:
-    weights = folder / _weights_name(card.weights)
+    weights = folder / WEIGHTS_FILE.format(card.weights)
     try:
         if weights.stat().st_size > MAX_WEIGHT_BYTES:
             raise BadInput(f"the weights in '{folder}' are over {MAX_WEIGHT_BYTES:,} bytes: not a network")
@@ -326,12 +320,8 @@ def _tensors(data: bytes, card: Card, folder: Path) -> tuple[Layers, Float | Non
     from safetensors.numpy import load as from_bytes
 
     k = len(card.labels)
-    wanted: dict[str, tuple[int, ...]] = {
-        "w1": (card.width, HIDDEN),
-        "w2": (HIDDEN, HIDDEN),
-        "w3": (HIDDEN, k),
-    }
-    wanted |= {"b1": (HIDDEN,), "b2": (HIDDEN,), "b3": (k,)}
+    wanted: dict[str, tuple[int, ...]] = {"b1": (HIDDEN,), "b2": (HIDDEN,), "b3": (k,)}
+    wanted |= {"w1": (card.width, HIDDEN), "w2": (HIDDEN, HIDDEN), "w3": (HIDDEN, k)}
     if card.relative:
         wanted["axes"] = (k, sum(card.blocks))
     try:
@@ -339,13 +329,7 @@ def _tensors(data: bytes, card: Card, folder: Path) -> tuple[Layers, Float | Non
         found = {name: loaded[name] for name in wanted}
     except (SafetensorError, KeyError, ValueError):
         raise BadInput(f"the weights of the network in '{folder}' cannot be read; train again") from None
-    fits = all(
-        found[name].shape == shape and found[name].dtype == np.float32 for name, shape in wanted.items()
-    )
+    fits = all(a.shape == wanted[name] and a.dtype == np.float32 for name, a in found.items())
     if not fits or len(card.prior.probabilities) != k:
         raise BadInput(f"the weights of the network in '{folder}' do not fit its card; train again")
     return tuple((found[f"w{i}"], found[f"b{i}"]) for i in (1, 2, 3)), found.get("axes")
-
-
-def _weights_name(digest: str) -> str:
-    return f"weights-{digest}.safetensors"

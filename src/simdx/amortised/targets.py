@@ -32,7 +32,6 @@ from simdx.abc.dirichlet import SharedDraws, prepare
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import LN2, fit_all_components
 from simdx.amortised.network import ALPHA_FLOOR, prior_input
-from simdx.errors import BadInput
 from simdx.types import Float, entropy_bits
 
 Objective = Literal["kl", "particles", "mean"]
@@ -161,18 +160,15 @@ def make_training_set(
     populations: int,
     seed: int,
     threads: int = 2,
-    on_block: Callable[[int], None] | None = None,
+    on_block: Callable[[int], None] = lambda done: None,
 ) -> TrainingSet:
     """`count` observations from `sample` with D-SMC's answers; without a prior, each block draws its own."""
-    n_labels = len(class_means)
-    if n_labels < 2:
-        raise BadInput("a network needs at least two labels to tell apart; this panel has one")
-    block = OBSERVATIONS_PER_DRAWS if prior is not None else OBSERVATIONS_PER_PRIOR
-    keep = DRAWS if prior is not None else PRIOR_DRAWS
+    one = prior is not None
+    block, keep = (OBSERVATIONS_PER_DRAWS, DRAWS) if one else (OBSERVATIONS_PER_PRIOR, PRIOR_DRAWS)
 
     def answered(number: int) -> tuple[Float, Float, Float, Bool]:
         rng = np.random.default_rng([seed, 0xAB1, number])
-        own = prior if prior is not None else sample_prior(rng, n_labels)
+        own = prior if prior is not None else sample_prior(rng, len(class_means))
         draws_seed = int(rng.integers(2**62))
         shared = prepare(class_means, own, seed=draws_seed, draws=keep, populations=populations)
         coordinates = sample(rng, block)
@@ -182,9 +178,8 @@ def make_training_set(
     def make(numbers: range) -> TrainingSet:
         # A sampled prior leaves no label out, so that the blocks of a task have the same possible ones.
         moments, coordinates, told, possible = zip(*map(answered, numbers), strict=True)
-        return targets_from(
-            np.concatenate(moments), np.concatenate(coordinates), np.concatenate(told), possible[0]
-        )
+        one, two, three = (np.concatenate(part) for part in (moments, coordinates, told))
+        return targets_from(one, two, three, possible[0])
 
     blocks = range(-(-count // block))
     tasks = [blocks[i : i + BLOCKS_PER_TASK] for i in range(0, len(blocks), BLOCKS_PER_TASK)]
@@ -192,7 +187,6 @@ def make_training_set(
     with ThreadPoolExecutor(max_workers=threads) as pool:
         for part, numbers in zip(pool.map(make, tasks), tasks, strict=True):
             parts.append(part)
-            if on_block is not None:
-                on_block(min(count, numbers.stop * block))
+            on_block(min(count, numbers.stop * block))
     fields = ("coordinates", "told", "mean", "alpha", "mean_log")
     return TrainingSet(*(np.concatenate([getattr(p, f) for p in parts])[:count] for f in fields))

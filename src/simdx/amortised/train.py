@@ -22,13 +22,7 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised import observations
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior, on_sphere
-from simdx.amortised.targets import (
-    OBJECTIVES,
-    Objective,
-    TrainingSet,
-    make_training_set,
-    targets_for,
-)
+from simdx.amortised.targets import OBJECTIVES, Objective, TrainingSet, make_training_set, targets_for
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.methods.material import Material
 from simdx.types import Float
@@ -56,27 +50,11 @@ class TrainSettings:
     threads: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """How much training a network gets."""
-
-    count: int
-    epochs: int
-    batch: int
-    learning_rate: float
-
-    @classmethod
-    def of(cls, settings: TrainSettings) -> Amount:
-        usual = FOR_MANY_PRIORS if settings.prior_conditioned else FOR_ONE_PRIOR
-        chosen = {name: getattr(settings, name) for name in cls.__slots__}
-        return replace(usual, **{name: value for name, value in chosen.items() if value is not None})
-
-
-FOR_ONE_PRIOR = Amount(count=40_000, epochs=60, batch=256, learning_rate=3e-3)
+FOR_ONE_PRIOR = {"count": 40_000, "epochs": 60, "batch": 256, "learning_rate": 3e-3}
 # Under a strong prior D-SMC's two leading labels are often within .02 of each other, so the means must be
 # right to about .01: that takes twice as many observations as steps alone would ask for. The larger batch
 # takes them in the same time.
-FOR_MANY_PRIORS = Amount(count=240_000, epochs=30, batch=512, learning_rate=5e-3)
+FOR_MANY_PRIORS = {"count": 240_000, "epochs": 30, "batch": 512, "learning_rate": 5e-3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,64 +87,71 @@ def train(
     are raw embeddings of unlabelled texts to train on instead of the bank; `source` says where from. Without
     `spread` they are taken as they are, each once (the paper's way).
     """
-    _check(material, settings)
-    torch = _torch()
+    chosen = _settled(material, settings)
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra("training a network", "abi") from None
     started = time.perf_counter()
     space = Space.fit(material.embedded, centre=False)
     base = observations.from_bank(space) if vectors is None else observations.from_vectors(space, vectors)
-    fixed = None if settings.prior_conditioned else (prior or Prior.uniform(space.n_labels))
-    _refuse_one_class(space, base, fixed, settings)
-    amount = Amount.of(settings)
-    report = on_progress or (lambda progress: None)
+    fixed = None if chosen.prior_conditioned else (prior or Prior.uniform(space.n_labels))
+    _refuse_one_class(space, base, fixed, chosen)
+    count, report = chosen.count, on_progress or (lambda progress: None)
+
+    def sample(rng: np.random.Generator, n: int) -> Float:
+        return observations.spread(rng, base, n) if spread else base[np.resize(rng.permutation(len(base)), n)]
+
     data = make_training_set(
-        space.class_means,
-        lambda rng, n: (
-            observations.spread(rng, base, n) if spread else base[np.resize(rng.permutation(len(base)), n)]
-        ),
-        amount.count,
-        prior=fixed,
-        populations=settings.populations,
-        seed=settings.seed,
-        threads=settings.threads,
-        on_block=lambda done: report(TrainingProgress("targets", done, amount.count)),
-    )
+        space.class_means, sample, count, prior=fixed, populations=chosen.populations, seed=chosen.seed,
+        threads=chosen.threads, on_block=lambda done: report(TrainingProgress("targets", done, count)),
+    )  # fmt: skip
     made = time.perf_counter() - started
-    fold = _Fold(space.class_means, data, settings.prior_conditioned)
-    card = _card(material, settings, fixed, source)
-    best, history = _fit(torch, fold, data, settings, amount, report)
-    card = card.model_copy(
-        update={
-            "metrics": {
-                "held_out_loss": min(h.held_out for h in history),
-                "loss": history[-1].loss,
-                "epochs": len(history),
-                "observations": amount.count,
-                "seconds_for_targets": round(made, 2),
-                "seconds": round(time.perf_counter() - started, 2),
-            }
-        }
+    fold = _Fold(space.class_means, data, chosen.prior_conditioned)
+    best, history = _fit(torch, fold, data, chosen, report)
+    told = fixed or Prior.uniform(space.n_labels)
+    card = Card(
+        panel=material.panel.name,
+        panel_hash=material.panel.hash,
+        labels=material.panel.names,
+        bank=material.bank.name,
+        bank_hash=material.bank.hash,
+        embedder=material.embedder.id,
+        blocks=tuple(material.embedder.blocks),
+        populations=chosen.populations,
+        prior_conditioned=chosen.prior_conditioned,
+        relative=chosen.prior_conditioned,
+        prior=TrainingPrior(probabilities=tuple(told.probabilities.tolist()), alpha0=told.alpha0),
+        objective=chosen.objective,
+        observations=source,
+        settings=asdict(chosen),
+        metrics={
+            "held_out_loss": min(h.held_out for h in history),
+            "loss": history[-1].loss,
+            "epochs": len(history),
+            "observations": count,
+            "seconds_for_targets": round(made, 2),
+            "seconds": round(time.perf_counter() - started, 2),
+        },
+        version=__version__,
     )
-    return fold.network(best, card)
+    axes = space.class_means.astype(np.float32) if chosen.prior_conditioned else None
+    return Network(fold.layers(best), card, axes)
 
 
 # --------------------------------------------------------------------------- optimisation
 
 
 def _fit(
-    torch: Any,
-    fold: _Fold,
-    data: TrainingSet,
-    settings: TrainSettings,
-    amount: Amount,
-    report: OnProgress,
+    torch: Any, fold: _Fold, data: TrainingSet, settings: Any, report: OnProgress
 ) -> tuple[list[tuple[Float, Float]], list[TrainingProgress]]:
     """The layers with the lowest held-out loss, and the loss of every epoch."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu":
         torch.set_num_threads(1)  # layers this small lose more to waiting for a second thread than it gives
     generator = torch.Generator().manual_seed(settings.seed)
-    conditioned = settings.prior_conditioned
-    helped = settings.objective == "kl" and conditioned
+    epochs, size, rate = settings.epochs, settings.batch, settings.learning_rate
+    helped = settings.objective == "kl" and settings.prior_conditioned
     columns = fold.inputs(data), data.statistic(settings.objective), data.mean, fold.unit(data)
     rows_of = [torch.as_tensor(column, dtype=torch.float32) for column in columns]
     held = max(1, len(data.mean) // 10)  # the last blocks, so that no held-out row shares its draws
@@ -174,13 +159,12 @@ def _fit(
     sizes = (columns[0].shape[1], HIDDEN, HIDDEN, data.mean.shape[1])
     parameters = []
     for fan_in, fan_out in pairwise(sizes):
-        scale = math.sqrt(2 / fan_in)
-        weight = torch.randn(fan_in, fan_out, generator=generator) * scale
+        weight = torch.randn(fan_in, fan_out, generator=generator) * math.sqrt(2 / fan_in)
         parameters += [weight.to(device), torch.zeros(fan_out, device=device)]
     parameters = [p.requires_grad_() for p in parameters]
-    optimiser = torch.optim.Adam(parameters, lr=amount.learning_rate, fused=True)
-    batches = max(1, len(seen[0]) // amount.batch)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, amount.epochs * batches)
+    optimiser = torch.optim.Adam(parameters, lr=rate, fused=True)
+    batches = max(1, len(seen[0]) // size)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * batches)
 
     def loss_of(rows: Any, wanted: Any, wanted_mean: Any, unit: Any) -> Any:
         h = torch.relu(rows @ parameters[0] + parameters[1])
@@ -194,11 +178,11 @@ def _fit(
 
     history: list[TrainingProgress] = []
     best, best_loss, since = None, math.inf, 0
-    for epoch in range(1, amount.epochs + 1):
+    for epoch in range(1, epochs + 1):
         order = torch.randperm(len(seen[0]), generator=generator).to(device)
         total = 0.0
         for i in range(batches):
-            rows = order[i * amount.batch : (i + 1) * amount.batch]
+            rows = order[i * size : (i + 1) * size]
             loss = loss_of(*(t[rows] for t in seen))
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -211,23 +195,19 @@ def _fit(
         if not (math.isfinite(mean_loss) and math.isfinite(held_loss)):
             raise RunFailed(
                 f"training diverged in epoch {epoch} (the loss is not finite): lower --learning-rate "
-                f"from {amount.learning_rate:g}; nothing was saved"
+                f"from {rate:g}; nothing was saved"
             )
-        history.append(TrainingProgress("training", epoch, amount.epochs, mean_loss, held_loss))
+        history.append(TrainingProgress("training", epoch, epochs, mean_loss, held_loss))
         report(history[-1])
         if held_loss < best_loss:
-            best, best_loss, since = _arrays(parameters), held_loss, 0
+            flat = [p.detach().cpu().double().numpy().copy() for p in parameters]
+            best, best_loss, since = list(zip(flat[::2], flat[1::2], strict=True)), held_loss, 0
         else:
             since += 1
             if since >= settings.patience:
                 break
     assert best is not None
     return best, history
-
-
-def _arrays(parameters: list[Any]) -> list[tuple[Float, Float]]:
-    flat = [p.detach().cpu().double().numpy().copy() for p in parameters]
-    return list(zip(flat[::2], flat[1::2], strict=True))
 
 
 class _Fold:
@@ -241,18 +221,15 @@ class _Fold:
         self.conditioned = conditioned
         coordinates = self._coordinates(data)
         self.centre = coordinates.mean(axis=0)
-        covariance = np.cov(coordinates, rowvar=False)
-        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.linalg.eigh(np.cov(coordinates, rowvar=False))
         self.whiten = vectors / np.sqrt(np.maximum(values, 1e-6 * values.max()))
         self.prior_centre = data.told.mean(axis=0)
         self.prior_scale = np.maximum(data.told.std(axis=0), 1e-3)
 
     def _coordinates(self, data: TrainingSet) -> Float:
-        return (
-            on_sphere(data.coordinates, np.eye(len(self.class_means)))
-            if self.conditioned
-            else data.coordinates
-        )
+        if not self.conditioned:
+            return data.coordinates
+        return on_sphere(data.coordinates, np.eye(len(self.class_means)))
 
     def inputs(self, data: TrainingSet) -> Float:
         x = (self._coordinates(data) - self.centre) @ self.whiten
@@ -263,10 +240,6 @@ class _Fold:
     def unit(self, data: TrainingSet) -> Float:
         """(N, K) what an output of one means: the prior's parameter, or one."""
         return data.told_alpha if self.conditioned else np.ones_like(data.mean)
-
-    def network(self, trained: list[tuple[Float, Float]], card: Card) -> Network:
-        axes = self.class_means.astype(np.float32) if self.conditioned else None
-        return Network(self.layers(trained), card, axes)
 
     def layers(self, trained: list[tuple[Float, Float]]) -> tuple[tuple[Float, Float], ...]:
         (weight, bias), *rest = trained
@@ -287,65 +260,33 @@ class _Fold:
 # --------------------------------------------------------------------------- checks and identity
 
 
-def _check(material: Material, settings: TrainSettings) -> None:
-    if settings.objective not in OBJECTIVES:
-        raise BadInput(f"unknown objective '{settings.objective}': choose one of {', '.join(OBJECTIVES)}")
+def _settled(material: Material, settings: TrainSettings) -> Any:
+    """The settings with no None left, which their types cannot say; refused where they make no sense."""
+    usual = FOR_MANY_PRIORS if settings.prior_conditioned else FOR_ONE_PRIOR
+    left_open = {name: value for name, value in usual.items() if getattr(settings, name) is None}
+    found: Any = replace(settings, **left_open)  # type: ignore[arg-type]
+    if found.objective not in OBJECTIVES:
+        raise BadInput(f"unknown objective '{found.objective}': choose one of {', '.join(OBJECTIVES)}")
     if len(material.panel.names) < 2:
         raise BadInput("a network needs at least two labels to tell apart; this panel has one")
-    if not 1 <= settings.populations <= 12:
-        raise BadInput(f"--populations is {settings.populations}: give a number from 1 to 12 for a network")
-    amount = Amount.of(settings)
-    if not (math.isfinite(amount.learning_rate) and amount.learning_rate > 0):
-        raise BadInput(f"--learning-rate is {amount.learning_rate:g}: give a finite number above 0")
-    for name, value in (
-        ("--count", settings.count),
-        ("--epochs", settings.epochs),
-        ("--seed", settings.seed),
-    ):
-        if value is not None and value < (0 if name == "--seed" else 1):
-            raise BadInput(f"{name} is {value}: give a larger number")
-    if amount.count < 2 * amount.batch:
-        raise BadInput(f"--count is {amount.count}: train on at least {2 * amount.batch} observations")
+    if not 1 <= found.populations <= 12:
+        raise BadInput(f"--populations is {found.populations}: give a number from 1 to 12 for a network")
+    if not (math.isfinite(found.learning_rate) and found.learning_rate > 0):
+        raise BadInput(f"--learning-rate is {found.learning_rate:g}: give a finite number above 0")
+    for name, least in (("count", 1), ("epochs", 1), ("seed", 0)):
+        if getattr(found, name) < least:
+            raise BadInput(f"--{name} is {getattr(found, name)}: give a larger number")
+    if found.count < 2 * found.batch:
+        raise BadInput(f"--count is {found.count}: train on at least {2 * found.batch} observations")
+    return found
 
 
 def _refuse_one_class(space: Space, base: Float, prior: Prior | None, settings: TrainSettings) -> None:
     """Observations that D-SMC all calls the same teach a network to say that, whatever it is shown."""
-    judge = prior or Prior.uniform(space.n_labels)
-    shared = prepare(
-        space.class_means, judge, seed=settings.seed, draws=100, populations=settings.populations
-    )
+    judge, how = prior or Prior.uniform(space.n_labels), {"seed": settings.seed, "draws": 100}
+    shared = prepare(space.class_means, judge, populations=settings.populations, **how)
     tops = targets_for(shared, base, judge, 100).mean.argmax(axis=1)
     if len(np.unique(tops)) < 2:
         raise BadInput(
             "all training observations belong to one class under D-SMC: give observations of several labels"
         )
-
-
-def _card(material: Material, settings: TrainSettings, prior: Prior | None, source: str) -> Card:
-    k = len(material.panel.names)
-    told = prior or Prior.uniform(k)
-    return Card(
-        panel=material.panel.name,
-        panel_hash=material.panel.hash,
-        labels=material.panel.names,
-        bank=material.bank.name,
-        bank_hash=material.bank.hash,
-        embedder=material.embedder.id,
-        blocks=tuple(material.embedder.blocks),
-        populations=settings.populations,
-        prior_conditioned=settings.prior_conditioned,
-        relative=settings.prior_conditioned,
-        prior=TrainingPrior(probabilities=tuple(told.probabilities.tolist()), alpha0=told.alpha0),
-        objective=settings.objective,
-        observations=source,
-        settings=asdict(settings) | asdict(Amount.of(settings)),
-        version=__version__,
-    )
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra("training a network", "abi") from None
-    return torch

@@ -21,23 +21,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from simdx.bank.files import (
-    BACKGROUND_FILE,
-    BANK_FILE,
-    MANIFEST_FILE,
-    assemble,
-    read_manifest,
-    write_jsonl,
-    write_manifest,
-)
+from simdx.bank import files
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings, Planned, larger_than
 from simdx.bank.prompts import MAX_TOKENS, wording_of
 from simdx.bank.report import BuildLimits, BuildProgress, BuildReport, Watch
 from simdx.bank.store import STORE_FILE, AnswerStore, answer_row
-from simdx.bank.verdicts import Stratum, TextVerdict, strata_of
+from simdx.bank.verdicts import Stratum
 from simdx.disk import cannot_write
 from simdx.errors import BadInput
-from simdx.simulators.base import Completion, Request, Simulator
+from simdx.simulators.base import Request, Simulator
 from simdx.types import Panel
 
 REJECTED_FILE = "rejected.jsonl"
@@ -63,9 +55,8 @@ def build_bank(
     refuse_lesser(out, panel, simulator.id, settings)
     with AnswerStore(out) as store:
         refuse_lesser(out, panel, simulator.id, settings)  # another build may just have finished here
-        build = _Build(
-            BankPlan(panel, simulator.id, settings), simulator, store, limits or BuildLimits(), watch
-        )
+        plan = BankPlan(panel, simulator.id, settings)
+        build = _Build(plan, simulator, store, limits or BuildLimits(), watch)
         with _stop_on_signal(build.progress):
             build.ask_what_is_missing()
         return build.finish(settings)
@@ -77,10 +68,13 @@ class _Build:
     ) -> None:
         self._plan, self._simulator, self._store = plan, simulator, store
         self._limits, self._watch = limits, watch
-        self._by_name = strata_of(plan, store, lockstep=simulator.lockstep)
+        self._by_name = {name: Stratum(plan, store, name, simulator.lockstep) for name in plan.targets}
         self._strata = tuple(self._by_name.values())
-        there = sum(min(s.usable, s.target) for s in self._strata)
+        there = self._usable()
         self.progress = BuildProgress(sum(plan.targets.values()), there, found=there)
+
+    def _usable(self) -> int:
+        return sum(min(s.usable, s.target) for s in self._strata)
 
     # ----------------------------------------------------------------- asking
 
@@ -106,81 +100,72 @@ class _Build:
                 index=planned.index, topic=planned.topic, facets=dict(planned.facets),
             )  # fmt: skip
             self._store.append(row)
-            self._count(self._by_name[planned.stratum].take(planned, row), completion)
+            verdict = self._by_name[planned.stratum].take(planned, row)
+            progress.count(completion, verdict, self._limits)
             failures_in_a_row = failures_in_a_row + 1 if row.error else 0
             progress.last_error = row.error or progress.last_error
-            progress.usable = sum(min(s.usable, s.target) for s in self._strata)
+            progress.usable = self._usable()
             if failures_in_a_row >= HOPELESS:
                 progress.stopped = f"the simulator failed {HOPELESS} times in a row ({row.error})"
-            elif progress.stopped is None:
-                progress.stopped = self._why_hopeless()
+            # Only where there is a reason: a signal may stop the run while one is looked for.
+            elif progress.stopped is None and (why := self._why_hopeless()) is not None:
+                progress.stopped = why
             self._watch(progress)
 
     def _requests(self, asked: list[Planned]) -> Iterator[Request | None]:
         """Requests in turn over the strata, so that labels grow evenly; None while answers are awaited."""
-        progress, limits = self.progress, self._limits
+        progress = self.progress
         while progress.stopped is None:
-            tokens = progress.prompt_tokens + progress.completion_tokens
-            if limits.max_requests is not None and progress.asked >= limits.max_requests:
-                progress.stopped = f"--max-requests {limits.max_requests} reached"
-            elif limits.max_tokens is not None and tokens >= limits.max_tokens:
-                progress.stopped = f"--max-tokens {limits.max_tokens} reached"
-            if progress.stopped is not None:
+            if (reached := self._limits.reached(progress)) is not None:
+                progress.stopped = reached
                 return
-            due = min(
-                (s for s in self._strata if s.missing > 0 and s.has_next()),
-                key=lambda s: s.handed_out / s.target,
-                default=None,
-            )
-            if due is None:
+            ready = [s for s in self._strata if s.missing > 0 and s.has_next()]
+            if not ready:
                 yield None  # the stream ends by itself when nothing is under way any more
                 continue
-            planned = due.next()
+            planned = min(ready, key=lambda s: s.handed_out / s.target).next()
             asked.append(planned)
             progress.asked += 1
             yield planned.request
-
-    def _count(self, verdict: TextVerdict | None, completion: Completion) -> None:
-        progress = self.progress
-        progress.prompt_tokens += completion.prompt_tokens
-        progress.completion_tokens += completion.completion_tokens
-        progress.cost = self._limits.cost(progress.prompt_tokens, progress.completion_tokens)
-        if verdict is None:
-            progress.failed += 1
-            return
-        progress.answered += 1
-        if verdict.reason is not None:
-            progress.rejected[verdict.reason] += 1
 
     # ----------------------------------------------------------------- finishing
 
     def finish(self, settings: BuildSettings) -> BuildReport:
         progress = self.progress
-        rejected = sum((Counter(stratum.rejected) for stratum in self._strata), Counter[str]())
+        rejected = dict(sum((Counter(s.rejected) for s in self._strata), Counter[str]()).most_common())
         complete = all(s.missing <= 0 for s in self._strata)
         answers = sum(len(s.verdicts) for s in self._strata)
-        self._write_rejected()
+        refused = [
+            {
+                "label" if s.name != BACKGROUND else "condition": v.planned.topic,
+                "index": v.planned.index,
+                "reason": v.reason,
+                "text": v.answer.text,
+                "key": v.planned.key,
+            }
+            for s in self._strata
+            for v in s.verdicts
+            if v.reason is not None
+        ]
+        files.write_jsonl(self._store.folder / REJECTED_FILE, refused)
         digest = None
         if complete:
             wording = wording_of(settings.voice, self._plan.panel)
             about = {"settings": asdict(settings), "wording": wording, "answers": answers}
-            digest = str(self._write_complete(dict(rejected.most_common()), about)["hash"])
+            digest = str(self._write_complete(rejected, about)["hash"])
+            progress.stopped = None
         elif progress.stopped is None:
-            progress.stopped = self._why_incomplete()
+            progress.stopped = f"{progress.failed} requests failed, the last with: {progress.last_error}"
+        same = ("asked", "failed", "prompt_tokens", "completion_tokens", "cost", "stopped")
         return BuildReport(
             complete=complete,
             usable={_shown(s.name): s.usable for s in self._strata},
             wanted={_shown(s.name): s.target for s in self._strata},
-            rejected=dict(rejected.most_common()),
+            rejected=rejected,
             answers=answers,
-            asked=progress.asked,
-            failed=progress.failed,
-            prompt_tokens=progress.prompt_tokens,
-            completion_tokens=progress.completion_tokens,
             seconds=round(progress.seconds, 2),
-            cost=progress.cost,
-            stopped=None if complete else progress.stopped,
             hash=digest,
+            **{name: getattr(progress, name) for name in same},
         )
 
     def _why_hopeless(self) -> str | None:
@@ -194,65 +179,35 @@ class _Build:
                 return f"{of} {stratum.usable} are usable ({n} rejected: {reason}): {remedy}"
         return None
 
-    def _why_incomplete(self) -> str:
-        return f"{self.progress.failed} requests failed, the last with: {self.progress.last_error}"
-
-    def _write_rejected(self) -> None:
-        rows = (
-            {
-                "label" if s.name != BACKGROUND else "condition": v.planned.topic,
-                "index": v.planned.index,
-                "reason": v.reason,
-                "text": v.answer.text,
-                "key": v.planned.key,
-            }
-            for s in self._strata
-            for v in s.verdicts
-            if v.reason is not None
-        )
-        write_jsonl(self._store.folder / REJECTED_FILE, rows)
-
     def _write_complete(self, rejected: dict[str, int], about: dict[str, Any]) -> dict[str, Any]:
-        """Bank files, then the manifest. An older manifest goes first: it must not vouch for new files."""
+        """Bank files, then the manifest. Older ones go first: no manifest may vouch for new files, and no
+        background stay of a build with other settings that never came to its manifest."""
         folder, panel = self._store.folder, self._plan.panel
-        _remove(folder / MANIFEST_FILE)
-        usable = {name: _chosen(stratum) for name, stratum in self._by_name.items()}
-        labelled = [(name, v) for name in panel.names for v in usable[name]]
+        labelled = [(name, v) for name in panel.names for v in self._by_name[name].chosen]
+        background = self._by_name[BACKGROUND].chosen if BACKGROUND in self._by_name else []
+        for name in (files.MANIFEST_FILE,) if background else (files.MANIFEST_FILE, files.BACKGROUND_FILE):
+            try:
+                (folder / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise cannot_write(folder / name, error) from None
         rows = (
             {"label": n, "text": v.text, "facets": dict(v.planned.facets), "key": v.planned.key}
             for n, v in labelled
         )
-        files = {BANK_FILE: write_jsonl(folder / BANK_FILE, rows)}
-        background = usable.get(BACKGROUND, [])
+        written = {files.BANK_FILE: files.write_jsonl(folder / files.BANK_FILE, rows)}
         if background:
             others = (
                 {"condition": v.planned.topic, "text": v.text, "key": v.planned.key} for v in background
             )
-            files[BACKGROUND_FILE] = write_jsonl(folder / BACKGROUND_FILE, others)
-        else:
-            _remove(
-                folder / BACKGROUND_FILE
-            )  # of a build with other settings that never came to its manifest
+            written[files.BACKGROUND_FILE] = files.write_jsonl(folder / files.BACKGROUND_FILE, others)
         texts = [(name, v.text) for name, v in labelled]
-        bank = assemble(panel, texts, tuple(v.text for v in background), panel.name)
+        bank = files.assemble(panel, texts, tuple(v.text for v in background), panel.name)
         made = {"simulator": self._plan.model, **about}
-        return write_manifest(folder, replace(bank, rejected=rejected), panel, files, made)
+        return files.write_manifest(folder, replace(bank, rejected=rejected), panel, written, made)
 
 
 def _shown(stratum: str) -> str:
     return "(background)" if stratum == BACKGROUND else stratum
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-def _chosen(stratum: Stratum) -> list[TextVerdict]:
-    usable = sorted((v for v in stratum.verdicts if v.reason is None), key=lambda v: v.planned.index)
-    return usable[: stratum.target]
 
 
 @contextmanager
@@ -281,8 +236,8 @@ def refuse_foreign(out: Path, panel: Panel) -> None:
     """A folder that holds something else is left alone."""
     if out.exists() and not out.is_dir():
         raise BadInput(f"'{out}' is a file: give a folder")
-    if (out / MANIFEST_FILE).exists():
-        if read_manifest(out)["panel_hash"] != panel.hash:
+    if (out / files.MANIFEST_FILE).exists():
+        if files.read_manifest(out)["panel_hash"] != panel.hash:
             raise BadInput(f"'{out}' holds a bank of another panel: choose a new folder")
         if not (out / STORE_FILE).exists():
             raise BadInput(f"'{out}' holds a bank that was not built here: choose a new folder")
@@ -299,9 +254,9 @@ _OPTIONS = {"max_tokens": "--max-new", "top_p": "--top-p"}
 
 def refuse_lesser(out: Path, panel: Panel, model: str, settings: BuildSettings) -> None:
     """A finished bank at `out` stays as it is, unless the bank these settings make contains it."""
-    if not (out / MANIFEST_FILE).exists():
+    if not (out / files.MANIFEST_FILE).exists():
         return
-    manifest = read_manifest(out)
+    manifest = files.read_manifest(out)
     before, simulator = manifest.get("settings"), manifest.get("simulator")
     if not isinstance(before, Mapping) or not isinstance(simulator, str):
         raise BadInput(f"'{out}' holds a bank that does not say how it was built: choose another --out")

@@ -64,12 +64,11 @@ def read_conditions(path: Path) -> tuple[str, ...]:
         name = line.strip()
         if not name or name.startswith("#"):
             continue
+        where = f"{path.name} line {number}"
         if len(name) > LONGEST_NAME:
-            raise BadInput(
-                f"{path.name} line {number} is not the name of a condition: over {LONGEST_NAME} characters"
-            )
+            raise BadInput(f"{where} is not the name of a condition: over {LONGEST_NAME} characters")
         if not name.isprintable():
-            raise BadInput(f"{path.name} line {number} holds a character that cannot be printed")
+            raise BadInput(f"{where} holds a character that cannot be printed")
         named.setdefault(name.casefold(), name)
     if not named:
         raise BadInput(f"{path.name} names no condition: give one a line")

@@ -66,14 +66,11 @@ def _usable(panel: Panel, label: Label, text: str) -> str | None:
     if panel.is_clinical:
         line = line.removeprefix(_OPENING).lstrip(" :,")
         line = unnamed(replace(label, description=line), panel.register)
-    if len(line.split()) > LONGEST or names_one_of([label.name, *label.aliases], line):
+    if not 3 <= len(line.split()) <= LONGEST or names_one_of([label.name, *label.aliases], line):
         return None
-    wrong = Scrubber.for_topic(panel, label.name).reason(line)
-    return (
-        None
-        if wrong not in (None, "too short") or len(line.split()) < 3
-        else line[:1].upper() + line[1:] + "."
-    )
+    if Scrubber.for_topic(panel, label.name).reason(line) not in (None, "too short"):
+        return None
+    return line[:1].upper() + line[1:] + "."
 
 
 # --------------------------------------------------------------------------- into the panel file
@@ -103,23 +100,26 @@ def described(text: str, descriptions: Mapping[str, str]) -> str:
     labels = next((value for key, value in root.value if key.value == "labels"), None)
     edits: list[tuple[int, int, str]] = []
     for node in labels.value if isinstance(labels, yaml.SequenceNode) else []:
-        if isinstance(node, yaml.ScalarNode):
-            if line := descriptions.get(node.value):
-                new = f"{{name: {_quoted(node.value)}, description: {_quoted(line)}}}"
-                edits.append((node.start_mark.index, node.end_mark.index, new))
-            continue
-        parts = {key.value: value for key, value in node.value}
+        bare = isinstance(node, yaml.ScalarNode)
+        parts = {"name": node} if bare else {key.value: value for key, value in node.value}
         name, old = parts["name"], parts.get("description")
-        line = descriptions.get(name.value)
-        if line and old is not None:
-            edits.append((old.start_mark.index, old.end_mark.index, _quoted(line)))
-        elif line:
-            column = node.value[0][0].start_mark.column
-            between = ", " if node.flow_style else "\n" + " " * column
-            edits.append((name.end_mark.index,) * 2 + (f"{between}description: {_quoted(line)}",))
+        if not (line := descriptions.get(name.value)):
+            continue
+        said = f"description: {_quoted(line)}"
+        if bare:
+            edits.append((*_span(node), f"{{name: {_quoted(node.value)}, {said}}}"))
+        elif old is not None:
+            edits.append((*_span(old), _quoted(line)))
+        else:
+            between = ", " if node.flow_style else "\n" + " " * node.value[0][0].start_mark.column
+            edits.append((name.end_mark.index, name.end_mark.index, between + said))
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
+
+
+def _span(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.index, node.end_mark.index
 
 
 def _quoted(text: str) -> str:

@@ -10,17 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from simdx.bank.files import (
-    BACKGROUND_FILE,
-    BANK_FILE,
-    assemble,
-    background_texts,
-    problems_of,
-    read_bank,
-    read_manifest,
-    write_bank,
-    write_jsonl,
-)
+from simdx.bank import files
 from simdx.datasets import Columns, read_cases
 from simdx.disk import make_folder, refuse_occupied, replacing
 from simdx.errors import BadInput, MissingExtra
@@ -36,18 +26,18 @@ def export_bank(folder: Path, to: Path) -> int:
     """
     if not folder.is_dir():
         raise BadInput(f"no bank folder at '{folder}'")
-    for problem in problems_of(folder):
+    for problem in files.problems_of(folder):
         raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
     if to.suffix not in (".jsonl", ".parquet"):
         raise BadInput(f"'{to.name}' ends neither in .jsonl nor in .parquet")
     if to.exists():
         raise BadInput(f"'{to}' exists: choose a new file, nothing was written")
-    rows = [_exported(row) for _, row in jsonl_rows(folder / BANK_FILE)]
-    if BACKGROUND_FILE in read_manifest(folder)["files"]:  # a file it does not list is not of this bank
-        rows += [_exported(row) for _, row in jsonl_rows(folder / BACKGROUND_FILE)]
+    listed = files.read_manifest(folder)["files"]  # a file it does not list is not of this bank
+    places = [folder / name for name in (files.BANK_FILE, files.BACKGROUND_FILE) if name in listed]
+    rows = [_exported(row) for place in places for _, row in jsonl_rows(place)]
     make_folder(to.parent)
     if to.suffix == ".jsonl":
-        write_jsonl(to, ({k: v for k, v in row.items() if v is not None} for row in rows))
+        files.write_jsonl(to, ({k: v for k, v in row.items() if v is not None} for row in rows))
     else:
         _write_parquet(to, rows)
     return len(rows)
@@ -56,7 +46,7 @@ def export_bank(folder: Path, to: Path) -> int:
 def read_any_bank(path: Path, panel: Panel) -> Bank:
     """A bank folder, a JSONL file or a Parquet file, with background rows where the file has them."""
     if os.path.isdir(path):
-        return read_bank(path, panel)
+        return files.read_bank(path, panel)
     if not os.path.isfile(path):
         raise BadInput(f"no bank at '{str(path)[:200]}': give a bank folder, a JSONL file or a Parquet file")
     rows = read_rows(path) if path.suffix == ".parquet" else jsonl_rows(path)
@@ -71,7 +61,7 @@ def read_any_bank(path: Path, panel: Panel) -> Bank:
             labelled.append((label, text))
         else:
             raise BadInput(f"{path.name} row {number}: its label is not in panel '{panel.name}'")
-    return assemble(panel, labelled, tuple(background), path.stem)
+    return files.assemble(panel, labelled, tuple(background), path.stem)
 
 
 def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, Any]:
@@ -80,9 +70,8 @@ def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, A
         raise BadInput("merging takes at least two banks")
     refuse_occupied(out)
     banks = [read_any_bank(source, panel) for source in sources]
-    rows = dict.fromkeys(
-        (int(i), text) for bank in banks for i, text in zip(bank.label_index, bank.texts, strict=True)
-    )
+    pairs = ((b.label_index.tolist(), b.texts) for b in banks)
+    rows = dict.fromkeys(row for index, texts in pairs for row in zip(index, texts, strict=True))
     rejected = sum((Counter(bank.rejected) for bank in banks), Counter[str]())
     if copies := sum(len(bank.texts) for bank in banks) - len(rows):
         rejected["same text in two banks"] += copies
@@ -94,16 +83,16 @@ def merge_banks(sources: Sequence[Path], panel: Panel, out: Path) -> dict[str, A
         background=tuple(dict.fromkeys(t for bank in banks for t in bank.background)),
         rejected=rejected,
     )
-    return write_bank(out, merged, panel, {"merged": [{"name": b.name, "hash": b.hash} for b in banks]})
+    return files.write_bank(out, merged, panel, {"merged": [{"name": b.name, "hash": b.hash} for b in banks]})
 
 
 def _exported(row: dict[str, Any]) -> dict[str, Any]:
     extra = {k: v for k, v in row.items() if k not in ("label", "condition", "text")}
-    label = row.get("label") if row.get("condition") is None else None
-    condition = row.get("condition") if label is None else None
+    condition = row.get("condition")
+    label = row.get("label") if condition is None else None
     return {
         "label": label,
-        "condition": condition if label is not None or condition is not None else "unnamed",
+        "condition": "unnamed" if label is None and condition is None else condition,
         "text": row["text"],
         "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
     }
@@ -130,22 +119,22 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
         raise BadInput(
             f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
         )
-    if shards := sorted(source.rglob("*.parquet")) if os.path.isdir(source) else []:
+    shards = sorted(source.rglob("*.parquet")) if os.path.isdir(source) else []
+    if source.suffix.lower() == ".parquet" and is_table(source):
+        shards = [source]
+    if shards:
         bank = _generated(shards, panel, columns, source.stem)
-    elif source.suffix.lower() == ".parquet" and is_table(source):
-        bank = _generated([source], panel, columns, source.stem)
     elif is_table(source):
         cases = read_cases(source, columns=columns, labels=panel.names).cases
-        bank = assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
+        bank = files.assemble(panel, [(str(case.label), case.text) for case in cases], (), source.stem)
     else:
-        bank = read_any_bank(source, panel) if source.suffix == ".parquet" else read_bank(source, panel)
+        bank = read_any_bank(source, panel) if source.suffix == ".parquet" else files.read_bank(source, panel)
     if background is None:
         return bank
-    if is_table(background):
-        others = tuple(read_cases(background, columns=columns, labelled=False).texts)
-    else:
-        others = background_texts(background)
-    return replace(bank, background=others)
+    if not is_table(background):
+        return replace(bank, background=files.background_texts(background))
+    others = read_cases(background, columns=columns, labelled=False).texts
+    return replace(bank, background=tuple(others))
 
 
 def _generated(shards: Sequence[Path], panel: Panel, columns: Columns, name: str) -> Bank:
@@ -165,5 +154,5 @@ def _generated(shards: Sequence[Path], panel: Panel, columns: Columns, name: str
                 rows.append((str(label), text))
     if not rows:
         raise BadInput(f"'{name}' has no text in '{columns.text}': say which column with --text-column")
-    bank = assemble(panel, rows, (), name)
+    bank = files.assemble(panel, rows, (), name)
     return replace(bank, rejected={**bank.rejected, "no text": failed}) if failed else bank

@@ -28,10 +28,8 @@ _INITIALS = tuple("ABCDEFGHIKLMNOPRSTUVWY")
 
 
 @cache
-def _listed() -> dict[str, Any]:
-    text = files("simdx.bank").joinpath("data", "facets.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+def _listed() -> Any:
+    return yaml.safe_load(files("simdx.bank").joinpath("data", "facets.yaml").read_text(encoding="utf-8"))
 
 
 def generic_facets(panel: Panel) -> Facets:
@@ -48,10 +46,8 @@ def generic_facets(panel: Panel) -> Facets:
         parts |= {"style": style["general"], "length": general["length"]}
     else:
         parts = {name: listed[name] for name in ("who", "duration", "severity", "course", "focus")}
-        parts |= {
-            "setting": setting.get(register, setting["plain"]),
-            "style": style.get(register, style["plain"]),
-        }
+        parts["setting"] = setting.get(register, setting["plain"])
+        parts["style"] = style.get(register, style["plain"])
     return {name: tuple(values) for name, values in parts.items()}
 
 
@@ -62,12 +58,11 @@ def facets_of(panel: Panel) -> Facets:
 
 def choose(facets: Facets, stratum: str, index: int) -> dict[str, str]:
     """The values request `index` of a stratum (a label, or a background condition) draws."""
-    return {name: _stratified(values, f"{stratum}\x1f{name}", index) for name, values in facets.items()}
-
-
-def _stratified(values: tuple[str, ...], stream: str, index: int) -> str:
-    """Every run of len(values) consecutive indices holds each value once, in its own shuffled order."""
-    cycle, place = divmod(index, len(values))
-    order = list(range(len(values)))
-    random.Random(content_hash("facet", stream, str(cycle))).shuffle(order)
-    return values[order[place]]
+    chosen = {}
+    for name, values in facets.items():
+        # Every run of len(values) consecutive indices holds each value once, in its own shuffled order.
+        cycle, place = divmod(index, len(values))
+        order = list(range(len(values)))
+        random.Random(content_hash("facet", f"{stratum}\x1f{name}", str(cycle))).shuffle(order)
+        chosen[name] = values[order[place]]
+    return chosen

@@ -24,7 +24,7 @@ from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
 from simdx.panels.load import PanelSource, load_source
 from simdx.rows import jsonl_rows
-from simdx.types import Bank, Panel
+from simdx.types import Bank, Label, Panel
 
 FORMAT = 1
 BANK_FILE = "bank.jsonl"
@@ -62,7 +62,7 @@ def packaged_bank(source: PanelSource) -> Bank:
             f"panel '{source.panel.name}' ships no bank: give --bank, or build one with 'simdx bank build'"
         )
     parts = [_labelled_rows(path, source.panel) for path in source.banks]
-    background = _background(source.panel, source.background) if source.background else ()
+    background = background_texts(source.background, source.panel) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
     bank = assemble(source.panel, [row for part in parts for row in part], background, name)
     if background and source.none_prior is not None:
@@ -70,11 +70,10 @@ def packaged_bank(source: PanelSource) -> Bank:
     if not background or not source.against:
         return bank
     against = np.repeat([path in source.against for path in source.banks], [len(part) for part in parts])
-    silent = set(range(len(bank.labels))) - set(bank.label_index[against].tolist())
-    if silent:
+    described = set(bank.label_index[against].tolist())
+    if silent := [repr(label) for i, label in enumerate(bank.labels) if i not in described]:
         raise BadInput(
-            f"panel '{source.panel.name}': no bank of against_background describes "
-            f"{', '.join(repr(bank.labels[i]) for i in sorted(silent))}"
+            f"panel '{source.panel.name}': no bank of against_background describes {', '.join(silent)}"
         )
     return replace(bank, against=against)
 
@@ -89,9 +88,8 @@ def read_bank(path: str | Path, panel: Panel) -> Bank:
             f"no bank at '{str(path)[:200]}': give a bank folder or a JSONL file with label and text"
         )
     if path.suffix.lower() in (".csv", ".parquet"):
-        raise BadInput(
-            f"'{path.name}' is a table: make a bank of it with 'simdx bank import --from {path.name}'"
-        )
+        mend = f"make a bank of it with 'simdx bank import --from {path.name}'"
+        raise BadInput(f"'{path.name}' is a table: {mend}")
     return assemble(panel, _labelled_rows(path, panel), (), path.stem)
 
 
@@ -104,9 +102,9 @@ def _read_folder(folder: Path, panel: Panel) -> Bank:
         )
     for problem in problems_of(folder):
         raise BadInput(f"bank '{folder.name}' does not hold: {problem}")
-    rows = _labelled_rows(folder / BANK_FILE, panel)
-    background = _background(panel, folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else ()
-    bank = assemble(panel, rows, background, folder.name)
+    others = BACKGROUND_FILE in manifest["files"]
+    background = background_texts(folder / BACKGROUND_FILE, panel) if others else ()
+    bank = assemble(panel, _labelled_rows(folder / BANK_FILE, panel), background, folder.name)
     return replace(bank, rejected=dict(manifest["rejected"]))
 
 
@@ -144,7 +142,8 @@ def problems_of(folder: Path) -> Iterator[str]:
     manifest = read_manifest(folder)
     if "seal" not in manifest:
         yield f"its {MANIFEST_FILE} carries no seal: build or import the bank again with this version"
-    elif not seal_holds(manifest) or not _as_written(folder / MANIFEST_FILE, manifest):
+    # Down to the last blank: a byte that is damaged but says the same is a sign of more to come.
+    elif (folder / MANIFEST_FILE).read_bytes() != _manifest_bytes(manifest) or not seal_holds(manifest):
         yield f"its {MANIFEST_FILE} was changed after it was written"
     for name, expected in manifest["files"].items():
         path = folder / name
@@ -157,14 +156,10 @@ def problems_of(folder: Path) -> Iterator[str]:
     if BANK_FILE not in manifest["files"]:
         yield f"its manifest does not list {BANK_FILE}"
         return
+    panel, other = Panel(manifest["panel"], tuple(map(Label, manifest["labels"]))), folder / BACKGROUND_FILE
     try:
-        bank = assemble(
-            Panel(name=manifest["panel"], labels=()),
-            list(_rows(folder / BANK_FILE)),
-            background_texts(folder / BACKGROUND_FILE) if BACKGROUND_FILE in manifest["files"] else (),
-            folder.name,
-            labels=tuple(manifest["labels"]),
-        )
+        background = background_texts(other) if other.name in manifest["files"] else ()
+        bank = assemble(panel, list(_rows(folder / BANK_FILE)), background, folder.name)
     except BadInput as problem:
         yield str(problem)
         return
@@ -200,17 +195,12 @@ def write_manifest(
             "rejected": dict(bank.rejected), "hash": bank.hash, "files": files, **extra,
         }
     )  # fmt: skip
-    write_atomically(folder / MANIFEST_FILE, _manifest_text(whole))
+    write_atomically(folder / MANIFEST_FILE, _manifest_bytes(whole))
     return whole
 
 
-def _as_written(path: Path, manifest: Mapping[str, Any]) -> bool:
-    """Down to the last blank: a byte that is damaged but says the same is a sign of more to come."""
-    return path.read_bytes() == _manifest_text(manifest).encode("utf-8")
-
-
-def _manifest_text(manifest: Mapping[str, Any]) -> str:
-    return json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+def _manifest_bytes(manifest: Mapping[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
@@ -224,7 +214,6 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str]]:
-    """(label, text) of every line."""
     for number, row in jsonl_rows(path):
         label, text = row.get("label"), row.get("text")
         if not isinstance(label, str) or not isinstance(text, str) or not text.strip():
@@ -233,65 +222,42 @@ def _rows(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _labelled_rows(path: Path, panel: Panel) -> list[tuple[str, str]]:
-    rows = []
-    for number, (label, text) in enumerate(_rows(path), start=1):
+    rows = list(_rows(path))
+    for number, (label, _) in enumerate(rows, start=1):
         if label not in panel.names:
-            raise BadInput(
-                f"{path.name} row {number}: its label is not in panel '{panel.name}' "
-                f"({', '.join(panel.names)})"
-            )
-        rows.append((label, text))
+            named = f"panel '{panel.name}' ({', '.join(panel.names)})"
+            raise BadInput(f"{path.name} row {number}: its label is not in {named}")
     return rows
 
 
-def background_texts(path: Path) -> tuple[str, ...]:
-    texts = []
+def background_texts(path: Path, panel: Panel | None = None) -> tuple[str, ...]:
+    """The texts; refused where they leave out what the panel asks to be thought of."""
+    texts, said = [], set()
     for number, row in jsonl_rows(path):
         text = row.get("text")
         if not isinstance(text, str) or not text.strip():
             raise BadInput(f"{path.name} line {number}: a background row needs a non-empty 'text'")
         texts.append(text)
+        said.add(str(row.get("condition") or text).casefold())
+    if panel and (missing := [name for name in panel.ask_about if name.casefold() not in said]):
+        raise BadInput(
+            f"{path.name} describes no {', '.join(map(repr, missing))}, which panel '{panel.name}' "
+            "asks about (ask_about): add texts with that 'condition'"
+        )
     return tuple(texts)
 
 
-def _background(panel: Panel, path: Path) -> tuple[str, ...]:
-    """The texts; refused where they leave out what the panel asks to be thought of."""
-    texts = background_texts(path)
-    if panel.ask_about:
-        said = {condition.casefold() for condition in background_conditions(path)}
-        missing = [name for name in panel.ask_about if name.casefold() not in said]
-        if missing:
-            raise BadInput(
-                f"{path.name} describes no {', '.join(repr(m) for m in missing)}, which panel '{panel.name}' "
-                "asks about (ask_about): add texts with that 'condition'"
-            )
-    return texts
-
-
-def background_conditions(path: Path) -> tuple[str, ...]:
-    """What each text of a background file describes: its `condition`, or itself where none is given."""
-    return tuple(str(row.get("condition") or row.get("text")) for _, row in jsonl_rows(path))
-
-
-def assemble(
-    panel: Panel,
-    rows: list[tuple[str, str]],
-    background: tuple[str, ...],
-    name: str,
-    labels: tuple[str, ...] | None = None,
-) -> Bank:
+def assemble(panel: Panel, rows: list[tuple[str, str]], background: tuple[str, ...], name: str) -> Bank:
     """The bank that these (label, text) rows are; refused where a label has none."""
-    labels = labels if labels is not None else panel.names
-    position = {label: i for i, label in enumerate(labels)}
-    unknown = next((label for label, _ in rows if label not in position), None)
-    if unknown is not None:
+    position = {label: i for i, label in enumerate(panel.names)}
+    found = {label for label, _ in rows}
+    if not found <= set(position):
         raise BadInput(f"bank '{name}' has a label its manifest does not name")
-    missing = [label for label in labels if label not in {row_label for row_label, _ in rows}]
-    if missing:
-        raise BadInput(f"bank '{name}' has no description of {', '.join(repr(m) for m in missing)}")
+    if missing := [repr(label) for label in position if label not in found]:
+        raise BadInput(f"bank '{name}' has no description of {', '.join(missing)}")
     return Bank(
         panel=panel.name,
-        labels=labels,
+        labels=panel.names,
         texts=tuple(text for _, text in rows),
         label_index=np.array([position[label] for label, _ in rows], dtype=np.int64),
         background=background,

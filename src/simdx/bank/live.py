@@ -26,8 +26,6 @@ _PLACES = 2**31 - 1
 
 @dataclass(slots=True)
 class Usage:
-    """What live simulation has cost so far."""
-
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -60,7 +58,6 @@ class LiveSimulations:
         self._transform = transform
 
     def __call__(self, labels: Int, rng: Generator) -> Float:
-        """One vector per label index, in the space `transform` leads to."""
         started = time.monotonic()
         texts = self.texts(np.asarray(labels), rng)
         vectors = embed_texts(self._embedder, texts)
@@ -73,10 +70,10 @@ class LiveSimulations:
         pending = list(range(len(labels)))
         for attempt in range(1, ATTEMPTS + 1):
             # Drawn in order before asking: the random stream must not depend on who answers first.
-            requests = [self._request(int(labels[i]), rng) for i in pending]
-            answers = self._asked(requests)
+            names = [self._panel.names[int(labels[i])] for i in pending]
+            requests = [self._plan.planned(name, int(rng.integers(_PLACES))).request for name in names]
             still = []
-            for i, answer in zip(pending, answers, strict=True):
+            for i, answer in zip(pending, self._asked(requests), strict=True):
                 if answer.error is not None:
                     self.usage.rejected["failed"] += 1
                     still.append(i)
@@ -93,7 +90,7 @@ class LiveSimulations:
             pending = still
             if not pending:
                 break
-        if any(not text for text in found):
+        if not all(found):
             raise RunFailed(f"simulator '{self._simulator.id}' gave no text after {ATTEMPTS} attempts")
         return found
 
@@ -108,6 +105,3 @@ class LiveSimulations:
             if self.watch is not None:
                 self.watch(self.usage)
         return [answers[i] for i in range(len(answers))]
-
-    def _request(self, label: int, rng: Generator) -> Request:
-        return self._plan.planned(self._panel.names[label], int(rng.integers(_PLACES))).request

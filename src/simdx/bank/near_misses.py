@@ -43,25 +43,26 @@ def near_misses(
     asked = [(label, seed) for label in panel.labels for seed in range(ROUNDS)]
     answers: dict[int, Completion] = {}
 
+    def heard() -> bool:
+        return any(c.ok for c in answers.values())
+
     def requests() -> Iterator[Request]:
         for label, seed in asked:
             # A server that has answered nothing so far will not answer the rest.
-            if len(answers) >= max(simulator.concurrency, PATIENCE) and not any(
-                c.ok for c in answers.values()
-            ):
+            if len(answers) >= max(simulator.concurrency, PATIENCE) and not heard():
                 return
             yield _request(panel, label, per_label, seed)
 
     for position, completion in simulator.complete(requests()):
         answers[position] = completion
         watch(len(answers), len(asked))
-    if not any(c.ok for c in answers.values()):
+    if not heard():
         raise RunFailed(f"the simulator named no condition: {next(iter(answers.values())).error}")
     found: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
     for label in panel.labels:
         given = [c for i, c in sorted(answers.items()) if asked[i][0] is label and c.ok]
-        names = dict.fromkeys(name for c in given for name in names_in(c.text, c.finish_reason))
+        names = (name for c in given for name in names_in(c.text, c.finish_reason))
         new: dict[str, str] = {}
         for name in outside(panel, tuple(names)):
             if name.casefold() not in taken and len(new) < per_label:

@@ -13,17 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from simdx.bank.conditions import FINDINGS, outside
-from simdx.bank.facets import Facets, choose, facets_of
-from simdx.bank.prompts import (
-    MAX_TOKENS,
-    OPENINGS,
-    Wording,
-    background_wording,
-    features_of,
-    full_wording,
-    short_background_wording,
-    short_wording,
-)
+from simdx.bank.facets import choose, facets_of
+from simdx.bank.prompts import MAX_TOKENS, OPENINGS, Wording, features_of, full_wording, short_wording
 from simdx.errors import BadInput
 from simdx.models.registry import REGISTRY
 from simdx.simulators.base import Request
@@ -67,8 +58,6 @@ class BuildSettings:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One request with its place in the plan."""
-
     stratum: str
     index: int
     topic: str  # the label, or the background condition
@@ -86,7 +75,7 @@ class BankPlan:
         if settings.background:
             self.targets[BACKGROUND] = settings.background
         self._labels = {label.name: label for label in panel.labels}
-        self._facets: Facets = facets_of(panel) if settings.facets else {}
+        self._facets = facets_of(panel) if settings.facets else {}
 
     @cached_property
     def conditions(self) -> tuple[str, ...]:
@@ -98,13 +87,9 @@ class BankPlan:
         return found
 
     def planned(self, stratum: str, index: int) -> Planned:
-        if stratum == BACKGROUND:
-            topic = self._condition(index)
-            facets, wording = self._background(topic, index)
-        else:
-            topic = stratum
-            facets, wording = self._label(self._labels[stratum], index)
-        settings = self.settings
+        settings, background = self.settings, stratum == BACKGROUND
+        topic = self._condition(index) if background else stratum
+        facets, wording = self._worded(topic, index, background)
         request = Request(
             prompt=wording.prompt,
             opening=wording.opening,
@@ -125,46 +110,31 @@ class BankPlan:
             return asked[index // 2 % len(asked)]
         return choose({"condition": self.conditions}, "background", index)["condition"]
 
-    def _label(self, label: Label, index: int) -> tuple[dict[str, str], Wording]:
+    def _worded(self, topic: str, index: int, background: bool) -> tuple[dict[str, str], Wording]:
+        panel, facets, stream = self.panel, self._facets, "background" if background else topic
+        if background:  # a panel's own facets speak of its labels; other conditions take the built-in ones
+            facets = {name: values for name, values in facets.items() if name not in panel.facets}
         if self.settings.voice == "full":
-            facets = choose(self._facets, label.name, index)
-            return facets, full_wording(self.panel, label, facets)
-        facets = self._for_a_small_model(
-            self._facets, features_of(label, self.panel.register), label.name, index
-        )
-        return facets, short_wording(self.panel, label, facets)
-
-    def _background(self, condition: str, index: int) -> tuple[dict[str, str], Wording]:
-        if self.settings.voice == "full":
-            facets = choose(self._generic, "background", index)
-            return facets, background_wording(self.panel, condition, facets)
-        known = features_of(Label(condition, description=FINDINGS.get(condition, "")), self.panel.register)
-        facets = self._for_a_small_model(self._generic, known, "background", index)
-        return facets, short_background_wording(self.panel, condition, facets)
-
-    def _for_a_small_model(
-        self, facets: Facets, features: tuple[str, ...], stratum: str, index: int
-    ) -> dict[str, str]:
-        """It follows few instructions: who, since when, which findings and how to begin shape a text most."""
-        chosen = {name: facets[name] for name in ("who", "duration") if name in facets}
+            chosen = choose(facets, stream, index)
+            return chosen, full_wording(panel, Label(topic) if background else self._labels[topic], chosen)
+        label = Label(topic, description=FINDINGS.get(topic, "")) if background else self._labels[topic]
+        # It follows few instructions: who, since when, which findings and how to begin shape a text most.
+        offered = {name: facets[name] for name in ("who", "duration") if name in facets}
+        features = features_of(label, panel.register)
         if self.settings.facets and features:
-            chosen |= {"feature": features, "opening": OPENINGS[self.panel.register]}
-        return choose(chosen, stratum, index)
-
-    @property
-    def _generic(self) -> Facets:
-        """A panel's own facets speak of its labels; other conditions take the built-in ones."""
-        return {name: values for name, values in self._facets.items() if name not in self.panel.facets}
+            offered |= {"feature": features, "opening": OPENINGS[panel.register]}
+        chosen = choose(offered, stream, index)
+        return chosen, short_wording(panel, label, chosen)
 
 
 def voice_for(simulator: str) -> str:
     """Short wording for small local models, full wording for everything else."""
-    simulator = simulator.removeprefix("hf:")
+    simulator, megabytes = simulator.removeprefix("hf:"), float(SMALL_MODEL_MB)
     if simulator in REGISTRY:
-        return "short" if REGISTRY[simulator].megabytes < SMALL_MODEL_MB else "full"
-    if simulator.endswith(".gguf") and Path(simulator).is_file():
-        return "short" if Path(simulator).stat().st_size < SMALL_MODEL_MB * 1_000_000 else "full"
-    return "full"
+        megabytes = REGISTRY[simulator].megabytes
+    elif simulator.endswith(".gguf") and Path(simulator).is_file():
+        megabytes = Path(simulator).stat().st_size / 1_000_000
+    return "short" if megabytes < SMALL_MODEL_MB else "full"
 
 
 def larger_than(simulator: str) -> str:

@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from simdx.bank.conditions import FINDINGS
 from simdx.types import Label, Panel
 
 MAX_TOKENS = {"clinician": 160, "case-report": 420, "patient": 90, "plain": 120, "general": 120}
@@ -27,8 +26,6 @@ def wording_of(voice: str, panel: Panel) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What is asked, and how the text shall begin."""
-
     prompt: str
     opening: str
 
@@ -63,8 +60,15 @@ _LENGTH = {
 _LENGTH_OF_A_KIND = "Make it as short or as long as such texts are, six sentences at most."
 _SAY_NOT = "Do not name the disease; give no diagnosis, no heading, no list and no advice."
 _SAY_NOT_GENERAL = "Do not name the subject; give no heading, no list and no advice."
-# Facets a sentence below speaks of; a panel's own facets are listed as they are.
-_SPOKEN = ("style", "who", "setting", "duration", "severity", "course", "focus", "length", "initial")
+_SAID = {
+    "course": "The {shown} is {}.",
+    "severity": "It is {}.",
+    "duration": "It has been there {}.",
+    "focus": "Say most about {}.",
+    "initial": "Begin with a word that begins with {}.",
+}
+# Facets a sentence speaks of; a panel's own facets are listed as they are.
+_SPOKEN = ("style", "who", "setting", "length", *_SAID)
 
 
 def kind_of(panel: Panel) -> str:
@@ -73,41 +77,22 @@ def kind_of(panel: Panel) -> str:
 
 
 def full_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wording:
-    """The request for one description of a label, for a model that can follow instructions."""
-    features = label.description.strip().rstrip(".")
-    topic = _topic(panel.register, label.name)
-    return _full(panel, f"{topic} It means: {features}." if features else topic, facets)
-
-
-def background_wording(panel: Panel, condition: str, facets: Mapping[str, str]) -> Wording:
-    """The request for one description of a condition outside the panel."""
-    return _full(panel, _topic(panel.register, condition), facets)
-
-
-def _topic(register: str, name: str) -> str:
-    noun = "The subject" if register == "general" else "The condition behind it"
-    return f"{noun}, which you must not name, is {name}."
-
-
-def _full(panel: Panel, topic: str, facets: Mapping[str, str]) -> Wording:
+    """The request for one description of a label, or of a condition outside the panel, for a model that can
+    follow instructions."""
     register, kind = panel.register, kind_of(panel)
+    general = register == "general"
     given = {**_DEFAULTS[register], **facets, "kind": kind}
-    sentences = [(_OF_A_KIND if kind else _TASK[register]).format(**given), topic]
-    if "course" in facets:
-        shown = "example" if register == "general" else "presentation"
-        sentences.append(f"The {shown} is {facets['course']}.")
-    if "severity" in facets:
-        sentences.append(f"It is {facets['severity']}.")
-    if "duration" in facets:
-        sentences.append(f"It has been there {facets['duration']}.")
-    if "focus" in facets:
-        sentences.append(f"Say most about {facets['focus']}.")
-    if "initial" in facets:
-        sentences.append(f"Begin with a word that begins with {facets['initial']}.")
-    fitting = "subject" if register == "general" else "condition"
+    noun = "The subject" if general else "The condition behind it"
+    sentences = [(_OF_A_KIND if kind else _TASK[register]).format(**given)]
+    sentences.append(f"{noun}, which you must not name, is {label.name}.")
+    if features := label.description.strip().rstrip("."):
+        sentences.append(f"It means: {features}.")
+    shown = {"shown": "example" if general else "presentation"}
+    sentences += [said.format(facets[name], **shown) for name, said in _SAID.items() if name in facets]
+    fitting = "subject" if general else "condition"
     sentences += [f"If it fits the {fitting}, {k}: {v}." for k, v in facets.items() if k not in _SPOKEN]
     sentences.append(_LENGTH_OF_A_KIND if kind else _LENGTH[register].format(**given))
-    sentences.append(_SAY_NOT_GENERAL if register == "general" else _SAY_NOT)
+    sentences.append(_SAY_NOT_GENERAL if general else _SAY_NOT)
     opening = _capital(facets["who"]) if register in ("clinician", "case-report") and "who" in facets else ""
     return Wording(" ".join(sentences), opening)
 
@@ -152,18 +137,10 @@ OPENINGS = {
 
 
 def short_wording(panel: Panel, label: Label, facets: Mapping[str, str]) -> Wording:
-    """The request for one description of a label, for a small model: its name is kept back."""
-    return _short(panel, unnamed(label, panel.register) or label.name, facets)
-
-
-def short_background_wording(panel: Panel, condition: str, facets: Mapping[str, str]) -> Wording:
-    return _short(panel, FINDINGS.get(condition, condition), facets)
-
-
-def _short(panel: Panel, topic: str, facets: Mapping[str, str]) -> Wording:
+    """The same for a small model: the name is kept back where anything else is known."""
     register, kind = panel.register, kind_of(panel)
     asked = f"{_OF_A_KIND.format(kind=kind)} It is about this: {{topic}}." if kind else _SHORT[register]
-    prompt = asked.format(topic=_small(topic))
+    prompt = asked.format(topic=_small(unnamed(label, register) or label.name))
     if "feature" in facets:
         values = {"duration": "lately", "who": "a patient", **facets}
         if _TIME.search(facets["feature"]):  # no second one beside it
@@ -172,10 +149,9 @@ def _short(panel: Panel, topic: str, facets: Mapping[str, str]) -> Wording:
         return Wording(prompt, facets["opening"].format(**values))
     if register == "general":
         return Wording(prompt, "")
-    opening = "I have" if register == "patient" else "The patient has"
-    if "who" in facets and register != "patient":
-        opening = f"{_capital(facets['who'])} has"
-    return Wording(prompt, opening)
+    if register == "patient":
+        return Wording(prompt, "I have")
+    return Wording(prompt, f"{_capital(facets.get('who', 'the patient'))} has")
 
 
 def features_of(label: Label, register: str) -> tuple[str, ...]:
@@ -238,16 +214,8 @@ _VERBS = {
     "reports": "report", "complains": "complain", "requests": "request", "tries": "try", "wishes": "wish",
     "thinks": "think", "looks": "look", "would": "would", "cannot": "cannot", "wonders": "wonder",
 }  # fmt: skip
-_SPEAKERS = {
-    "their": "my",
-    "his": "my",
-    "her": "my",
-    "they": "I",
-    "he": "I",
-    "she": "I",
-    "them": "me",
-    "themselves": "myself",
-}
+_SPEAKERS = dict.fromkeys(("their", "his", "her"), "my") | dict.fromkeys(("they", "he", "she"), "I")
+_SPEAKERS |= {"them": "me", "themselves": "myself"}
 
 
 def as_said(sentence: str) -> str:

@@ -25,10 +25,8 @@ def second_voice(
 ) -> tuple[Panel, str, BuildSettings, Path]:
     """What is asked for: the panel in another register, the model, other settings, the folder."""
     other = replace(panel, register=OTHER_REGISTER.get(panel.register, panel.register), facets={})
-    warmer = min(HOTTEST, settings.temperature + WARMER)
-    asked = replace(
-        settings, per_label=per_label, background=0, temperature=warmer, seed=settings.seed + 1, conditions=()
-    )
+    warmer, seed = min(HOTTEST, settings.temperature + WARMER), settings.seed + 1
+    asked = replace(settings, per_label=per_label, background=0, temperature=warmer, seed=seed, conditions=())
     return other, model, asked, out / FOLDER
 
 

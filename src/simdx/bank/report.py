@@ -11,8 +11,9 @@ from pathlib import Path
 from simdx.bank.plan import BankPlan, BuildSettings
 from simdx.bank.scrub import Scrubber, tidy
 from simdx.bank.store import STORE_FILE, read_answers
-from simdx.bank.verdicts import LEAST_YIELD
+from simdx.bank.verdicts import LEAST_YIELD, TextVerdict
 from simdx.errors import RunFailed
+from simdx.simulators.base import Completion
 from simdx.types import Panel
 
 CHARACTERS_PER_TOKEN = 4.0  # of English text, roughly, for any common tokenizer
@@ -36,13 +37,21 @@ class BuildLimits:
         return ((self.price_in or 0) * prompt_tokens + (self.price_out or 0) * completion_tokens) / 1e6
 
     def after(self, report: BuildReport) -> BuildLimits:
-        """What a run has left of them."""
-        tokens = report.prompt_tokens + report.completion_tokens
+        requests, tokens = self.max_requests, self.max_tokens
+        spent = report.prompt_tokens + report.completion_tokens
         return replace(
             self,
-            max_requests=None if self.max_requests is None else max(0, self.max_requests - report.asked),
-            max_tokens=None if self.max_tokens is None else max(0, self.max_tokens - tokens),
+            max_requests=None if requests is None else max(0, requests - report.asked),
+            max_tokens=None if tokens is None else max(0, tokens - spent),
         )
+
+    def reached(self, progress: BuildProgress) -> str | None:
+        if self.max_requests is not None and progress.asked >= self.max_requests:
+            return f"--max-requests {self.max_requests} reached"
+        spent = progress.prompt_tokens + progress.completion_tokens
+        if self.max_tokens is not None and spent >= self.max_tokens:
+            return f"--max-tokens {self.max_tokens} reached"
+        return None
 
 
 @dataclass(slots=True)
@@ -62,6 +71,16 @@ class BuildProgress:
     stopped: str | None = None
     last_error: str | None = None
     found: int = 0  # usable texts of earlier runs
+
+    def count(self, completion: Completion, verdict: TextVerdict | None, limits: BuildLimits) -> None:
+        """One more answer; without a verdict, one more failure."""
+        self.prompt_tokens += completion.prompt_tokens
+        self.completion_tokens += completion.completion_tokens
+        self.cost = limits.cost(self.prompt_tokens, self.completion_tokens)
+        self.failed += verdict is None
+        self.answered += verdict is not None
+        if verdict is not None and verdict.reason is not None:
+            self.rejected[verdict.reason] += 1
 
     @property
     def seconds(self) -> float:
@@ -114,7 +133,6 @@ Watch = Callable[[BuildProgress], None]
 
 
 def failed_line(report: BuildReport, out: Path) -> RunFailed:
-    """The one line an incomplete build ends with."""
     have, want = sum(report.usable.values()), sum(report.wanted.values())
     return RunFailed(
         f"the bank is not complete ({have} of {want} usable): {report.stopped}; every answer is kept in "
@@ -180,14 +198,7 @@ def estimate(
     expected = round(missing / share)
     length = completion_tokens / answered if answered else ASSUMED_LENGTH * planned.request.max_tokens
     prompt_tokens = round(expected * prompt_characters / wanted / CHARACTERS_PER_TOKEN)
+    tokens = (prompt_tokens, round(expected * length))
     return BuildEstimate(
-        wanted=wanted,
-        usable=usable,
-        requests_at_least=missing,
-        requests_expected=expected,
-        prompt_tokens=prompt_tokens,
-        completion_tokens=round(expected * length),
-        usable_share=share,
-        measured=bool(answered),
-        cost=limits.cost(prompt_tokens, round(expected * length)),
+        wanted, usable, missing, expected, *tokens, share, bool(answered), limits.cost(*tokens)
     )

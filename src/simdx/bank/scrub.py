@@ -56,14 +56,12 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 def tidy(text: str, finish_reason: str = "stop") -> str:
     """White space and quotation marks removed; a sentence the token limit cut off is dropped."""
-    text = unicodedata.normalize("NFC", text).strip()
-    text = re.sub(r"[ \t]+", " ", text)
+    text = re.sub(r"[ \t]+", " ", unicodedata.normalize("NFC", text).strip())
     if len(text) > 1 and text[0] in "\"“'" and text[-1] in "\"”'":
         text = text[1:-1].strip()
     if finish_reason == "length":
-        ends = [m.end() for m in re.finditer(r"[.!?][\"”']?(?=\s)", text)]
-        complete = text if re.search(r"[.!?][\"”']?$", text) else (text[: ends[-1]] if ends else "")
-        text = complete.strip()
+        ends = [m.end() for m in re.finditer(r"[.!?][\"”']?(?=\s|$)", text)]
+        text = text[: max(ends, default=0)].strip()
     return text
 
 
@@ -106,9 +104,11 @@ class Scrubber:
             return "tell-tale phrase"
         if len(words) < self._shortest:
             return "too short"
-        if _loops(words):
+        triples = _triples(words)
+        if 1 - len(set(triples)) / len(triples) > REPEATED_SHARE:
             return "repeats itself"
-        if _foreign(words):
+        # Running English prose has a third of its words from a short list; a tenth is too few for any.
+        if sum(word in _COMMON for word in words) < 0.1 * len(words):
             return "not in English"
         return None
 
@@ -123,9 +123,7 @@ class Duplicates:
     def seen(self, text: str) -> bool:
         """True for a near-duplicate of a remembered text; otherwise it is remembered."""
         triples = set(_triples(_WORD.findall(text.lower())))
-        shared: Counter[int] = Counter()
-        for triple in triples:
-            shared.update(self._where.get(triple, ()))
+        shared = Counter(other for triple in triples for other in self._where.get(triple, ()))
         for other, common in shared.items():
             if common >= DUPLICATE_OVERLAP * (len(triples) + self._sizes[other] - common):
                 return True
@@ -148,10 +146,7 @@ def _plain(text: str) -> str:
 def name_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
     """Finds any of the names in a text, however it is cased, hyphenated or put in the plural."""
     patterns = []
-    for name in names:
-        plain = _plain(name).strip()
-        if not plain:
-            continue
+    for plain in filter(None, (_plain(name).strip() for name in names)):
         # An abbreviation such as TB is only itself in capitals; a word may take a plural.
         exact = plain.isupper() and len(plain) <= 5
         patterns.append(re.escape(plain) if exact else f"(?i:{re.escape(plain)}(?:s|es)?)")
@@ -159,20 +154,9 @@ def name_pattern(names: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def names_one_of(names: Iterable[str], text: str) -> bool:
-    """Does the text contain one of the names?"""
     pattern = name_pattern(names)
     return pattern is not None and pattern.search(_plain(text)) is not None
 
 
 def _triples(words: list[str]) -> list[tuple[str, ...]]:
     return list(zip(words, words[1:], words[2:], strict=False)) or [tuple(words)]
-
-
-def _loops(words: list[str]) -> bool:
-    triples = _triples(words)
-    return 1 - len(set(triples)) / len(triples) > REPEATED_SHARE
-
-
-def _foreign(words: list[str]) -> bool:
-    """Running English prose has a third of its words from a short list; a tenth is too few for any."""
-    return sum(word in _COMMON for word in words) < 0.1 * len(words)

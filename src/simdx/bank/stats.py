@@ -1,6 +1,5 @@
 """What a bank is like: lengths, diversity, and which labels its own texts are close to."""
 
-from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -25,12 +24,12 @@ def describe_bank(bank: Bank, vectors: Float) -> dict[str, Any]:
     neighbours (the text itself left out) mostly belong to each label; a bank whose labels run into each
     other cannot tell them apart.
     """
-    centred = _centred(vectors)
     labels = {}
     for k, name in enumerate(bank.labels):
         mine = np.flatnonzero(bank.label_index == k)
         texts = [bank.texts[i] for i in mine]
         words = np.array([len(t.split()) for t in texts])
+        pairs = [pair for text in texts for pair in pairwise(text.lower().split())]
         labels[name] = {
             "n": len(texts),
             "words": {
@@ -39,24 +38,11 @@ def describe_bank(bank: Bank, vectors: Float) -> dict[str, Any]:
                 "median": float(np.median(words)),
                 "max": int(words.max()),
             },
-            "distinct_bigrams": _distinct_bigrams(texts),
+            # Different word pairs over all word pairs: 1 when none occurs twice.
+            "distinct_bigrams": len(set(pairs)) / len(pairs) if pairs else None,
             "mean_cosine": _mean_cosine(vectors[mine]),
         }
-    return {"labels": labels, "confusion": _confusion(centred, bank)}
-
-
-def _centred(vectors: Float) -> Float:
-    centred = vectors - vectors.mean(axis=0)
-    norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    return centred / np.where(norms > 1e-12, norms, 1.0)
-
-
-def _distinct_bigrams(texts: list[str]) -> float | None:
-    """Different word pairs over all word pairs: 1 when none occurs twice."""
-    pairs: Counter[tuple[str, str]] = Counter()
-    for text in texts:
-        pairs.update(pairwise(text.lower().split()))
-    return len(pairs) / sum(pairs.values()) if pairs else None
+    return {"labels": labels, "confusion": _confusion(vectors, bank)}
 
 
 def _mean_cosine(vectors: Float) -> float | None:
@@ -68,9 +54,11 @@ def _mean_cosine(vectors: Float) -> float | None:
     return float((np.square(np.linalg.norm(unit.sum(axis=0))) - n) / (n * (n - 1)))
 
 
-def _confusion(centred: Float, bank: Bank) -> dict[str, dict[str, float]]:
-    k = len(bank.labels)
-    votes = np.zeros((len(centred), k))
+def _confusion(vectors: Float, bank: Bank) -> dict[str, dict[str, float]]:
+    centred = vectors - vectors.mean(axis=0)
+    norms = np.linalg.norm(centred, axis=1, keepdims=True)
+    centred = centred / np.where(norms > 1e-12, norms, 1.0)
+    votes = np.zeros((len(centred), len(bank.labels)))
     reach = min(NEIGHBOURS, len(centred) - 1)
     for start in range(0, len(centred), 1024):  # blocks, so that a large bank needs no n × n matrix
         near = centred[start : start + 1024] @ centred.T
@@ -121,8 +109,8 @@ def statistics_in_words(stats: dict[str, Any]) -> str:
     ]
     for label, s in stats["labels"].items():
         own = stats["confusion"][label][label]
-        cosine = "–" if s["mean_cosine"] is None else f"{s['mean_cosine']:.2f}"
-        pairs = "–" if s["distinct_bigrams"] is None else f"{s['distinct_bigrams']:.2f}"
+        measures = (s["distinct_bigrams"], s["mean_cosine"])
+        pairs, cosine = ("–" if value is None else f"{value:.2f}" for value in measures)
         rest = {k: v for k, v in stats["confusion"][label].items() if k != label}
         worst = max(rest, key=lambda k: rest[k])
         near = f"; {rest[worst]:.0%} nearest to '{worst}'" if rest[worst] > 0 else ""

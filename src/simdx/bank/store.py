@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -58,15 +58,14 @@ class AnswerStore:
         self._synced = 0.0
 
     def __enter__(self) -> AnswerStore:
+        where = f"'{self.folder}'"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except Timeout:
-            raise BadInput(
-                f"another build is running on '{self.folder}': wait for it, or stop it first"
-            ) from None
+            raise BadInput(f"another build is running on {where}: wait for it, or stop it first") from None
         except OSError as error:
-            raise BadInput(f"'{self.folder}' cannot be written: {error.strerror}") from None
+            raise BadInput(f"{where} cannot be written: {error.strerror}") from None
         try:
             _repair_last_line(self.path)
             for answer in read_answers(self.path):
@@ -79,16 +78,14 @@ class AnswerStore:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        assert self._file is not None
         try:
-            if self._file is not None:
-                try:
-                    os.fsync(self._file)
-                finally:
-                    os.close(self._file)
-                    self._file = None
+            try:
+                os.fsync(self._file)
+            finally:
+                os.close(self._file)
+                self._file = None
         except OSError as problem:
             if error is None:  # otherwise what went wrong first is the thing to tell
                 raise self._cannot_go_on(problem) from None
@@ -125,15 +122,9 @@ class AnswerStore:
 
 
 def answer_row(completion: Completion, **place: Any) -> StoredAnswer:
-    return StoredAnswer(
-        text=completion.text,
-        finish_reason=completion.finish_reason,
-        prompt_tokens=completion.prompt_tokens,
-        completion_tokens=completion.completion_tokens,
-        seconds=round(completion.seconds, 4),
-        error=completion.error,
-        **place,
-    )
+    same = ("text", "finish_reason", "prompt_tokens", "completion_tokens", "error")
+    taken = {name: getattr(completion, name) for name in same}
+    return StoredAnswer(seconds=round(completion.seconds, 4), **taken, **place)
 
 
 def read_answers(path: Path) -> Iterator[StoredAnswer]:
@@ -162,28 +153,13 @@ def _repair_last_line(path: Path) -> None:
     if not path.exists():
         return
     with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        start = _start_of_last_line(file, size)
-        if start == size:
+        last = next(iter(deque(file, maxlen=1)), b"\n")
+        if last.endswith(b"\n"):
             return
-        file.seek(start)
         try:
-            json.loads(file.read().decode("utf-8"))
+            json.loads(last.decode("utf-8"))
             file.write(b"\n")
         except ValueError:
-            file.truncate(start)
+            file.truncate(file.tell() - len(last))
         file.flush()
         os.fsync(file.fileno())
-
-
-def _start_of_last_line(file: BinaryIO, size: int) -> int:
-    """The offset after the last line break; `size` where the file ends with one."""
-    end = size
-    while end > 0:
-        start = max(0, end - (1 << 16))
-        file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0

@@ -7,8 +7,8 @@ answer moves the horizon one further. A build is complete when every horizon is 
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from simdx.bank.plan import BankPlan, Planned
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
@@ -36,10 +36,10 @@ class TextVerdict:
 class Stratum:
     """One label (or the background): its horizon, what to ask next, what is usable."""
 
-    def __init__(self, plan: BankPlan, store: AnswerStore, name: str, *, lockstep: bool = False) -> None:
+    def __init__(self, plan: BankPlan, store: AnswerStore, name: str, lockstep: bool) -> None:
         self.name, self.target = name, plan.targets[name]
         self._plan, self._store, self._lockstep = plan, store, lockstep
-        self._scrubbers: dict[str, Scrubber] = {}
+        self._scrubber = cache(lambda topic: Scrubber.for_topic(plan.panel, topic))
         self._asked: set[int] = set()  # under way, or failed in this run
         self._reasons: dict[str, str | None] = {}  # per key: judging a text again on every look would be slow
         self._todo: deque[Planned] = deque()
@@ -57,6 +57,12 @@ class Stratum:
     @property
     def missing(self) -> int:
         return self.target - self.usable
+
+    @property
+    def chosen(self) -> list[TextVerdict]:
+        """The first usable texts of the plan, as many as are wanted."""
+        usable = [v for v in self.verdicts if v.reason is None]
+        return sorted(usable, key=lambda v: v.planned.index)[: self.target]
 
     @property
     def exhausted(self) -> bool:
@@ -86,8 +92,7 @@ class Stratum:
     def take(self, planned: Planned, answer: StoredAnswer) -> TextVerdict | None:
         """An answer has come; a failed one stays open, to be asked again by a later run."""
         if answer.error is not None:
-            if self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER:
-                self.open -= 1
+            self.open -= self._store.failures.get(planned.key, 0) >= GIVE_UP_AFTER
             return None
         self.open -= 1
         return self._judge(planned, answer)
@@ -113,8 +118,7 @@ class Stratum:
         judged = len(self.verdicts)
         if not self._lockstep or judged < KNOWN_AFTER:
             return self.open
-        share = max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
-        return self.open * share
+        return self.open * max(CAUTION * self.usable / judged, 1 / MOST_AHEAD)
 
     def _judge(self, planned: Planned, answer: StoredAnswer) -> TextVerdict:
         text = tidy(answer.text, answer.finish_reason)
@@ -127,12 +131,3 @@ class Stratum:
         self.verdicts.append(verdict)
         self.usable += reason is None
         return verdict
-
-    def _scrubber(self, topic: str) -> Scrubber:
-        if topic not in self._scrubbers:
-            self._scrubbers[topic] = Scrubber.for_topic(self._plan.panel, topic)
-        return self._scrubbers[topic]
-
-
-def strata_of(plan: BankPlan, store: AnswerStore, *, lockstep: bool = False) -> Mapping[str, Stratum]:
-    return {name: Stratum(plan, store, name, lockstep=lockstep) for name in plan.targets}

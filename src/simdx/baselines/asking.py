@@ -18,24 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from simdx.baselines.interview import Ask, Asking, Interview, MakeAsk, Question
-from simdx.baselines.wording import (
-    CHOOSE,
-    PARAPHRASES,
-    choice_of_label,
-    elicit,
-    guesses_grammar,
-    letter_grammar,
-    multiple_choice,
-    read_guesses,
-    read_letter,
-    read_option_tokens,
-)
+from simdx.baselines import interview, wording
+from simdx.baselines.interview import Ask, Asking, Extras, Interview, MakeAsk, Question
 from simdx.errors import BadInput
 from simdx.methods.fitted import Settings
 from simdx.methods.material import Material
 from simdx.simulators import DEFAULT
-from simdx.simulators.base import Capabilities, Completion, Request
+from simdx.simulators.base import Capabilities, Request
 from simdx.types import content_hash
 
 MOST_ROTATIONS = 8  # orders of the options: each is a call
@@ -50,45 +39,35 @@ def ask_logits(
             f"simulator '{settings.simulator or DEFAULT}' gives no log-probabilities, which --method logits "
             "reads: choose elicited, ensemble or fidelity, or another server"
         )
-    shifts = shifts_of(names, settings)
-    return lambda text, key: [_question(text, names, shift, clinical) for shift in shifts]
+
+    def question(text: str, shift: int) -> Question:
+        prompt = wording.choice_of_label(text, names[shift:] + names[:shift], clinical)
+        request = Request(prompt, temperature=0.0, top_p=1.0, max_tokens=1, seed=0, logprobs=TOP)
+        return Question(
+            request, lambda reply: np.roll(wording.read_option_tokens(reply, len(names)), shift).tolist()
+        )
+
+    return lambda text, key: [question(text, shift) for shift in rotations(names, settings)]
 
 
-def shifts_of(names: tuple[str, ...], settings: Settings) -> tuple[int, ...]:
-    return rotations(len(names), settings.budget or MOST_ROTATIONS)
-
-
-def rotations(n_labels: int, most: int) -> tuple[int, ...]:
+def rotations(names: tuple[str, ...], settings: Settings) -> tuple[int, ...]:
     """All K rotations, or as many as are allowed, evenly spread; the list as it is always comes first."""
-    n = min(n_labels, most)
-    return tuple(i * n_labels // n for i in range(n))
+    n = min(len(names), settings.budget or MOST_ROTATIONS)
+    return tuple(i * len(names) // n for i in range(n))
 
 
-def _question(text: str, names: tuple[str, ...], shift: int, clinical: bool) -> Question:
-    options = names[shift:] + names[:shift]
-    prompt = choice_of_label(text, options, clinical)
-    request = Request(prompt, temperature=0.0, top_p=1.0, max_tokens=1, seed=0, logprobs=TOP)
-
-    def read(completion: Completion) -> list[float]:
-        by_place = read_option_tokens(completion, len(options))
-        return [by_place[(i - shift) % len(names)] for i in range(len(names))]
-
-    return Question(request, read)
-
-
-def position_bias(interview: Interview, shifts: tuple[int, ...]) -> dict[str, Any]:
+def position_bias(names: tuple[str, ...], settings: Settings, found: Interview) -> dict[str, Any]:
     """Mean probability of each place of the list, and how often another order gave another answer."""
     places, flips, answered = [], 0, 0
-    for replies in interview.replies:
+    shifts = rotations(names, settings)
+    for replies in found.replies:
         read = [(s, r.scores) for s, r in zip(shifts, replies, strict=True) if r.scores is not None]
         places += [np.roll(scores, -shift) for shift, scores in read]
         if len(read) == len(shifts):
             answered += 1
             flips += len({int(np.argmax(scores)) for _, scores in read}) > 1
-    if not places:
-        return {"position_mass": None, "order_changes_answer": None}
     return {
-        "position_mass": np.mean(places, axis=0).round(4).tolist(),
+        "position_mass": np.mean(places, axis=0).round(4).tolist() if places else None,
         "order_changes_answer": flips / answered if answered else None,
     }
 
@@ -97,22 +76,19 @@ FREE_TOKENS = 12  # without a grammar: room for a letter with its label, no room
 
 
 def letter_question(
-    text: str, names: tuple[str, ...], instruction: str, *, temperature: float, seed: int, grammars: bool
+    text: str, names: tuple[str, ...], instruction: str, able: Capabilities, temperature: float, seed: int
 ) -> Question:
     request = Request(
-        multiple_choice(text, names, instruction),
+        wording.multiple_choice(text, names, instruction),
         temperature=temperature,
         top_p=1.0,
-        max_tokens=2 if grammars else FREE_TOKENS,
+        max_tokens=2 if able.grammars else FREE_TOKENS,
         seed=seed,
-        grammar=letter_grammar(len(names)) if grammars else None,
+        grammar=wording.letter_grammar(len(names)) if able.grammars else None,
     )
-
-    def read(completion: Completion) -> list[float]:
-        chosen = read_letter(completion.text, names)
-        return [float(i == chosen) for i in range(len(names))]
-
-    return Question(request, read)
+    return Question(
+        request, lambda reply: np.eye(len(names))[wording.read_letter(reply.text, names)].tolist()
+    )
 
 
 GUESSES = 3  # asked for, with a probability each
@@ -121,32 +97,21 @@ TOKENS_PER_GUESS = 12  # a letter, a number and their punctuation
 
 def ask_elicited(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
     guesses = min(GUESSES, len(names))
-    grammar = guesses_grammar(len(names), guesses) if able.grammars else None
+    grammar = wording.guesses_grammar(len(names), guesses) if able.grammars else None
 
     def questions(text: str, key: int) -> list[Question]:
         request = Request(
-            multiple_choice(text, names, elicit(guesses)), temperature=0.0, top_p=1.0,
+            wording.multiple_choice(text, names, wording.elicit(guesses)), temperature=0.0, top_p=1.0,
             max_tokens=guesses * TOKENS_PER_GUESS, seed=0, grammar=grammar,
         )  # fmt: skip
-
-        def read(completion: Completion) -> list[float]:
-            return read_guesses(completion.text, len(names), guesses)
-
-        return [Question(request, read)]
+        return [Question(request, lambda reply: wording.read_guesses(reply.text, len(names), guesses))]
 
     return questions
 
 
 def ask_ensemble(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
-    asked = PARAPHRASES[: settings.budget or len(PARAPHRASES)]
-
-    def questions(text: str, key: int) -> list[Question]:
-        return [
-            letter_question(text, names, phrase, temperature=0.0, seed=0, grammars=able.grammars)
-            for phrase in asked
-        ]
-
-    return questions
+    asked = wording.PARAPHRASES[: settings.budget or len(wording.PARAPHRASES)]
+    return lambda text, key: [letter_question(text, names, phrase, able, 0.0, 0) for phrase in asked]
 
 
 SAMPLES = 10
@@ -154,25 +119,14 @@ TEMPERATURE = 0.2  # the paper's, of all that it decodes
 
 
 def ask_fidelity(names: tuple[str, ...], settings: Settings, able: Capabilities) -> Ask:
-    def questions(text: str, key: int) -> list[Question]:
-        return [
-            letter_question(
-                text,
-                names,
-                CHOOSE,
-                temperature=TEMPERATURE,
-                seed=sample_seed(settings.seed, key, sample),
-                grammars=able.grammars,
-            )
-            for sample in range(settings.budget or SAMPLES)
-        ]
+    def seed(key: int, sample: int) -> int:  # 31 bits, which every server takes
+        return int(content_hash("sample", str(settings.seed), str(key), str(sample))[:8], 16) & 0x7FFF_FFFF
 
-    return questions
-
-
-def sample_seed(seed: int, key: int, sample: int) -> int:
-    """31 bits, which every server takes."""
-    return int(content_hash("sample", str(seed), str(key), str(sample))[:8], 16) & 0x7FFF_FFFF
+    samples = range(settings.budget or SAMPLES)
+    return lambda text, key: [
+        letter_question(text, names, wording.CHOOSE, able, TEMPERATURE, seed(key, sample))
+        for sample in samples
+    ]
 
 
 ASKING: dict[str, MakeAsk] = {
@@ -181,22 +135,17 @@ ASKING: dict[str, MakeAsk] = {
     "ensemble": ask_ensemble,
     "fidelity": ask_fidelity,
 }
+# What a report says of a method beyond the counts every one has.
+EXTRAS: dict[str, Extras] = {
+    "logits": position_bias,
+    "fidelity": lambda names, settings, found: {"temperature": TEMPERATURE},
+}
 
 
 def fit_asking(material: Material, settings: Settings) -> Asking:
-    make = ASKING[settings.method]
+    make, panel = ASKING[settings.method], material.panel
     if settings.method == "logits":
-        make = partial(ask_logits, clinical=material.panel.is_clinical)
-    return Asking.fit(material, settings, make, EXTRAS.get(settings.method))
-
-
-def _position_bias(names: tuple[str, ...], settings: Settings, interview: Interview) -> dict[str, Any]:
-    return position_bias(interview, shifts_of(names, settings))
-
-
-def _temperature(names: tuple[str, ...], settings: Settings, interview: Interview) -> dict[str, Any]:
-    return {"temperature": TEMPERATURE}
-
-
-# What a report says of a method beyond the counts every one has.
-EXTRAS = {"logits": _position_bias, "fidelity": _temperature}
+        make = partial(ask_logits, clinical=panel.is_clinical)
+    simulator = interview.simulator_for(settings)
+    questions = make(panel.names, settings, simulator.capabilities)
+    return Asking(material, settings, simulator, questions, EXTRAS.get(settings.method))

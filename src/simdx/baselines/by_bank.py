@@ -26,19 +26,18 @@ from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.methods.material import Material, Observations
-from simdx.types import Float, Label, Mask, Posterior
+from simdx.types import Float, Posterior
 
 BANDWIDTH = 0.05  # of the soft kernel, as in M-SMC
 
 
 def posterior_of(scores: Float, prior: Prior, carried_by: float | Float) -> Posterior:
     """`carried_by`: how many simulations (or replies) stand behind each answer."""
-    scores = np.asarray(scores, dtype=float)
-    joint = scores * prior.probabilities
+    joint = np.asarray(scores, dtype=float) * prior.probabilities
     total = joint.sum(axis=1, keepdims=True)
     silent = ~(total > 0)
     probabilities = np.where(silent, prior.probabilities, joint / np.where(silent, 1.0, total))
-    n = len(scores)
+    n = len(joint)
     return Posterior(probabilities, np.broadcast_to(np.asarray(carried_by, float), (n,)), np.full(n, np.nan))
 
 
@@ -56,8 +55,6 @@ def similarity_scores(similarity: Float, kernel: str | None, bandwidth: float | 
 
 
 class Similarity(Fitted):
-    """Scores from one similarity per label."""
-
     def __init__(self, material: Material, settings: Settings) -> None:
         super().__init__(material)
         self.settings = settings
@@ -109,20 +106,18 @@ class TfIdf(Similarity):
         return self._model.transform(observations.texts) @ self._means.T
 
     def carried_by(self, similarity: Float) -> Float:
-        return np.where(_silent(similarity), 0.0, len(self.material.bank.texts))
-
-    def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        cosine = self.similarity(observations)
-        scores = similarity_scores(cosine, self.settings.kernel, self.settings.bandwidth)
-        scores[_silent(cosine)] = 0.0  # no word in common: nothing was said, also under a softmax
-        return Inferred(posterior_of(scores, prior, self.carried_by(cosine)))
+        # Without a word in common nothing was said: the scores are all alike, and the prior is the answer.
+        return np.where(similarity.any(axis=1), len(self.material.bank.texts), 0.0)
 
 
 class ZeroShot(Similarity):
     @cached_property
     def _named(self) -> Space:
         """The labels' own texts stand where the bank would: one vector for each label."""
-        texts = [label_text(label) for label in self.material.panel.labels]
+        labels = self.material.panel.labels
+        texts = [
+            f"{label.name}: {label.description}" if label.description else label.name for label in labels
+        ]
         named = replace(
             self.material.embedded,
             vectors=embed_cached(self.material.embedder, texts),
@@ -154,14 +149,6 @@ class BankLogistic(Fitted):
         return Inferred(posterior_of(scores, prior, carried_by=float(len(self.space.bank))))
 
 
-def label_text(label: Label) -> str:
-    return f"{label.name}: {label.description}" if label.description else label.name
-
-
 def unit_rows(rows: Float) -> Float:
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(length > 1e-12, length, 1.0)
-
-
-def _silent(similarity: Float) -> Mask:
-    return np.asarray(~similarity.any(axis=1))

@@ -20,7 +20,6 @@ from simdx.errors import BadInput, MissingExtra
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.material import Material, Observations
 from simdx.models.hub import NO_HUB, hub, hub_answers
-from simdx.types import Float
 
 HYPOTHESIS = "This text is about {}."
 BATCH = 16
@@ -43,31 +42,27 @@ class Entailment(Fitted):
             self._model = AutoModelForSequenceClassification.from_pretrained(
                 named.name, use_safetensors=True, **named.options
             ).eval()
-        names = {str(name).lower(): int(i) for name, i in self._model.config.label2id.items()}
-        entails = [i for name, i in names.items() if name.startswith("entail")]
+        named_labels = self._model.config.label2id.items()
+        entails = [int(i) for label, i in named_labels if str(label).lower().startswith("entail")]
         if not entails:
             raise BadInput(f"model '{named.name[:80]}' is no NLI classifier: it has no entailment label")
         self._entails = entails[0]
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        names = self.material.panel.names
-        pairs = [(text, HYPOTHESIS.format(name)) for text in observations.texts for name in names]
-        logits = self._logits(pairs).reshape(-1, len(names))
-        return Inferred(posterior_of(softmax(logits, axis=1), prior, carried_by=0.0))
-
-    def _logits(self, pairs: list[tuple[str, str]]) -> Float:
-        """(n,) of entailment; a case longer than the window is cut, its hypothesis is not."""
         import torch
 
-        out = [np.zeros(0)]
+        names = self.material.panel.names
+        pairs = [(text, HYPOTHESIS.format(name)) for text in observations.texts for name in names]
+        # A case longer than the window is cut, its hypothesis is not.
+        how = {"padding": True, "truncation": "only_first", "max_length": 512, "return_tensors": "pt"}
+        logits = np.zeros(len(pairs))
         for start in range(0, len(pairs), BATCH):
             cases, hypotheses = (list(side) for side in zip(*pairs[start : start + BATCH], strict=True))
-            tokens = self._tokenizer(
-                cases, hypotheses, padding=True, truncation="only_first", max_length=512, return_tensors="pt"
-            )
             with torch.no_grad():
-                out.append(self._model(**tokens).logits[:, self._entails].numpy().astype(float))
-        return np.concatenate(out)
+                found = self._model(**self._tokenizer(cases, hypotheses, **how)).logits
+            logits[start : start + BATCH] = found[:, self._entails].numpy()
+        scores = softmax(logits.reshape(-1, len(names)), axis=1)
+        return Inferred(posterior_of(scores, prior, carried_by=0.0))
 
 
 # --------------------------------------------------------------------------- models by name
@@ -99,8 +94,7 @@ def reading(method: str, name: str) -> Iterator[None]:
     try:
         yield
     except ImportError:
-        raise MissingExtra(
-            f"--method {method}", "gliclass" if method == "gliclass" else "transformers"
-        ) from None
+        extra = "gliclass" if method == "gliclass" else "transformers"
+        raise MissingExtra(f"--method {method}", extra) from None
     except (OSError, ValueError, TypeError) as error:  # the last where it is a model of another kind
         raise BadInput(f"model '{name[:80]}' could not be loaded ({type(error).__name__})") from None

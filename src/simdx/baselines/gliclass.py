@@ -6,8 +6,6 @@ machine, and only its weights may come from the hub (Stepanov et al. 2025, arXiv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from simdx.abc.prior import Prior
@@ -49,15 +47,11 @@ class GliClass(Fitted):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         names = list(self.material.panel.names)
         scores = np.zeros((0, len(names)))
-        if observations.texts:
-            found = self._pipeline(self._cut(observations.texts), names, return_hierarchical=True)
+        if texts := list(observations.texts):
+            cut = {"truncation": True, "max_length": self._left, "return_offsets_mapping": True}
+            tokens = self._tokenizer(texts, add_special_tokens=False, **cut)
+            ends = [places[-1][1] if places else 0 for places in tokens["offset_mapping"]]
+            whole = [text[:end] for text, end in zip(texts, ends, strict=True)]
+            found = self._pipeline(whole, names, return_hierarchical=True)
             scores = np.array([[row[name] for name in names] for row in found])
         return Inferred(posterior_of(scores, prior, carried_by=0.0))
-
-    def _cut(self, texts: Sequence[str]) -> list[str]:
-        tokens = self._tokenizer(
-            list(texts), add_special_tokens=False, truncation=True, max_length=self._left,
-            return_offsets_mapping=True,
-        )  # fmt: skip
-        ends = [places[-1][1] if places else 0 for places in tokens["offset_mapping"]]
-        return [text[:end] for text, end in zip(texts, ends, strict=True)]

@@ -8,9 +8,10 @@ number of replies behind it is zero, so that whoever evaluates can score it or l
 
 from __future__ import annotations
 
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ class Interview:
     @property
     def readable(self) -> Float:
         """(N,) replies behind each answer."""
-        return np.array([sum(r.scores is not None for r in replies) for replies in self.replies], dtype=float)
+        return np.array([sum(r.scores is not None for r in row) for row in self.replies], dtype=float)
 
     def report(self) -> dict[str, Any]:
         """Counts and cost, for a record."""
@@ -120,17 +121,10 @@ class Asking(Fitted):
         super().__init__(material)
         self.settings, self.simulator, self.questions = settings, simulator, questions
         self.panel, self._extras = material.panel, extras
-        self.store = store_for(settings, simulator)
+        kept = settings.replies
+        self.store = ReplyStore(None if kept is None else replies_path(kept, simulator.id))
         # The model is sent the case, so it leaves with it.
         self.remote = self.remote or is_remote(simulator)
-
-    @classmethod
-    def fit(
-        cls, material: Material, settings: Settings, make: MakeAsk, extras: Extras | None = None
-    ) -> Asking:
-        simulator = simulator_for(settings)
-        questions = make(material.panel.names, settings, simulator.capabilities)
-        return cls(material, settings, simulator, questions, extras)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         interview = self.ask(observations, self.progress)
@@ -147,8 +141,8 @@ class Asking(Fitted):
         missing = [[j for j, reply in enumerate(row) if reply is None] for row in replies]
         todo = [[asked[i][j].request for j in row] for i, row in enumerate(missing)]
         done, total, in_a_row, answered = stored, stored + sum(map(len, todo)), 0, 0
-        if progress is not None:
-            progress(done, total)
+        tell = progress or (lambda done, total: None)
+        tell(done, total)
         for case, turn, completion in in_turns(self.simulator, todo):
             j = missing[case][turn]
             reply = read_reply(asked[case][j], completion)
@@ -160,12 +154,11 @@ class Asking(Fitted):
             if in_a_row >= GIVE_UP_AFTER:
                 raise RunFailed(f"{in_a_row} requests in a row failed, the last with: {completion.error}")
             done += 1
-            if progress is not None:
-                progress(done, total)
+            tell(done, total)
         if in_a_row and not answered and not stored:
             # Nobody said anything: the prior would pass for an answer.
             raise RunFailed(f"none of {in_a_row} requests was answered, the last with: {completion.error}")
-        whole = tuple(tuple(reply or _UNASKED for reply in row) for row in replies)
+        whole = tuple(tuple(reply or Reply(None, "not asked") for reply in row) for row in replies)
         return Interview(whole, len(self.panel.names), stored)
 
     def plan(self, observations: Observations) -> CallPlan:
@@ -175,9 +168,6 @@ class Asking(Fitted):
 
     def _key(self, question: Question) -> str:
         return reply_key(question, self.simulator.id, self.panel.names)
-
-
-_UNASKED = Reply(None, "not asked")
 
 
 def plan_questions(
@@ -196,7 +186,8 @@ def plan_questions(
                 continue
             calls += 1
             request = question.request
-            prompt += (len(request.prompt) - _shared(before, request.prompt)) // CHARACTERS_PER_TOKEN
+            shared = len(os.path.commonprefix([before, request.prompt]))  # noqa: RUF071  # of characters
+            prompt += (len(request.prompt) - shared) // CHARACTERS_PER_TOKEN
             completion += request.max_tokens
             before = request.prompt
     return CallPlan(calls, known, prompt, completion)
@@ -222,12 +213,6 @@ def simulator_for(settings: Settings) -> Simulator:
     return admit(opened(settings.simulator or DEFAULT), settings.allow_remote)
 
 
-def store_for(settings: Settings, simulator: Simulator) -> ReplyStore:
-    if settings.replies is None:
-        return ReplyStore()
-    return ReplyStore(replies_path(settings.replies, simulator.id))
-
-
 def replies_path(folder: str | Path, simulator_id: str) -> Path:
     return Path(folder) / f"{content_hash(simulator_id)[:16]}.jsonl"
 
@@ -239,13 +224,6 @@ def opened(name: str) -> Simulator:
     options = {"slots": SLOTS, "context": CONTEXT} if embedded else {}
     # Opening a server sends nothing; `simulator_for` hands it to nobody without permission.
     return get_simulator(name, allow_remote=True, **options)
-
-
-def _shared(one: str, other: str) -> int:
-    n = min(len(one), len(other))
-    if one[:n] == other[:n]:
-        return n
-    return next(i for i in range(n) if one[i] != other[i])
 
 
 def in_turns(
@@ -301,13 +279,10 @@ def measure(simulator: Simulator) -> Speed | None:
     None where the simulator does not answer at all.
     """
     # Another beginning each time, so that a prompt cache cannot answer for the model.
-    short = ask_one(
-        simulator, Request("Count upwards from one.", temperature=0.0, max_tokens=_WRITTEN, seed=0)
-    )
-    long = ask_one(simulator, Request(_FILLER * 12, temperature=0.0, max_tokens=1, seed=0))
+    count = Request("Count upwards from one.", temperature=0.0, max_tokens=_WRITTEN, seed=0)
+    short, long = (ask_one(simulator, r) for r in (count, replace(count, prompt=_FILLER * 12, max_tokens=1)))
     if not (short.ok and long.ok) or long.prompt_tokens <= 0 or short.completion_tokens <= 0:
         return None
     reading = long.prompt_tokens / max(long.seconds, 1e-6)
-    spent_writing = max(short.seconds - short.prompt_tokens / reading, 1e-6)
-    writing = short.completion_tokens / spent_writing
+    writing = short.completion_tokens / max(short.seconds - short.prompt_tokens / reading, 1e-6)
     return Speed(reading, writing, simulator.concurrency if simulator.remote else 1)

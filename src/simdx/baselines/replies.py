@@ -76,14 +76,9 @@ def _read(path: Path) -> dict[str, Reply]:
             row = json.loads(line)
             if "seal" in row and not seal_holds(row):
                 continue  # damaged: it is asked again
-            scores = row["scores"]
-            known[str(row["key"])] = Reply(
-                None if scores is None else tuple(float(s) for s in scores),
-                row["failure"],
-                int(row["prompt_tokens"]),
-                int(row["completion_tokens"]),
-                float(row["seconds"]),
-            )
+            scores = None if row["scores"] is None else tuple(float(s) for s in row["scores"])
+            tokens = int(row["prompt_tokens"]), int(row["completion_tokens"])
+            known[str(row["key"])] = Reply(scores, row["failure"], *tokens, float(row["seconds"]))
         except (ValueError, KeyError, TypeError):
             continue
     return known

@@ -1,8 +1,14 @@
-"""Fine-tuning a sentence encoder: pairs and a logistic head (SetFit), or the cross-entropy (ZeroGen).
+"""Baselines that fine-tune a small sentence encoder (MiniLM): what a reviewer asks to be compared with.
+
+setfit       contrastive pairs of the bank's texts, then logistic regression on the tuned vectors
+             (Tunstall et al. 2022, arXiv 2209.11055)
+setfit-real  the same on the labelled cases of `--real` alone: few-shot SetFit, with no simulation
+zerogen      the encoder and a linear layer trained on the bank with the cross-entropy, as ZeroGen trains its
+             task model (Ye et al. 2022, arXiv 2202.07922)
 
 Rates and sizes are those of the papers' code where it states them; nothing is chosen on cases. A text longer
 than the encoder's window is cut at it, as these methods do. Labels count alike, so that scores are
-probabilities under a uniform prior. It runs where the encoder lies, and needs torch and numpy alone.
+probabilities under a uniform prior. It runs on a graphics card where torch sees one.
 """
 
 from __future__ import annotations
@@ -12,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simdx.abc.prior import Prior
+from simdx.baselines.by_bank import posterior_of
+from simdx.embedders.sentence import SentenceEmbedder
+from simdx.errors import BadInput
+from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
+from simdx.methods.material import Material, Observations
 from simdx.types import Float, Int
 
 if TYPE_CHECKING:
@@ -22,6 +34,38 @@ BATCH = 16  # pairs, or twice as many texts
 RATE = 2e-5
 ROUNDS = 5  # in each, every text is in one pair of its own label and in one with another
 EPOCHS = 20  # of the cross-entropy: what small sets need (Mosbach et al. 2021, arXiv 2006.04884)
+
+
+class FineTuned(Fitted):
+    refits = False
+    cheap = False
+    proportional = True
+
+    def __init__(self, material: Material, settings: Settings) -> None:
+        super().__init__(material)
+        texts, labels = self._examples(settings)
+        self._n = len(texts)
+        self._scores = tuned(
+            SentenceEmbedder("minilm").model,  # a copy of its own: the embedder's stays as it is
+            texts, labels, len(material.panel.names),
+            contrastive=settings.method != "zerogen", seed=settings.seed,
+        )  # fmt: skip
+
+    def _examples(self, settings: Settings) -> tuple[list[str], Int]:
+        bank, real = self.material.bank, self.material.real
+        if settings.method != "setfit-real":
+            return list(bank.texts), bank.label_index
+        if real is None:
+            raise BadInput("--method setfit-real learns from labelled cases: give some with --real")
+        rows = np.flatnonzero(~real.inferred & (real.label_index < len(bank.labels)))
+        if missing := set(range(len(bank.labels))) - set(real.label_index[rows].tolist()):
+            raise BadInput(f"--method setfit-real needs a case of '{bank.labels[min(missing)]}' in --real")
+        return [real.texts[i] for i in rows], real.label_index[rows]
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        n_labels = len(self.material.panel.names)
+        scores = self._scores(observations.texts) if observations.texts else np.zeros((0, n_labels))
+        return Inferred(posterior_of(scores, prior, carried_by=float(self._n)))
 
 
 def tuned(
@@ -59,9 +103,8 @@ def _contrast(encoder: Any, texts: list[str], labels: Int, rng: np.random.Genera
         return torch.nn.functional.mse_loss(torch.cosine_similarity(left, right), wanted)
 
     pairs = [pair for _ in range(ROUNDS) for pair in _pairs(labels, rng)]
-    _descend(
-        encoder, list(encoder.parameters()), [pairs[i] for i in rng.permutation(len(pairs))], BATCH, loss
-    )
+    shuffled = [pairs[i] for i in rng.permutation(len(pairs))]
+    _descend(encoder, list(encoder.parameters()), shuffled, BATCH, loss)
 
 
 def _pairs(labels: Int, rng: np.random.Generator) -> Iterator[tuple[int, int, float]]:
@@ -116,9 +159,7 @@ def _descend(
 def _vectors(encoder: Any, texts: list[str]) -> Tensor:
     """(N, d) with a gradient."""
     device = next(encoder.parameters()).device
-    tokens = {
-        name: part.to(device) for name, part in encoder.preprocess(texts).items() if hasattr(part, "to")
-    }
+    tokens = {k: part.to(device) for k, part in encoder.preprocess(texts).items() if hasattr(part, "to")}
     found: Tensor = encoder(tokens)["sentence_embedding"]
     return found
 

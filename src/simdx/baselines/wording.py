@@ -47,7 +47,7 @@ def elicit(guesses: int) -> str:
 
 
 def multiple_choice(text: str, options: Sequence[str], instruction: str) -> str:
-    return f"{case_part(text)}{options_part(options)}\n{instruction}"
+    return f"Case description:\n{text.strip()}\n\n{options_part(options)}\n{instruction}"
 
 
 def choice_of_label(text: str, options: Sequence[str], clinical: bool) -> str:
@@ -56,10 +56,6 @@ def choice_of_label(text: str, options: Sequence[str], clinical: bool) -> str:
         return multiple_choice(text, options, CHOOSE)
     listed = options_part(options).replace("Possible diagnoses", "Possible labels", 1)
     return f"Text:\n{text.strip()}\n\n{listed}\n{CHOOSE_GENERAL}"
-
-
-def case_part(text: str) -> str:
-    return f"Case description:\n{text.strip()}\n\n"
 
 
 def options_part(options: Sequence[str]) -> str:
@@ -85,12 +81,12 @@ def guesses_grammar(n_options: int, guesses: int) -> str:
 
     def rule(used: str) -> str:
         name = "root" if not used else "after-" + used.lower()
-        branches = []
-        for letter in LETTERS[:n_options]:
-            if letter in used:
-                continue
-            rest = f' "\\n" {rule(used + letter)}' if len(used) + 1 < guesses else ""
-            branches.append(f'"{letter}: " p{rest}')
+        more = len(used) + 1 < guesses
+        branches = [
+            f'"{letter}: " p' + (f' "\\n" {rule(used + letter)}' if more else "")
+            for letter in LETTERS[:n_options]
+            if letter not in used
+        ]
         rules.append(f"{name} ::= " + " | ".join(branches))
         return name
 
@@ -151,13 +147,8 @@ def read_guesses(text: str, n_options: int, guesses: int) -> list[float]:
     total = math.fsum(said.values())
     if total <= 0:
         raise UnreadableReply("only zeros")
-    left, others = max(0.0, 1 - total), n_options - len(said)
-    if others:
-        values = [said.get(i, left / others) for i in range(n_options)]
-    else:
-        values = [said[i] for i in range(n_options)]
-    whole = math.fsum(values)
-    return [value / whole for value in values]
+    left = max(0.0, 1 - total) / max(n_options - len(said), 1)
+    return _shares([said.get(i, left) for i in range(n_options)])
 
 
 def read_option_tokens(completion: Completion, n_options: int) -> list[float]:
@@ -178,6 +169,9 @@ def read_option_tokens(completion: Completion, n_options: int) -> list[float]:
     if not any(mass.values()):
         raise UnreadableReply("no option among the likeliest tokens")
     floor = math.exp(min(logprob for _, logprob in top))
-    values = [value or floor for value in mass.values()]
+    return _shares([value or floor for value in mass.values()])
+
+
+def _shares(values: list[float]) -> list[float]:
     whole = math.fsum(values)
     return [value / whole for value in values]

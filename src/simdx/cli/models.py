@@ -23,7 +23,7 @@ def list_(json: options.AsJson = False) -> None:
             here = folder_of(m).exists()
         except Exception:
             here = False
-        sources = [f"hub:{m.hub.repo}"] if m.hub else []
+        sources = [f"hub:{m.hub}"] if m.hub else []
         sources += [f"package:{m.package}"] if m.package else []
         sources += [f"index:{m.wheels.requirements[0]}"] if m.wheels else []
         rows.append(

@@ -12,22 +12,18 @@ from simdx.datasets.splits import make_splits
 from simdx.datasets.symptoms import load_symptoms
 from simdx.errors import BadInput
 
-NAMED = ("oral-lesions", "symptom-to-diagnosis")
+NAMED = {"oral-lesions": load_oral, "symptom-to-diagnosis": load_symptoms}
 
 
 def open_data(
     source: str | Path, *, columns: Columns | None = None, labels: Sequence[str] | None = None
 ) -> Benchmark:
     """A data set by name, else a file; a file that exists wins over a name."""
-    path = Path(source)
-    if os.path.isfile(path):  # False, and no error, for a name no file can have
-        return Benchmark(read_cases(path, columns=columns, labels=labels))
-    if str(source) == "oral-lesions":
-        return load_oral()
-    if str(source) == "symptom-to-diagnosis":
-        return load_symptoms()
-    if os.path.isdir(path):
-        raise BadInput(f"{str(source)[:200]} is a folder: give one of the files in it")
-    raise BadInput(
-        f"there is no file at {str(source)[:200]}, nor a data set of that name ({', '.join(NAMED)})"
-    )
+    name = str(source)
+    if os.path.isfile(source):  # False, and no error, for a name no file can have
+        return Benchmark(read_cases(source, columns=columns, labels=labels))
+    if name in NAMED:
+        return NAMED[name]()
+    if os.path.isdir(source):
+        raise BadInput(f"{name[:200]} is a folder: give one of the files in it")
+    raise BadInput(f"there is no file at {name[:200]}, nor a data set of that name ({', '.join(NAMED)})")

@@ -23,16 +23,12 @@ class Dataset:
 
     @property
     def texts(self) -> list[str]:
-        """The cases' texts, in order."""
         return [case.text for case in self.cases]
 
     @property
     def hash(self) -> str:
         """Identity of the cases in their order (splits are indices, so order counts)."""
-        return content_hash(
-            "dataset",
-            *(part for c in self.cases for part in (c.id, c.text, "" if c.label is None else c.label)),
-        )
+        return content_hash("dataset", *(part for c in self.cases for part in (c.id, c.text, c.label or "")))
 
     def counts(self) -> dict[str, int]:
         """How many cases each label has; out-of-class cases count for none."""
@@ -41,14 +37,12 @@ class Dataset:
 
     def label_index(self, labels: Iterable[str]) -> Int:
         """Each case's position in `labels`, the panel's order."""
-        position = {label: i for i, label in enumerate(labels)}
-        index = np.empty(len(self.cases), dtype=np.int64)
+        position: dict[str | None, int] = {label: i for i, label in enumerate(labels)}
         for i, case in enumerate(self.cases):
             if case.label not in position:
                 what = "has no label" if case.label is None else "has a label that is not in the panel"
                 raise BadInput(f"case {i + 1} of {self.name} {what}")
-            index[i] = position[case.label]
-        return index
+        return np.array([position[case.label] for case in self.cases], dtype=np.int64)
 
     def field(self, name: str) -> list[object]:
         """One attribute of every case, None where it is not stated; an unknown attribute is refused."""

@@ -30,20 +30,14 @@ class Differentials:
 def differentials(data: Dataset, labels: Sequence[str]) -> Differentials | None:
     """The data set's references over a panel's labels, spelled as there; None where no case has one."""
     position = {label: i for i, label in enumerate(labels)}
-    cases, rows = [], []
-    for i, case in enumerate(data.cases):
-        value = case.fields.get(FIELD)
-        if value is None:
-            continue
-        pairs = _pairs(value, f"case {i + 1} of {data.name}")
-        row = np.zeros(len(labels) + 1)  # the last column is every other condition
-        for label, p in pairs.items():
-            row[position.get(label, -1)] += p
-        cases.append(i)
-        rows.append(row / row.sum())
-    if not rows:
+    cases = [i for i, case in enumerate(data.cases) if case.fields.get(FIELD) is not None]
+    if not cases:
         return None
-    table = np.array(rows)
+    table = np.zeros((len(cases), len(labels) + 1))  # the last column is every other condition
+    for row, i in zip(table, cases, strict=True):
+        for label, p in _pairs(data.cases[i].fields[FIELD], f"case {i + 1} of {data.name}").items():
+            row[position.get(label, -1)] += p
+        row /= row.sum()
     return Differentials(np.array(cases), table[:, :-1], table[:, -1])
 
 

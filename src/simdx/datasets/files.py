@@ -36,44 +36,37 @@ def read_cases(
     """
     path = Path(path)
     columns = columns or Columns()
+    used = {columns.text, columns.id, *([columns.label] if labelled else [])}
     cases: list[Case] = []
     seen: dict[str, int] = {}
     for number, row in read_rows(path):
         where = f"{path.name}, line {number}"
-        case = _case(row, columns, where, f"line-{number}", labelled, labels)
-        if case.id in seen:
-            raise BadInput(f"{where}: the id in '{columns.id}' was used on line {seen[case.id]} already")
-        seen[case.id] = number
-        cases.append(case)
+        text, identity = _text(row, columns, where), f"line-{number}"
+        given = identity if columns.id is None else row.get(columns.id, identity)
+        if isinstance(given, bool) or not isinstance(given, str | int) or not str(given).strip():
+            raise BadInput(
+                f"{where}: the id in '{columns.id}' is empty or neither a string nor a whole number"
+            )
+        label = _label(row, columns, where, labels) if labelled else None
+        if (identity := str(given)) in seen:
+            raise BadInput(f"{where}: the id in '{columns.id}' was used on line {seen[identity]} already")
+        seen[identity] = number
+        cases.append(Case(text, identity, label, {k: v for k, v in row.items() if k not in used}))
     if not cases:
         raise BadInput(f"{path.name} has no rows")
-    used = {case.label for case in cases if case.label is not None}
-    order = tuple(labels) if labels is not None else tuple(sorted(used))
-    return Dataset(name or path.stem, tuple(cases), order, notice)
+    order = labels if labels is not None else sorted({c.label for c in cases if c.label is not None})
+    return Dataset(name or path.stem, tuple(cases), tuple(order), notice)
 
 
-def _case(
-    row: Mapping[str, Any],
-    columns: Columns,
-    where: str,
-    default_id: str,
-    labelled: bool,
-    labels: Sequence[str] | None,
-) -> Case:
-    text = row.get(columns.text)
+def _text(row: Mapping[str, Any], columns: Columns, where: str) -> str:
     if columns.text not in row:
         raise BadInput(_no_column(where, "text", columns.text, row))
+    text = row[columns.text]
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"{where}: the text in '{columns.text}' is empty or not a string")
     if len(text) > 1_000_000:
         raise BadInput(f"{where}: the text has more than a million characters")
-    identity = default_id if columns.id is None else row.get(columns.id, default_id)
-    if isinstance(identity, bool) or not isinstance(identity, str | int) or not str(identity).strip():
-        raise BadInput(f"{where}: the id in '{columns.id}' is empty or neither a string nor a whole number")
-    label = _label(row, columns, where, labels) if labelled else None
-    used = {columns.text, columns.id} | ({columns.label} if labelled else set())
-    fields = {k: v for k, v in row.items() if k not in used}
-    return Case(text=text, id=str(identity), label=label, fields=fields)
+    return text
 
 
 def _label(row: Mapping[str, Any], columns: Columns, where: str, labels: Sequence[str] | None) -> str:

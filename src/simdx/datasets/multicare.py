@@ -9,7 +9,7 @@ section headers and the rule's disease names are then stripped, so that no text 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -45,16 +45,16 @@ _HEADER = re.compile(
 
 class _LabelRule(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    title: list[str] = Field(default_factory=list)
-    keywords: list[str] = Field(default_factory=list)
-    mesh: list[str] = Field(default_factory=list)
-    names: list[str] = Field(default_factory=list)
+    title: list[str] = []
+    keywords: list[str] = []
+    mesh: list[str] = []
+    names: list[str] = []
 
 
 class _RuleFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     labels: dict[str, _LabelRule] = Field(min_length=2)
-    exclude_title: list[str] = Field(default_factory=list)
+    exclude_title: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,17 @@ class ClassRule:
     exclude_title: re.Pattern[str] | None
     names: re.Pattern[str] | None
 
-    def label_of(self, title: str, keywords: Iterable[str] = (), mesh: Iterable[str] = ()) -> str | None:
+    def label_of(self, title: str, keywords: list[str], mesh: list[str]) -> str | None:
         """The label when exactly one matches, "" when several do or the title is excluded, else None."""
         if self.exclude_title and self.exclude_title.search(title):
             return ""
-        where = ([title], list(keywords), list(mesh))
+        where = ([title], keywords, mesh)
         hits = [label for label, patterns in self.labels.items() if any(map(_matches, patterns, where))]
         return hits[0] if len(hits) == 1 else ("" if hits else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What happened to the release on its way to a data set."""
-
     benchmark: Benchmark
     dropped: Mapping[str, int] = field(default_factory=dict)
 
@@ -88,12 +86,11 @@ def read_rule(path: str | Path | None = None) -> ClassRule:
     if path is not None and not Path(path).is_file():
         raise BadInput(f"there is no class rule at {path}")
     name = "the packaged class rule" if path is None else Path(path).name
-    data = read_mapping(Path(str(packaged) if path is None else path), "class rule", "it needs labels")
+    data = read_mapping(Path(str(path or packaged)), "class rule", "it needs labels")
     try:
         rule = _RuleFile.model_validate(data)
     except ValidationError as problem:
-        detail = str(problem).splitlines()[0]
-        raise BadInput(f"{name} is not a class rule ({detail})") from None
+        raise BadInput(f"{name} is not a class rule ({str(problem).splitlines()[0]})") from None
     return ClassRule(
         labels={
             label: tuple(_compiled(patterns, name) for patterns in (of.title, of.keywords, of.mesh))
@@ -124,26 +121,28 @@ def load_multicare(
     dropped: Counter[str] = Counter()
     taken: dict[str | None, list[Case]] = {label: [] for label in (*rule.labels, None)}
     seen: set[str] = set()
-    for row in _release_cases(Path(cases)):
-        article = articles.get(row["article_id"])
+    for key, case in _release_cases(Path(cases)):
+        article = articles.get(key)
         if article is None:
             dropped["no metadata"] += 1
             continue
-        if row["article_id"] in seen:
+        if key in seen:
             dropped["further case of an article"] += 1
             continue
-        label = rule.label_of(article["title"], article["keywords"], article["mesh_terms"])
+        terms = (_terms(article.get(name)) for name in ("keywords", "mesh_terms"))
+        label = rule.label_of(article["title"], *terms)
         if label == "":
             dropped["ambiguous or excluded title"] += 1
             continue
-        text = clean(row["case_text"], rule.names)
+        text = clean(case["case_text"], rule.names)
         if len(text.split()) < min_words:
             dropped["too short"] += 1
             continue
-        seen.add(row["article_id"])
-        fields = {k: v for k, v in (("age", row["age"]), ("sex", row["gender"])) if v is not None}
-        fields |= {"article": row["article_id"], "license": article["license"], "year": article["year"]}
-        taken[label].append(Case(text, row["case_id"], label, fields))
+        seen.add(key)
+        told = {"age": case.get("age"), "sex": case.get("gender")}
+        fields = {k: v for k, v in told.items() if v is not None} | {"article": key}
+        fields |= {"license": article.get("license") or "not stated", "year": article.get("year")}
+        taken[label].append(Case(text, case["case_id"], label, fields))
     picked = [c for label in rule.labels for c in _capped(taken[label], max_per_label)]
     if not picked:
         raise BadInput("no case of the release matches the class rule")
@@ -166,38 +165,21 @@ def clean(text: str, names: re.Pattern[str] | None) -> str:
 def _articles(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, row in read_rows(path):
         about = {**row, **row["article_metadata"]} if isinstance(row.get("article_metadata"), dict) else row
-        where = f"{path.name}, line {number}"
         identity = row.get("article_id") or about.get("pmcid")
         if not isinstance(identity, str) or not isinstance(about.get("title"), str):
-            raise BadInput(f"{where}: an article needs article_id (or pmcid) and title")
-        yield (
-            identity,
-            {
-                "title": about["title"],
-                "keywords": _terms(about.get("keywords")),
-                "mesh_terms": _terms(about.get("mesh_terms")),
-                "license": about.get("license") or "not stated",
-                "year": about.get("year"),
-            },
-        )
+            raise BadInput(f"{path.name}, line {number}: an article needs article_id (or pmcid) and title")
+        yield identity, about
 
 
-def _release_cases(path: Path) -> Iterator[dict[str, Any]]:
+def _release_cases(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(article, case) of every case."""
     for number, row in read_rows(path):
-        where = f"{path.name}, line {number}"
         nested = row.get("cases")
         for case in nested if isinstance(nested, list) else [row]:
             identity, text = case.get("case_id"), case.get("case_text")
             if not isinstance(identity, str) or not isinstance(text, str):
-                raise BadInput(f"{where}: a case needs case_id and case_text")
-            article = row.get("article_id") or row.get("pmcid") or identity.split("_")[0]
-            yield {
-                "case_id": identity,
-                "article_id": article,
-                "case_text": text,
-                "age": case.get("age"),
-                "gender": case.get("gender"),
-            }
+                raise BadInput(f"{path.name}, line {number}: a case needs case_id and case_text")
+            yield row.get("article_id") or row.get("pmcid") or identity.split("_")[0], case
 
 
 def _capped(cases: list[Case], limit: int | None) -> list[Case]:

@@ -1,7 +1,6 @@
 """The packaged oral-lesion benchmark: 300 vignettes and 65 out-of-class, unreviewed (see its datasheet)."""
 
 from importlib.resources import as_file, files
-from importlib.resources.abc import Traversable
 
 from simdx.datasets.dataset import Benchmark
 from simdx.datasets.files import read_cases
@@ -15,15 +14,7 @@ NOTICE = (
 
 def load_oral() -> Benchmark:
     """The vignettes with age, sex, ancestry, site and difficulty; the others with topic and distance."""
-    with as_file(_folder()) as folder:
+    with as_file(files("simdx.datasets") / "data" / "oral") as folder:
         cases = read_cases(folder / "vignettes.jsonl", labels=LABELS, name="oral-lesions", notice=NOTICE)
         ood = read_cases(folder / "ood.jsonl", labelled=False, name="oral-lesions-ood", notice=NOTICE)
     return Benchmark(cases, ood)
-
-
-def datasheet() -> str:
-    return (_folder() / "DATASHEET.md").read_text(encoding="utf-8")
-
-
-def _folder() -> Traversable:
-    return files("simdx.datasets") / "data" / "oral"

@@ -5,7 +5,6 @@ copy: the hub's own `train.jsonl`/`test.jsonl` (columns input_text, output_text)
 The texts are never shipped with this package.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +36,15 @@ def load_symptoms(source: str | Path | None = None) -> Benchmark:
     inside: list[Case] = []
     outside: list[Case] = []
     for path, split in _sources(source):
-        for case, diagnosis in _cases(path, split):
+        for index, (number, row) in enumerate(read_rows(path)):
+            where = f"{path.name}, line {number}"
+            text = _string(row, ("input_text", "text"), where)
+            diagnosis = normalise_label(_string(row, ("output_text", "label", "topic"), where))
+            identity = str(row.get("id", f"sd-{split}-{index:04d}"))
             if diagnosis in LABELS:
-                inside.append(Case(case.text, case.id, diagnosis, case.fields))
+                inside.append(Case(text, identity, diagnosis, {"split": split}))
             else:
-                outside.append(Case(case.text, case.id, None, {**case.fields, "topic": diagnosis}))
+                outside.append(Case(text, identity, None, {"split": split, "topic": diagnosis}))
     if not inside:
         raise BadInput("none of the rows belongs to one of the six classes of Symptom-to-Diagnosis")
     ood = Dataset("symptom-to-diagnosis-ood", tuple(outside), (), NOTICE) if outside else None
@@ -58,12 +61,12 @@ def _sources(source: str | Path | None) -> list[tuple[Path, str]]:
     if source is None:
         return [(_from_hub(f"{split}.jsonl"), split) for split in SPLITS]
     path = Path(source)
-    if path.is_dir():
-        found = [(path / f"{split}.jsonl", split) for split in SPLITS if (path / f"{split}.jsonl").is_file()]
-        if not found:
-            raise BadInput(f"{path} holds neither train.jsonl nor test.jsonl")
-        return found
-    return [(path, path.stem)]
+    if not path.is_dir():
+        return [(path, path.stem)]
+    found = [(path / f"{split}.jsonl", split) for split in SPLITS if (path / f"{split}.jsonl").is_file()]
+    if not found:
+        raise BadInput(f"{path} holds neither train.jsonl nor test.jsonl")
+    return found
 
 
 def _from_hub(file: str) -> Path:
@@ -78,21 +81,10 @@ def _from_hub(file: str) -> Path:
             raise RunFailed(f"{REPOSITORY}/{file} could not be fetched ({type(problem).__name__})") from None
 
 
-def _cases(path: Path, split: str) -> Iterator[tuple[Case, str]]:
-    """Each row as a case and its normalised diagnosis; ids count rows of the file from zero."""
-    for index, (number, row) in enumerate(read_rows(path)):
-        where = f"{path.name}, line {number}"
-        text = _string(row, ("input_text", "text"), where)
-        diagnosis = normalise_label(_string(row, ("output_text", "label", "topic"), where))
-        identity = str(row.get("id", f"sd-{split}-{index:04d}"))
-        yield Case(text, identity, None, {"split": split}), diagnosis
-
-
 def _string(row: dict[str, Any], names: tuple[str, ...], where: str) -> str:
-    for name in names:
-        if name in row:
-            value = row[name]
-            if not isinstance(value, str) or not value.strip():
-                raise BadInput(f"{where}: '{name}' is empty or not a string")
-            return value.strip()
-    raise BadInput(f"{where}: none of the columns {', '.join(names)} is there")
+    name = next((name for name in names if name in row), None)
+    if name is None:
+        raise BadInput(f"{where}: none of the columns {', '.join(names)} is there")
+    if not isinstance(row[name], str) or not row[name].strip():
+        raise BadInput(f"{where}: '{name}' is empty or not a string")
+    return str(row[name].strip())

@@ -7,11 +7,8 @@ from simdx.egress import admit
 from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_cached, embed_texts
 from simdx.errors import BadInput
 
-_PLACES = {
-    "wordllama": ("wordllama", "WordLlamaEmbedder"),
-    "minilm": ("minilm", "MiniLMEmbedder"),
-    "hashing": ("hashing", "HashingEmbedder"),
-}
+# Each in a file of its name.
+_NAMED = {"wordllama": "WordLlamaEmbedder", "minilm": "MiniLMEmbedder", "hashing": "HashingEmbedder"}
 
 
 def get_embedder(name: str, *, allow_remote: bool = False) -> Embedder:
@@ -37,9 +34,8 @@ def _loaded(name: str) -> Embedder:
     parts = parts_of(name)
     if len(parts) > 1:
         return JointEmbedder([_loaded(p) for p in parts])
-    if name in _PLACES:
-        module, kind = _PLACES[name]
-        return getattr(import_module(f"simdx.embedders.{module}"), kind)()
+    if name in _NAMED:
+        return getattr(import_module(f"simdx.embedders.{name}"), _NAMED[name])()
     if name.startswith("openai:"):
         from simdx.embedders.openai import OpenAIEmbedder
 

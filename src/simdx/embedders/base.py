@@ -9,6 +9,7 @@ their content; case texts and their embeddings are never written.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -60,25 +61,18 @@ def chunks(text: str) -> list[str]:
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Float:
     """(n, d) float32; each embedder block of each row has unit length (or is zero for empty text)."""
-    pieces: list[str] = []
-    owner: list[int] = []
-    for i, text in enumerate(texts):
-        for piece in chunks(text):
-            pieces.append(piece)
-            owner.append(i)
+    by_text = [chunks(text) for text in texts]
+    pieces = list(chain.from_iterable(by_text))
     width = sum(embedder.blocks)
     if not pieces:
         return np.zeros((0, width), dtype=np.float32)
-    vectors = np.concatenate(
-        [
-            np.asarray(embedder.embed_batch(pieces[i : i + TEXTS_PER_BATCH]), dtype=np.float32)
-            for i in range(0, len(pieces), TEXTS_PER_BATCH)
-        ]
-    )
+    starts = range(0, len(pieces), TEXTS_PER_BATCH)
+    parts = [embedder.embed_batch(pieces[i : i + TEXTS_PER_BATCH]) for i in starts]
+    vectors = np.concatenate(parts).astype(np.float32, copy=False)
     vectors = unit_blocks(vectors, embedder.blocks)
     if len(pieces) > len(texts):
         pooled = np.zeros((len(texts), width), dtype=np.float32)
-        np.add.at(pooled, np.asarray(owner), vectors)
+        np.add.at(pooled, np.repeat(np.arange(len(texts)), [len(own) for own in by_text]), vectors)
         vectors = pooled
     return unit_blocks(vectors, embedder.blocks)
 
@@ -100,12 +94,9 @@ def embed_cached(embedder: Embedder, texts: Sequence[str]) -> Float:
 def unit_blocks(vectors: Float, blocks: Sequence[int]) -> Float:
     """Scale every block of every row to unit length; a zero block stays zero."""
     out = np.array(vectors, dtype=np.float32)
-    start = 0
-    for width in blocks:
-        block = out[:, start : start + width]
+    for block in np.split(out, np.cumsum(blocks)[:-1], axis=1):  # views of it
         norms = np.linalg.norm(block, axis=1, keepdims=True)
         block /= np.where(norms > 1e-12, norms, 1.0)
-        start += width
     return out
 
 
@@ -124,11 +115,11 @@ def _halved(text: str, fits: Callable[[str], bool]) -> list[str]:
     """A text cut in halves, between words where it has some, until each piece fits."""
     if fits(text):
         return [text]
-    words = text.split()
-    half = len(words) // 2
-    if half:
-        return _halved(" ".join(words[:half]), fits) + _halved(" ".join(words[half:]), fits)
-    return _halved(text[: len(text) // 2], fits) + _halved(text[len(text) // 2 :], fits)
+    words, middle = text.split(), len(text) // 2
+    halves = (text[:middle], text[middle:])
+    if half := len(words) // 2:
+        halves = (" ".join(words[:half]), " ".join(words[half:]))
+    return [piece for part in halves for piece in _halved(part, fits)]
 
 
 class JointEmbedder:

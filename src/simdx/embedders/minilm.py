@@ -91,7 +91,6 @@ class MiniLMEmbedder:
         return x @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
 
     def _normed(self, x: Float, name: str) -> Float:
-        """Layer normalisation."""
         x = x - x.mean(axis=1, keepdims=True)
         scale = np.sqrt((x * x).mean(axis=1, keepdims=True) + np.float32(1e-12))
         weight = self._weights[f"{name}.LayerNorm.weight"]

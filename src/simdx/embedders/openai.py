@@ -37,9 +37,8 @@ class OpenAIEmbedder(OpenAIServer):
         return (self._ask(["width"]).shape[1],)
 
     def embed_batch(self, texts: Sequence[str]) -> Float:
-        parts = [
-            self._ask(list(texts[i : i + TEXTS_PER_REQUEST])) for i in range(0, len(texts), TEXTS_PER_REQUEST)
-        ]
+        starts = range(0, len(texts), TEXTS_PER_REQUEST)
+        parts = [self._ask(list(texts[i : i + TEXTS_PER_REQUEST])) for i in starts]
         return np.concatenate(parts) if parts else np.zeros((0, *self.blocks), dtype=np.float32)
 
     def _ask(self, texts: list[str]) -> Float:
@@ -50,12 +49,8 @@ class OpenAIEmbedder(OpenAIServer):
 
     def _once(self, texts: list[str]) -> Float:
         # An empty text is refused by some servers; a blank is the closest thing to it.
-        body = [text or " " for text in texts]
-        raw = call(
-            lambda: self._client.embeddings.with_raw_response.create(
-                model=self.model, input=body, encoding_format="float"
-            )
-        )
+        asked = {"model": self.model, "input": [text or " " for text in texts], "encoding_format": "float"}
+        raw = call(self._client.embeddings.with_raw_response.create, **asked)
         try:
             items = sorted(_Reply.model_validate_json(raw).data, key=lambda item: item.index)
             vectors = np.array([item.embedding for item in items], dtype=np.float32)

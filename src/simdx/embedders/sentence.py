@@ -32,11 +32,10 @@ class SentenceEmbedder:
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtra(f"embedder '{name}'", "sentence")
         folder = locate(name) if name in REGISTRY else None  # refuse bad weights before the slow import
+        weights = Path(name) / "model.safetensors"
+        self.id = f"sentence/{name}" + (f"@{sha256(weights)[:12]}" if weights.is_file() else "")
         if folder is not None:
             self.id = f"{name}/{REGISTRY[name].files['model.safetensors'][:12]}"
-        else:
-            weights = Path(name) / "model.safetensors"
-            self.id = f"sentence/{name}" + (f"@{sha256(weights)[:12]}" if weights.is_file() else "")
         here = folder is not None or os.path.isdir(name)
         reached = here or hub_answers()
         with hub(allowed=not here and reached):
@@ -51,12 +50,9 @@ class SentenceEmbedder:
             except Exception as error:  # the library raises many kinds for "no such model"
                 if folder is not None:
                     raise
-                why = f"could not be loaded ({type(error).__name__})"
-                if not reached:
-                    why = f"is not here, and {NO_HUB}"
-                raise BadInput(
-                    f"embedder '{name[:80]}' {why}: give a sentence-transformers folder or hub name"
-                ) from None
+                broken = f"could not be loaded ({type(error).__name__})"
+                why = f"'{name[:80]}' {broken if reached else f'is not here, and {NO_HUB}'}"
+                raise BadInput(f"embedder {why}: give a sentence-transformers folder or hub name") from None
         dim = self.model.get_embedding_dimension()
         assert dim is not None
         self.blocks = (int(dim),)

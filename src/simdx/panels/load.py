@@ -36,7 +36,6 @@ def load_panel(name_or_path: str | Path) -> Panel:
 
 
 def load_source(name_or_path: str | Path) -> PanelSource:
-    """A packaged panel by its name, or the panel file at that path."""
     name = str(name_or_path)
     if name in PACKAGED:
         return read_panel_file(Path(str(resources.files("simdx.panels"))) / "data" / name / "panel.yaml")
@@ -48,27 +47,28 @@ def load_source(name_or_path: str | Path) -> PanelSource:
         said = f"unknown panel '{name[:200]}': choose"
         if not name:
             said = "say which panel with --panel:"
+        elif os.path.isdir(name):
+            said = f"the folder '{name}' has no panel.yaml: choose"
         elif path.suffix in (".yaml", ".yml"):
-            whole = os.path.isdir(name)
-            said = f"the folder '{name}' has no panel.yaml" if whole else f"there is no file '{name[:200]}'"
-            said += ": choose"
+            said = f"there is no file '{name[:200]}': choose"
         raise BadInput(f"{said} {', '.join(PACKAGED)}, or the path of a panel file")
     return read_panel_file(path)
 
 
 def read_panel_file(path: Path) -> PanelSource:
     """A panel file, checked, with the bank files it lists; each must lie beside it."""
-    checked = parse_panel(_read_yaml(path), where=path.name)
+    checked, folder = parse_panel(_read_yaml(path), where=path.name), path.parent
     stem = path.absolute().parent.name if path.stem == "panel" else path.stem
-    banks = tuple(path.parent / b for b in checked.banks)
-    background = path.parent / checked.background if checked.background else None
-    witnesses = tuple(path.parent / w for w in checked.witnesses)
+    background = folder / checked.background if checked.background else None
+    banks, witnesses, against = (
+        tuple(folder / name for name in names)
+        for names in (checked.banks, checked.witnesses, checked.against_background)
+    )
     for listed in (*banks, *witnesses, *([background] if background else [])):
         if not listed.is_file():
             raise BadInput(f"panel {path.name} lists the bank file '{listed.name}', which is not beside it")
-    against = tuple(path.parent / b for b in checked.against_background)
     panel, prior = checked.to_panel(stem), checked.none_of_these_prior
-    return PanelSource(panel, path.parent, banks, background, witnesses, against, prior)
+    return PanelSource(panel, folder, banks, background, witnesses, against, prior)
 
 
 def parse_panel(data: Any, where: str) -> PanelFile:
@@ -85,8 +85,7 @@ def parse_panel(data: Any, where: str) -> PanelFile:
 def problems_of(path: Path) -> list[str]:
     """Everything that is wrong with a panel file, one phrase each; empty when it is fine."""
     try:
-        data = _read_yaml(path)
-        PanelFile.model_validate(data)
+        PanelFile.model_validate(_read_yaml(path))
         read_panel_file(path)
     except ValidationError as error:
         return [_phrase(e) for e in error.errors()]
@@ -99,13 +98,12 @@ def _phrase(problem: Any) -> str:
     """One problem pydantic found, as a person would say it."""
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        parts: dict[str, type[BaseModel]] = {"labels": LabelFile}
-        inside = parts.get(str(problem["loc"][0]), PanelFile) if len(problem["loc"]) > 1 else PanelFile
+        of_label = len(problem["loc"]) > 1 and problem["loc"][0] == "labels"
+        inside: type[BaseModel] = LabelFile if of_label else PanelFile
         known = [field.alias or name for name, field in inside.model_fields.items()]
         near = get_close_matches(str(problem["loc"][-1]), known, n=1)
-        return f"'{place}' is not a key: " + (
-            f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
-        )
+        meant = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(known)}"
+        return f"'{place}' is not a key: {meant}"
     said = {
         "missing": "is missing",
         "tuple_type": "must be a list, as in [one, two]",

@@ -64,9 +64,8 @@ def _walk(tree: Any, depth: int) -> Iterator[tuple[Any, Any, int]]:
     """Every node of a parsed expression with the number of repeats around it."""
     for kind, argument in tree:
         yield kind, argument, depth
-        inside = depth + 1 if kind in _REPEATS else depth
         for part in _parts(argument):
-            yield from _walk(part, inside)
+            yield from _walk(part, depth + (kind in _REPEATS))
 
 
 def _parts(argument: Any) -> Iterator[Any]:

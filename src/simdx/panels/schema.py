@@ -63,8 +63,7 @@ class ReviewRuleFile(BaseModel):
 
         if not self.phrases and not self.pattern:
             raise ValueError(f"review rule '{self.name}' has neither phrases nor a pattern")
-        problem = pattern_problem(self.pattern) if self.pattern is not None else None
-        if problem:
+        if self.pattern is not None and (problem := pattern_problem(self.pattern)):
             raise ValueError(f"the pattern of review rule '{self.name}' {problem}")
         return self
 
@@ -118,10 +117,10 @@ class PanelFile(BaseModel):
             one = f", and '{names[0][:80]}' is one: name each apart" if names and "," in names[0] else ""
             raise ValueError(f"a panel needs at least two labels{one}")
         folded = [name.casefold() for name in names]
-        for name in names:
-            if name.casefold() == NONE_OF_THESE:
+        for name, plain in zip(names, folded, strict=True):
+            if plain == NONE_OF_THESE:
                 raise ValueError(f"'{name}' is answered beside the labels of every panel: leave it out")
-            if folded.count(name.casefold()) > 1:
+            if folded.count(plain) > 1:
                 raise ValueError(f"label '{name}' occurs more than once")
         return self
 
@@ -137,15 +136,12 @@ class PanelFile(BaseModel):
         return self
 
     def to_panel(self, default_name: str) -> Panel:
+        same = ("title", "description", "embedder", "notice", "ask_about")
         return Panel(
             name=self.name or default_name,
-            title=self.title,
-            description=self.description,
             register=self.register_,
-            embedder=self.embedder,
             facets=dict(self.facets),
-            notice=self.notice,
-            ask_about=self.ask_about,
+            **{name: getattr(self, name) for name in same},
             review_rules=tuple(rule.to_rule() for rule in self.review_rules),
             examples=tuple(Example(**example.model_dump()) for example in self.examples),
             labels=tuple(Label(**label.model_dump()) for label in self.labels),

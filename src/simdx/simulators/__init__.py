@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput
-from simdx.simulators.base import (
-    Capabilities,
-    Completion,
-    Request,
-    Simulator,
-    TokenLogprobs,
-    ask,
-    ask_all,
-)
+from simdx.simulators.base import Capabilities, Completion, Request, Simulator, TokenLogprobs, ask, ask_all
 
 DEFAULT = "smollm2"
 
@@ -34,40 +26,35 @@ def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options:
         from simdx.simulators.openai import OpenAISimulator
 
         return OpenAISimulator.from_name(name, allow_remote=allow_remote, **options)
+    from simdx.models.fetch import locate
+
     if name.startswith("hf:"):
         from simdx.simulators.transformers import TransformersSimulator
 
         wanted = name.removeprefix("hf:")
-        if _known_generator(wanted):
-            from simdx.models.fetch import locate
-
-            return TransformersSimulator(str(locate(wanted)), id=identity_of(name), **options)
-        return TransformersSimulator(wanted, **options)
+        if not _known_generator(wanted):
+            return TransformersSimulator(wanted, **options)
+        return TransformersSimulator(str(locate(wanted)), id=identity_of(name), **options)
     from simdx.simulators.llamacpp import LlamaCppSimulator
 
-    if name.endswith(".gguf"):
-        return LlamaCppSimulator(name, **options)
-    from simdx.models.fetch import locate
-
     identity = identity_of(name)  # refuses what is not a simulator before anything is fetched
-    return LlamaCppSimulator(locate(name), name=identity, **options)
+    return LlamaCppSimulator(name if name.endswith(".gguf") else locate(name), name=identity, **options)
 
 
 def identity_of(name: str) -> str:
     """The `id` the simulator of that name will have, without starting it."""
     if name == "scripted" or name.startswith("scripted:"):
         return "scripted"
-    if name.startswith("hf:") and _known_generator(name.removeprefix("hf:")):
-        return f"hf:{identity_of(name.removeprefix('hf:'))}"
     if name.startswith("openai:"):
         return name.rstrip("/")  # as the address is taken
     if name.startswith("hf:"):
-        return name
+        bare = name.removeprefix("hf:")
+        return f"hf:{identity_of(bare)}" if _known_generator(bare) else name
     if name.endswith(".gguf"):
         from simdx.simulators.llamacpp import file_identity
 
         return file_identity(Path(name))
-    from simdx.models.registry import REGISTRY, describe
+    from simdx.models.registry import REGISTRY
 
     if name not in REGISTRY:
         generators = ", ".join(key for key, entry in REGISTRY.items() if entry.kind == "generator")
@@ -75,7 +62,7 @@ def identity_of(name: str) -> str:
             f"unknown model '{name}': choose one of {generators}, or give FILE.gguf, hf:MODEL or "
             "openai:MODEL@http://host:port/v1"
         )
-    weights = describe(name)
+    weights = REGISTRY[name]
     if weights.kind != "generator":
         raise BadInput(f"'{name}' is an {weights.kind}, not a generator: it cannot simulate")
     # The pinned hash, not the name, is the identity: a new pin must not answer for old requests.

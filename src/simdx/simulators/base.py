@@ -66,22 +66,19 @@ class Completion:
 
     @property
     def ok(self) -> bool:
-        """Is there a text?"""
         return self.error is None
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a probe found the simulator able to do."""
-
     logprobs: bool
     grammars: bool
     seeds: bool
     system_prompts: bool
 
     def describe(self) -> str:
-        found = [name.replace("_", " ") for name in self.__dataclass_fields__ if getattr(self, name)]
-        missing = [name.replace("_", " ") for name in self.__dataclass_fields__ if not getattr(self, name)]
+        able = {name.replace("_", " "): getattr(self, name) for name in self.__dataclass_fields__}
+        found, missing = ([name for name, has in able.items() if has is wanted] for wanted in (True, False))
         said = "has " + ", ".join(found) if found else "has nothing beyond plain text"
         return said + (f"; lacks {', '.join(missing)}" if missing else "")
 
@@ -133,7 +130,6 @@ def of_like_length(
 
 
 def ask(simulator: Simulator, request: Request) -> Completion:
-    """One request, one answer."""
     (_, completion), *_ = simulator.complete([request])
     return completion
 
@@ -158,36 +154,21 @@ def probe(answer: Callable[[Request], Completion]) -> Capabilities:
     bare = answer(Request("Say hello.", max_tokens=1, seed=1))
     if not bare.ok:
         return Capabilities(logprobs=False, grammars=False, seeds=False, system_prompts=False)
-    return Capabilities(
-        logprobs=_gives_logprobs(answer),
-        grammars=_obeys_grammars(answer),
-        seeds=_repeats_seeds(answer),
-        system_prompts=_reads_system_prompts(answer, bare),
-    )
-
-
-def _gives_logprobs(answer: Callable[[Request], Completion]) -> bool:
-    reply = answer(Request("Say yes or no.", max_tokens=1, logprobs=3, temperature=0.0, seed=1))
-    return reply.ok and bool(reply.logprobs) and len(reply.logprobs[0].top) > 1  # type: ignore[index]
-
-
-def _obeys_grammars(answer: Callable[[Request], Completion]) -> bool:
+    weighed = answer(Request("Say yes or no.", max_tokens=1, logprobs=3, temperature=0.0, seed=1))
     # A word no model would say by itself, so that obedience cannot be chance.
-    reply = answer(Request("Say hello.", max_tokens=_TINY, grammar='root ::= "zqx"', seed=1))
-    return reply.ok and reply.text.strip() == "zqx"
+    obeyed = answer(Request("Say hello.", max_tokens=_TINY, grammar='root ::= "zqx"', seed=1))
 
-
-def _repeats_seeds(answer: Callable[[Request], Completion]) -> bool:
     def draw(seed: int) -> str:
-        return answer(
-            Request("Name any animal.", max_tokens=_TINY, temperature=1.5, top_p=1.0, seed=seed)
-        ).text
+        asked = Request("Name any animal.", max_tokens=_TINY, temperature=1.5, top_p=1.0, seed=seed)
+        return answer(asked).text
 
     first = draw(11)
-    return bool(first) and first == draw(11) and any(draw(seed) != first for seed in (12, 13, 14))
-
-
-def _reads_system_prompts(answer: Callable[[Request], Completion], bare: Completion) -> bool:
+    seeds = bool(first) and first == draw(11) and any(draw(seed) != first for seed in (12, 13, 14))
     # Some templates put a default system prompt in: one that is clearly longer must still count.
     led = answer(Request("Say hello.", system="You are terse and polite. " * 12, max_tokens=1, seed=1))
-    return led.ok and led.prompt_tokens > bare.prompt_tokens
+    return Capabilities(
+        logprobs=weighed.ok and bool(weighed.logprobs) and len(weighed.logprobs[0].top) > 1,  # type: ignore[index]
+        grammars=obeyed.ok and obeyed.text.strip() == "zqx",
+        seeds=seeds,
+        system_prompts=led.ok and led.prompt_tokens > bare.prompt_tokens,
+    )

@@ -2,18 +2,14 @@
 
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import AliasPath, BaseModel, Field
 
 from simdx.simulators.base import Completion, Request, TokenLogprobs
 
 
 def parameters_of(request: Request) -> dict[str, Any]:
     """How a text shall be drawn, in the protocol's names."""
-    body: dict[str, Any] = {
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        "max_tokens": request.max_tokens,
-    }
+    body: dict[str, Any] = {name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens")}
     if request.seed is not None:
         body["seed"] = request.seed
     if request.stop:
@@ -32,45 +28,31 @@ class _Token(_Top):
     top_logprobs: list[_Top] = []
 
 
-class _Logprobs(BaseModel):
-    content: list[_Token] | None = None
-
-
 class _Message(BaseModel):
     content: str | None = None
 
 
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+def _of_choice(*place: str) -> Any:
+    return Field(None, validation_alias=AliasPath("choices", 0, *place))
 
 
 class ChatReply(BaseModel):
-    choices: list[_Choice]
-    usage: _Usage | None = None
+    message: _Message = Field(validation_alias=AliasPath("choices", 0, "message"))
+    finish_reason: str | None = _of_choice("finish_reason")
+    tokens: list[_Token] | None = _of_choice("logprobs", "content")
+    prompt_tokens: int = Field(0, validation_alias=AliasPath("usage", "prompt_tokens"))
+    completion_tokens: int = Field(0, validation_alias=AliasPath("usage", "completion_tokens"))
 
     def completion(self, request: Request, seconds: float) -> Completion:
-        choice, usage = self.choices[0], self.usage or _Usage()
+        logprobs = None
+        if request.logprobs and self.tokens is not None:
+            pairs = ((t, tuple((a.token, a.logprob) for a in t.top_logprobs)) for t in self.tokens)
+            logprobs = tuple(TokenLogprobs(t.token, t.logprob, top) for t, top in pairs)
         return Completion(
-            text=choice.message.content or "",
-            finish_reason=choice.finish_reason or "stop",
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
+            text=self.message.content or "",
+            finish_reason=self.finish_reason or "stop",
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
             seconds=seconds,
-            logprobs=_tokens(choice.logprobs) if request.logprobs else None,
+            logprobs=logprobs,
         )
-
-
-def _tokens(part: _Logprobs | None) -> tuple[TokenLogprobs, ...] | None:
-    if part is None or part.content is None:
-        return None
-    return tuple(
-        TokenLogprobs(t.token, t.logprob, tuple((a.token, a.logprob) for a in t.top_logprobs))
-        for t in part.content
-    )

@@ -70,16 +70,16 @@ class LlamaCppSimulator:
         self._server = None
 
     def _answer(self, request: Request) -> Completion:
-        started = time.monotonic()
+        started, refused = time.monotonic(), None
         try:
             reply = self._server.handle_chat_completions(body_of(request))
+            if "error" in reply:
+                refused = f"llama.cpp: {_reason(reply['error'])}"
         except Exception as error:
-            return failed(
-                f"llama.cpp refused the request ({type(error).__name__})", time.monotonic() - started
-            )
+            refused = f"llama.cpp refused the request ({type(error).__name__})"
         seconds = time.monotonic() - started
-        if "error" in reply:
-            return failed(f"llama.cpp: {_reason(reply['error'])}", seconds)
+        if refused is not None:
+            return failed(refused, seconds)
         return ChatReply.model_validate(reply).completion(request, seconds)
 
 
@@ -106,7 +106,6 @@ def free_cores() -> int:
 
 
 def body_of(request: Request) -> dict[str, Any]:
-    """The request as llama.cpp's chat endpoint takes it."""
     messages = request.messages
     if request.opening:  # llama.cpp continues an assistant message that comes last
         messages.append({"role": "assistant", "content": request.opening})
@@ -137,9 +136,9 @@ def _start(path: Path, slots: int, context: int, threads: int) -> Any:
 
 def _reason(error: Any) -> str:
     """llama.cpp's own words name token counts and settings, never the prompt."""
-    if isinstance(error, dict) and error.get("type") == "exceed_context_size_error":
+    told = error if isinstance(error, dict) else {}
+    if told.get("type") == "exceed_context_size_error":
         return (
-            f"the prompt of {error.get('n_prompt_tokens')} tokens exceeds the context of {error.get('n_ctx')}"
+            f"the prompt of {told.get('n_prompt_tokens')} tokens exceeds the context of {told.get('n_ctx')}"
         )
-    code = error.get("code") if isinstance(error, dict) else None
-    return f"error {code}" if code else "error"
+    return f"error {told['code']}" if told.get("code") else "error"

@@ -55,8 +55,6 @@ class OpenAIServer:
 
 
 class OpenAISimulator(OpenAIServer):
-    """A chat model."""
-
     remote: bool  # True away from loopback: the server's constructor says it
     lockstep = False
 
@@ -101,10 +99,10 @@ class OpenAISimulator(OpenAIServer):
 
     def _once(self, request: Request) -> Completion:
         started = time.monotonic()
-        raw = call(lambda: self._client.chat.completions.with_raw_response.create(**self._body(request)))
+        raw = call(self._client.chat.completions.with_raw_response.create, **self._body(request))
         try:
             return ChatReply.model_validate_json(raw).completion(request, time.monotonic() - started)
-        except (ValidationError, IndexError):
+        except ValidationError:
             raise Passing("the server's reply is not a chat completion") from None
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -125,9 +123,9 @@ class OpenAISimulator(OpenAIServer):
 
 def time_limit(asked: float | None = None) -> float:
     """Seconds a server has for one answer: what was asked for, else SIMDX_TIMEOUT, else five minutes."""
-    told = os.environ.get("SIMDX_TIMEOUT", "")
+    told = os.environ.get("SIMDX_TIMEOUT") or str(TIMEOUT)
     try:
-        seconds = asked if asked is not None else float(told) if told else TIMEOUT
+        seconds = asked if asked is not None else float(told)
     except ValueError:
         seconds = float("nan")
     if not 0 < seconds <= 86_400:
@@ -140,12 +138,12 @@ def nobody_at(server: str) -> RunFailed:
     return RunFailed(f"no server answers at {server.rpartition('@')[2]}: start it, or mend the address")
 
 
-def call(send: Callable[[], Any]) -> str:
+def call(send: Callable[..., Any], **body: Any) -> str:
     """The body of a reply, or what went wrong as `Passing` or `Lasting`, in words of our own."""
     import openai
 
     try:
-        return str(send().text)
+        return str(send(**body).text)
     except openai.APITimeoutError:
         raise Passing("the server did not answer in time") from None
     except Elsewhere as error:

@@ -9,6 +9,7 @@ import email.utils
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -44,20 +45,17 @@ class RetryPolicy:
 
     def run(self, attempt: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
         """The first result of `attempt`; its last `Passing`, or any `Lasting`, is raised."""
-        rng = random.Random()
-        started = time.monotonic()
+        rng, started = random.Random(), time.monotonic()
         for number in range(1, self.attempts + 1):
             try:
                 return attempt()
             except Passing as problem:
-                if number == self.attempts:
+                asked, spent = problem.wait or 0.0, time.monotonic() - started
+                late = self.give_up_after is not None and spent >= self.give_up_after
+                if number == self.attempts or asked > self.longest_asked_wait or late:
                     raise
-                if problem.wait is not None and problem.wait > self.longest_asked_wait:
-                    raise
-                if self.give_up_after is not None and time.monotonic() - started >= self.give_up_after:
-                    raise
-                backoff = min(self.longest_wait, self.first_wait * 2 ** (number - 1)) * rng.uniform(0.5, 1.0)
-                sleep(max(backoff, problem.wait or 0.0))
+                backoff = min(self.longest_wait, self.first_wait * 2 ** (number - 1))
+                sleep(max(backoff * rng.uniform(0.5, 1.0), asked))
         raise AssertionError("unreachable")
 
 
@@ -66,19 +64,15 @@ def asked_wait(headers: Mapping[str, str]) -> float | None:
 
     A date is read by the server's own clock where the reply tells it: ours may be set wrong.
     """
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
+    value = headers.get("retry-after", "")
+    with suppress(ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        pass
+    until, now = _moment(value), _moment(headers.get("date", ""))
+    return None if until is None else max(0.0, until - (time.time() if now is None else now))
+
+
+def _moment(date: str) -> float | None:
     try:
-        until = email.utils.parsedate_to_datetime(value).timestamp()
+        return email.utils.parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
-    try:
-        now = email.utils.parsedate_to_datetime(headers.get("date") or "").timestamp()
-    except (ValueError, TypeError, OverflowError):
-        now = time.time()
-    return max(0.0, until - now)

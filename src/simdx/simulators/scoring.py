@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from simdx.errors import BadInput, RunFailed
 from simdx.models import REGISTRY
@@ -94,10 +94,10 @@ class TransformersScorer:
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
         tokens = [self._ids(text) or [self._tokenizer.pad_token_id] for text in texts]
         found = np.zeros((len(texts), len(prompts)))
+        most = self._padded // max(len(prompts), 1)
         with self._torch.inference_mode():
             prefix = self._read_prompts([self._ids(self._rendered(prompt)) for prompt in prompts])
-            lengths = [len(t) for t in tokens]
-            for rows in of_like_length(range(len(tokens)), lengths, self._padded // max(len(prompts), 1), 1):
+            for rows in of_like_length(range(len(tokens)), [len(t) for t in tokens], most, 1):
                 # A group of texts goes under every prompt in as few passes as fit.
                 pairs = [(i, j) for i in rows for j in range(len(prompts))]
                 width = max(len(tokens[i]) for i in rows) + 1
@@ -124,10 +124,9 @@ class TransformersScorer:
         ids, mask = ids.to(device), mask.to(device)
         place = (mask.cumsum(1) - 1).clamp(min=0)
         out = self._model.base_model(ids, attention_mask=mask, position_ids=place, use_cache=True)
-        layers = out.past_key_values.layers
+        kept = out.past_key_values
         last = torch.tensor([p[-1] for p in prompts], device=device)
-        kind = type(out.past_key_values)
-        return _Prefix([(layer.keys, layer.values) for layer in layers], mask, last, kind)
+        return _Prefix([(layer.keys, layer.values) for layer in kept.layers], mask, last, type(kept))
 
     def _pass(self, prefix: _Prefix, texts: list[list[int]], prompts: list[int]) -> list[float]:
         torch, device = self._torch, self._model.device
@@ -186,9 +185,8 @@ class LlamaCppScorer:
         self.faster = f"hf:{name}" if there else None
 
     def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
-        rendered = [
-            self._post("/apply-template", {"messages": Request(p).messages})["prompt"] for p in prompts
-        ]
+        bodies = ({"messages": Request(prompt).messages} for prompt in prompts)
+        rendered = (self._post("/apply-template", body)["prompt"] for body in bodies)
         heads = [self._tokens(prompt, special=True) for prompt in rendered]
         with ThreadPoolExecutor(self._simulator.concurrency) as pool:
             for i, text in enumerate(texts):
@@ -210,11 +208,9 @@ class LlamaCppScorer:
             total = math.fsum(float(entry["logprob"]) for entry in written)
         except (KeyError, IndexError, TypeError, ValueError):
             same, total = False, math.nan
-        if not same or not math.isfinite(total):
-            raise RunFailed(
-                "llama.cpp did not score a text: it may exceed the context, or llama.cpp be too old"
-            )
-        return total
+        if same and math.isfinite(total):
+            return total
+        raise RunFailed("llama.cpp did not score a text: it may exceed the context, or llama.cpp be too old")
 
     def _tokens(self, text: str, *, special: bool) -> list[int]:
         body = {"content": text, "add_special": False, "parse_special": special}
@@ -239,6 +235,9 @@ class LlamaCppScorer:
 # --------------------------------------------------------------------------- servers
 
 
+_ECHOED = ("choices", 0, "logprobs")
+
+
 class _PromptToken(BaseModel):
     logprob: float
 
@@ -247,20 +246,11 @@ class _ChatReply(BaseModel):
     """vLLM: for each token of the prompt its own log-probability first, null for the very first token."""
 
     prompt_logprobs: list[dict[str, _PromptToken] | None] | None = None
-    usage: dict[str, Any] = {}
-
-
-class _EchoLogprobs(BaseModel):
-    token_logprobs: list[float | None]
-    text_offset: list[int]
-
-
-class _EchoChoice(BaseModel):
-    logprobs: _EchoLogprobs | None = None
 
 
 class _EchoReply(BaseModel):
-    choices: list[_EchoChoice]
+    values: list[float | None] = Field(validation_alias=AliasPath(*_ECHOED, "token_logprobs"))
+    places: list[int] = Field(validation_alias=AliasPath(*_ECHOED, "text_offset"))
 
 
 _PROBE = ("Write a short text.", "The harbour was quiet that morning.")  # no case: it is sent before any
@@ -292,8 +282,7 @@ class ServerScorer(OpenAIServer):
                 raise RunFailed(f"a text could not be scored: {problem}") from None
 
         with ThreadPoolExecutor(CONCURRENCY) as pool:
-            pairs: Iterable[tuple[str, str]] = ((prompt, text) for text in texts for prompt in prompts)
-            replies = pool.map(one, pairs)
+            replies = pool.map(one, ((prompt, text) for text in texts for prompt in prompts))
             for i, _ in enumerate(texts):
                 row = [next(replies) for _ in prompts]
                 yield i, np.array([value for value, _ in row]), row[0][1]
@@ -314,55 +303,41 @@ class ServerScorer(OpenAIServer):
             [*Request(prompt).messages, {"role": "assistant", "content": text}],
             {"add_generation_prompt": False, "continue_final_message": True},
         )
-        own = whole[len(head) :]
-        if not own or any(value is None for value in own):
-            raise Lasting("the server's log-probabilities do not cover the text")
-        return math.fsum(value for value in own if value is not None), len(own)
+        return _total(whole[len(head) :])
 
     def _chat(self, messages: list[dict[str, str]], extra: dict[str, Any]) -> list[float | None]:
-        raw = call(
-            lambda: self._client.chat.completions.with_raw_response.create(
-                model=self.model,
-                messages=messages,  # type: ignore[arg-type]
-                max_tokens=1,
-                temperature=0.0,
-                extra_body={"prompt_logprobs": 0, **extra},
-            )
-        )
+        asked = {"model": self.model, "messages": messages, "max_tokens": 1, "temperature": 0.0}
+        send = self._client.chat.completions.with_raw_response.create
+        raw = call(send, **asked, extra_body={"prompt_logprobs": 0, **extra})
         try:
             found = _ChatReply.model_validate_json(raw).prompt_logprobs
         except ValidationError:
             found = None
         if not found:
             raise Lasting("the server gives no log-probabilities of a prompt")
-        return [None if not place else _checked(next(iter(place.values())).logprob) for place in found]
+        return [None if not place else next(iter(place.values())).logprob for place in found]
 
     def _by_echo(self, prompt: str, text: str) -> tuple[float, int]:
         """A plain completion: the server repeats what it was sent, with log-probabilities."""
         head = f"{prompt}\n\n"
         whole = head + text
-        raw = call(
-            lambda: self._client.completions.with_raw_response.create(
-                model=self.model, prompt=whole, echo=True, logprobs=0, max_tokens=1, temperature=0.0
-            )
-        )
+        asked = {"model": self.model, "prompt": whole, "max_tokens": 1, "temperature": 0.0}
+        raw = call(self._client.completions.with_raw_response.create, **asked, echo=True, logprobs=0)
         try:
-            part = _EchoReply.model_validate_json(raw).choices[0].logprobs
-        except (ValidationError, IndexError):
-            part = None
-        if part is None or len(part.token_logprobs) != len(part.text_offset):
-            raise Lasting("the server gives no log-probabilities of a prompt")
-        places = list(zip(part.text_offset, part.token_logprobs, strict=True))
-        if not places or places[0][0] != 0:  # the prompt is not among them
+            found = _EchoReply.model_validate_json(raw)
+            pairs = list(zip(found.places, found.values, strict=True))
+        except ValueError:
+            raise Lasting("the server gives no log-probabilities of a prompt") from None
+        if not pairs or pairs[0][0] != 0:  # the prompt is not among them
             raise Lasting("the server does not repeat the prompt")
-        own = [value for at, value in places if len(head) <= at < len(whole)]
-        if not own or any(value is None for value in own):
-            raise Lasting("the server's log-probabilities do not cover the text")
-        return math.fsum(_checked(value) for value in own if value is not None), len(own)
+        return _total([value for at, value in pairs if len(head) <= at < len(whole)])
 
 
-def _checked(value: float) -> float:
-    """A log-probability is no number above zero, rounding aside, and not NaN."""
-    if not value <= 0.01:
+def _total(own: list[float | None]) -> tuple[float, int]:
+    """Of a text's tokens, and their number; a log-probability is not above zero, rounding aside, nor NaN."""
+    found = [value for value in own if value is not None]
+    if not own or len(found) < len(own):
+        raise Lasting("the server's log-probabilities do not cover the text")
+    if not all(value <= 0.01 for value in found):
         raise Lasting("the server's log-probabilities are none")
-    return max(value, -1e4)
+    return math.fsum(max(value, -1e4) for value in found), len(own)

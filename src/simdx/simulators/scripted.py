@@ -62,9 +62,7 @@ class ScriptedSimulator:
         self.concurrency = int(concurrency)
         self.calls = 0
         self._answers = {k: tuple(v) for k, v in (answers or {}).items()}
-        self._delay = delay
-        self._rates = rates
-        self._error_attempts = int(error_attempts)
+        self._delay, self._rates, self._error_attempts = delay, rates, int(error_attempts)
         self._attempts: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -106,10 +104,8 @@ class ScriptedSimulator:
             return "There is pain in the mouth. " * 20
         if fault == "leak":
             return "The following is a description as requested. " + request.prompt
-        for phrase, texts in self._answers.items():
-            if phrase in request.prompt:
-                return texts[rng.randrange(len(texts))]
-        return describe(request.prompt, rng)
+        texts = next((texts for phrase, texts in self._answers.items() if phrase in request.prompt), None)
+        return describe(request.prompt, rng) if texts is None else texts[rng.randrange(len(texts))]
 
 
 def describe(prompt: str, rng: random.Random) -> str:
@@ -117,10 +113,9 @@ def describe(prompt: str, rng: random.Random) -> str:
     about = _CONDITION.search(prompt)
     subject = about.group(1) if about else prompt
     topic = random.Random(content_hash("topic", subject))
-    said = CLINICAL
+    said = GENERAL if _ABOUT_ANYTHING.match(prompt) else CLINICAL
     things = said.things
-    if _ABOUT_ANYTHING.match(prompt):
-        said = GENERAL
+    if said is GENERAL:
         # A label of a general panel may well be one of the words, and no text may name its label.
         things = tuple(thing for thing in said.things if thing not in subject.lower()) or said.things
     findings = [f"{topic.choice(said.qualities)} {topic.choice(things)}" for _ in range(4)]
@@ -130,31 +125,21 @@ def describe(prompt: str, rng: random.Random) -> str:
     rng.shuffle(findings)
     who = rng.choice(said.whos)
     sentences = [rng.choice(said.openings), *rng.sample(said.middles, 2), rng.choice(said.endings)]
-    written = [
-        sentence.format(
-            time=rng.choice(said.times),
-            finding=findings[i],
-            course=rng.choice(said.courses),
-            when=rng.choice(said.whens),
-            side=rng.choice(said.sides),
-            who=who,
-            Who=who.capitalize(),
-        )
-        for i, sentence in enumerate(sentences)
-    ]
+    written = []
+    for sentence, finding in zip(sentences, findings, strict=False):
+        drawn = {name: rng.choice(getattr(said, f"{name}s")) for name in ("time", "course", "when", "side")}
+        written.append(sentence.format(finding=finding, who=who, Who=who.capitalize(), **drawn))
     return " ".join(written)
 
 
 def options_from_name(name: str) -> dict[str, float]:
     """`scripted:delay=.02,error=.1` → the options it names."""
     _, _, tail = name.partition(":")
-    options: dict[str, float] = {}
-    for part in filter(None, tail.split(",")):
-        option, _, value = part.partition("=")
-        try:
-            options[option.strip()] = float(value)
-        except ValueError:
-            raise BadInput(f"simulator '{name}': write options as NAME=NUMBER") from None
+    given = (part.partition("=") for part in tail.split(",") if part)
+    try:
+        options = {option.strip(): float(value) for option, _, value in given}
+    except ValueError:
+        raise BadInput(f"simulator '{name}': write options as NAME=NUMBER") from None
     known = {"concurrency", "delay", "error", "error_attempts", "refusal", "empty", "loop", "leak"}
     if unknown := set(options) - known:
         raise BadInput(f"simulator '{name}' has no option '{sorted(unknown)[0]}'")

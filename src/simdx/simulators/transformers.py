@@ -10,8 +10,11 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.models.hub import NO_HUB, hub, hub_answers
@@ -25,6 +28,7 @@ from simdx.simulators.base import (
     probe,
 )
 
+_ALIKE = attrgetter("temperature", "top_p", "max_tokens", "stop", "logprobs", "grammar")
 BATCH = 8
 PADDED_CHARACTERS = 600_000  # of prompts in one batch, some 150,000 tokens
 BATCH_ON_GPU = 192  # decoding reads the weights once per token whatever the batch: a GPU wants it large
@@ -55,7 +59,9 @@ class TransformersSimulator:
     def complete(self, requests: Iterable[Request | None]) -> Iterator[tuple[int, Completion]]:
         source, position = iter(requests), 0
         while True:
-            taken = list(itertools.islice(_until_none(source), self.concurrency))
+            # What can be asked right now: a batch does not wait for answers it has not given yet.
+            ready = itertools.takewhile(lambda request: request is not None, source)
+            taken: list[Any] = list(itertools.islice(ready, self.concurrency))
             if not taken:
                 return
             for i, completion in sorted(self._grouped(taken).items()):
@@ -78,16 +84,7 @@ class TransformersSimulator:
         """Requests with equal settings share a batch; seeds of a group are folded into one."""
         groups: dict[tuple[Any, ...], list[int]] = {}
         for i, r in enumerate(requests):
-            settings = (
-                r.temperature,
-                r.top_p,
-                r.max_tokens,
-                r.stop,
-                r.logprobs,
-                r.grammar,
-                str(dict(r.options)),
-            )
-            groups.setdefault(settings, []).append(i)
+            groups.setdefault((*_ALIKE(r), str(dict(r.options))), []).append(i)
         answers: dict[int, Completion] = {}
         lengths = [len(r.prompt) for r in requests]
         for members in groups.values():
@@ -97,15 +94,13 @@ class TransformersSimulator:
 
     def _batch(self, requests: list[Request]) -> list[Completion]:
         started = time.monotonic()
-        grammar = requests[0].grammar
-        if grammar is not None and self._compiler is None:
+        if requests[0].grammar is not None and self._compile is None:
             return [failed("grammars need the package xgrammar") for _ in requests]
         try:
-            answers = self._generate(requests)
+            return self._generate(requests)
         except Exception as error:  # memory, a broken chat template: one batch, not the build
             seconds = time.monotonic() - started
             return [failed(f"transformers failed with {type(error).__name__}", seconds) for _ in requests]
-        return answers
 
     def _generate(self, requests: list[Request]) -> list[Completion]:
         torch, first, started = self._torch, requests[0], time.monotonic()
@@ -139,28 +134,28 @@ class TransformersSimulator:
         # A processor follows one generation and cannot be used again; the compiled grammar can.
         return {"logits_processor": [LogitsProcessor(self._compile(grammar))]}
 
+    @property
+    def _ends(self) -> list[int]:
+        value = self._model.generation_config.eos_token_id
+        return [] if value is None else np.ravel(value).tolist()
+
     @cached_property
-    def _compiler(self) -> Any:
+    def _compile(self) -> Any:
+        """From a grammar to what constrains a text, the last ones remembered; None without xgrammar."""
         try:
             import xgrammar
         except ImportError:
             return None
-        size = self._model.config.vocab_size
-        ends = _as_list(self._model.generation_config.eos_token_id)
         known = xgrammar.TokenizerInfo.from_huggingface(
-            self._tokenizer, vocab_size=size, stop_token_ids=ends or None
+            self._tokenizer, vocab_size=self._model.config.vocab_size, stop_token_ids=self._ends or None
         )
-        return xgrammar.GrammarCompiler(known)
-
-    @cached_property
-    def _compile(self) -> Any:
-        return lru_cache(maxsize=16)(self._compiler.compile_grammar)
+        return lru_cache(maxsize=16)(xgrammar.GrammarCompiler(known).compile_grammar)
 
     def _completion(
         self, request: Request, row: int, inputs: Any, out: Any, width: int, seconds: float
     ) -> Completion:
         tokens = out.sequences[row, width:].tolist()
-        ends = set(_as_list(self._model.generation_config.eos_token_id)) | {self._tokenizer.pad_token_id}
+        ends = {*self._ends, self._tokenizer.pad_token_id}
         length = next((i for i, token in enumerate(tokens) if token in ends), len(tokens))
         text = request.opening + self._tokenizer.decode(tokens[:length], skip_special_tokens=True)
         stopped = length < len(tokens)
@@ -197,29 +192,15 @@ class TransformersSimulator:
         return prompt + request.opening
 
 
-def _until_none(source: Iterator[Request | None]) -> Iterator[Request]:
-    """What can be asked right now: a batch does not wait for answers it has not given yet."""
-    for request in source:
-        if request is None:
-            return
-        yield request
-
-
-def _as_list(value: Any) -> list[int]:
-    if value is None:
-        return []
-    return list(value) if isinstance(value, list | tuple) else [int(value)]
-
-
 def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
-    path = Path(name)
-    source, options = name, {}
+    path, source, gguf = Path(name), name, {}
     if name.endswith(".gguf"):
         if not path.is_file():
             raise BadInput(f"no model file at '{path}'")
-        source, options = str(path.parent), {"gguf_file": path.name}
-    here = bool(options) or path.is_dir()
+        source, gguf = str(path.parent), {"gguf_file": path.name}
+    here = bool(gguf) or path.is_dir()
     # A model is weights: code beside them is not run.
+    options: dict[str, Any] = {"local_files_only": here, "trust_remote_code": False, **gguf}
     reached = here or hub_answers()  # without it, what the hub's own cache holds
     with hub(allowed=not here and reached):
         try:
@@ -230,14 +211,10 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
         chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
         transformers.utils.logging.disable_progress_bar()
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                source, padding_side="left", local_files_only=here, trust_remote_code=False, **options
-            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, padding_side="left", **options)
             # Half precision on a GPU, where it is the fast path; on a CPU it is the slow one.
             dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                source, dtype=dtype, local_files_only=here, trust_remote_code=False, **options
-            )
+            model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
         except Exception as error:  # the library raises a dozen types for a model it cannot get or read
             if not reached:
                 raise BadInput(f"model '{name[:80]}' is no folder, and {NO_HUB}") from None
