@@ -153,6 +153,15 @@ def artefacts() -> tuple[str, ...]:
     return tuple(dict.fromkeys(q.artefact for q in _quotes()))
 
 
+def doubted() -> dict[str, list[Quote]]:
+    """The figures that each doubt is about."""
+    found: dict[str, list[Quote]] = {}
+    for q in _quotes():
+        for why in q.doubts:
+            found.setdefault(why, []).append(q)
+    return found
+
+
 @lru_cache(maxsize=1)
 def _file() -> _File:
     text = Path(__file__).with_name("theirs.yaml").read_text(encoding="utf-8")
