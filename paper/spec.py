@@ -227,10 +227,9 @@ def ranges(heads: Mapping[str, str], *, paper: bool = True) -> list[Column]:
 temperature = Column("T", lambda row: NONE if row["temperature"] is None else f"{row['temperature']:.2f}")
 
 
-def named(items: Mapping[str, Row], name: str = "method", **more: str) -> list[dict[str, Any]]:
-    """Rows of a mapping, with their keys in them; `more` copies a key under another name."""
-    found = [{name: key, **row} for key, row in items.items()]
-    return [row | {new: row.get(old) for new, old in more.items()} for row in found]
+def named(items: Mapping[str, Row], name: str = "method") -> list[dict[str, Any]]:
+    """Rows of a mapping, with their keys in them."""
+    return [{name: key, **row} for key, row in items.items()]
 
 
 def nested(b: Block) -> list[dict[str, Any]]:
