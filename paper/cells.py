@@ -19,12 +19,23 @@ METHODS = {
 DOUBT, NONE, UNDEFINED = "†", "–", "undefined"
 
 
+def method_name(name: str) -> str:
+    return METHODS.get(name, name.replace("d-smc", "D-SMC"))
+
+
 def number(value: float | None, interval: Sequence[float] | None = None, digits: int = 3) -> str:
     """`0.857 [0.812, 0.901]`; a missing or non-finite value says so."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
     shown = f"{value:.{digits}f}"
     return shown if interval is None else f"{shown} [{interval[0]:.{digits}f}, {interval[1]:.{digits}f}]"
+
+
+def signed(value: float | None, interval: Sequence[Any], p: float | None = None) -> str:
+    """A difference: `+0.012 [-0.004, +0.028], p 0.13`."""
+    if value is None or interval[0] is None:
+        return number(value)
+    return "{:+.3f} [{:+.3f}, {:+.3f}]".format(value, *interval) + ("" if p is None else f", p {p:.2g}")
 
 
 def ours(scores: Mapping[str, Any], metric: str, digits: int = 3) -> str:
@@ -48,11 +59,6 @@ def doubts(quotes: Iterable[Quote | None]) -> str:
     """What the daggers mean, once each."""
     said = dict.fromkeys(doubt for quote in quotes if quote is not None for doubt in quote.doubts)
     return " ".join(f"{DOUBT} {d[0].upper()}{d[1:]}{'' if d.endswith('.') else '.'}" for d in said)
-
-
-def quartiles(found: Mapping[str, Any], digits: int = 3) -> str:
-    """Median with the quartiles around it."""
-    return "no cases" if found["median"] is None else number(found["median"], (found["q1"], found["q3"]), digits)
 
 
 def ranged(values: Sequence[float | None], digits: int = 3) -> str:
@@ -82,7 +88,7 @@ def several(names: Sequence[str]) -> str:
 
 def duration(seconds: float | None) -> str:
     if seconds is None:
-        return "unknown"
+        return NONE
     if seconds >= 1:
         return f"{seconds:.1f} s"
     return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"

@@ -110,7 +110,7 @@ def _section(record: Record) -> Iterator[str]:
     if record.done:
         shown = shown_of(artefact_list()[record.name], record["finding"])
         yield f"<p class='about'>{escape(_measured_on(record))}</p>"
-        yield "<ul class='verdicts'>" + "".join(f"<li>{escape(v['text'])}</li>" for v in shown["verdicts"]) + "</ul>"
+        yield "<ul class='verdicts'>" + "".join(f"<li>{escape(said)}</li>" for said in shown["verdicts"]) + "</ul>"
         for one in shown["tables"]:
             body = table(one["columns"], [[_unbroken(cell) for cell in row] for row in one["rows"]])
             yield f"<h3>{escape(one['title'])}</h3><div class='wide'>{body}</div>"
@@ -131,7 +131,7 @@ def _markdown_section(record: Record) -> Iterator[str]:
         return
     shown, about = shown_of(artefact_list()[record.name], record["finding"]), _measured_on(record)
     yield from (about, "") if about else ()
-    yield from (*(f"- {one['text']}" for one in shown["verdicts"]), "") if shown["verdicts"] else ()
+    yield from (*(f"- {said}" for said in shown["verdicts"]), "") if shown["verdicts"] else ()
     for one in shown["tables"]:
         yield from (f"**{one['title']}**", "", _row(one["columns"]), "|" + "---|" * len(one["columns"]))
         yield from (*map(_row, one["rows"]), "")

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from paper.cells import NONE, dagger, doubts, number, quartiles, quoted, ranged
-from paper.theirs import Quote, beside
+from paper.answers import theirs_name
+from paper.cells import METHODS, NONE, dagger, doubts, method_name, number, quoted, ranged, signed
+from paper.theirs import Quote, beside, data_of_panel, quotes
 from paper.world import PAPER_NAMES
-from simdx.report.plots import Estimate
+from simdx.report.plots import Estimate, Series, interval_plot, line_plot
 
 if TYPE_CHECKING:
     from paper.context import Context
@@ -43,7 +44,12 @@ class Block(NamedTuple):
 
     panel: str
     d: Any
-    n: Mapping[str, int]
+    whole: Any = None  # all figures of the record
+    artefact: str = ""
+
+    def paper(self, quantity: str, method: str | None = None, setting: str | None = None) -> Quote | None:
+        """The paper's figure for this panel's counterpart."""
+        return beside(self.artefact, quantity, self.panel, method, setting=setting)
 
     @property
     def words(self) -> dict[str, Any]:
@@ -58,11 +64,45 @@ Word = str | Callable[[Block], str]
 
 def by_panel(found: Found) -> Iterator[Block]:
     for panel, part in found["data"].items():
-        yield Block(panel, part, found["n"])
+        yield Block(panel, part, found["data"])
 
 
 def as_one(found: Found) -> Iterator[Block]:
-    yield Block(next(iter(found["n"]), ""), found["data"], found["n"])
+    yield Block(next(iter(found["n"]), ""), found["data"], found["data"])
+
+
+def within(name: str) -> Blocks:
+    """The panels of one part of the figures."""
+    return lambda found: (Block(panel, part, found["data"]) for panel, part in found["data"][name].items())
+
+
+def alone(name: str, panel: str, **more: str) -> Blocks:
+    """One part of the figures, where it is there."""
+    return lambda found: [Block(panel, found["data"][name] | more)] if found["data"][name] else []
+
+
+def methods(name: str) -> Blocks:
+    """The methods of each of them."""
+    return lambda found: (
+        Block(b.panel, one | {"method": method_name(method)}, b.whole)
+        for b in within(name)(found)
+        for method, one in b.d.items()
+    )
+
+
+def of_rows(name: str = "", *, apart: bool = False) -> Blocks:
+    """Rows that know their panel: those of a panel together, or each `apart`."""
+
+    def blocks(found: Found) -> Iterator[Block]:
+        part = found["data"][name] if name else found["data"]
+        rows = list(part.values() if isinstance(part, Mapping) else part)
+        if apart:
+            yield from (Block(row["panel"], row, found["data"]) for row in rows)
+        else:
+            for panel in dict.fromkeys(row["panel"] for row in rows):
+                yield Block(panel, [row for row in rows if row["panel"] == panel], found["data"])
+
+    return blocks
 
 
 Row = Mapping[str, Any]
@@ -84,6 +124,7 @@ class Column:
     paper_head: str | None = None
     shown: Callable[[Quote], str] | None = None  # of the paper's figure; default: `quoted`
     paper_digits: int | None = None
+    below: str | None = None  # the paper's quantity in a row that is all the paper's
 
     @property
     def heads(self) -> list[str]:
@@ -92,6 +133,9 @@ class Column:
 
     def cells(self, artefact: str, row: Any, used: list[Quote | None]) -> list[str]:
         cells = []
+        if self.below is not None and row["whose"] == "paper":
+            used.append(beside_row(artefact, self.below, row))
+            return [quoted(used[-1], self.digits)]
         if self.cell is not None:
             own = figure(row, self.cell, self.digits) if isinstance(self.cell, str) else self.cell(row)
             cells.append(str(own))
@@ -108,17 +152,25 @@ def beside_row(artefact: str, quantity: str, row: Row) -> Quote | None:
     return beside(artefact, quantity, row["panel"], row.get("method"), setting=row.get("setting"))
 
 
-def figure(row: Any, path: str, digits: int = 3) -> str:
-    """A number with the interval the record keeps beside it, or the median of a spread with quartiles."""
+def read(row: Any, path: str) -> tuple[Any, Any]:
+    """A figure by its path in a row, and the interval that the record keeps with it or beside it."""
     *way, name = path.split(".")
     for step in way:
         row = row[step]
-    value = row[name]
-    if isinstance(value, Mapping) and "q1" in value:
-        return quartiles(value, digits)
-    if isinstance(value, Mapping):
-        return number(value["value"] if "value" in value else value["median"], value["ci"], digits)
-    around = row.get(f"{name}_ci", row["ci"].get(name) if isinstance(row.get("ci"), Mapping) else None)
+    value, beside_it = row[name], row.get("ci")
+    around = row.get(f"{name}_ci", beside_it.get(name) if isinstance(beside_it, Mapping) else None)
+    if not isinstance(value, Mapping):
+        return value, around
+    middle = next(value[key] for key in ("value", "difference", "median") if key in value)
+    return middle, (value["q1"], value["q3"]) if "q1" in value else value.get("ci", around)
+
+
+def figure(row: Any, path: str, digits: int = 3) -> str:
+    """A number with its interval or quartiles; a difference that was tested has its sign and its p."""
+    value, around = read(row, path)
+    tested = row.get(path)
+    if isinstance(tested, Mapping) and "p_value" in tested:
+        return signed(value, around, tested["p_value"])
     return number(value, around, digits)
 
 
@@ -138,12 +190,27 @@ def of_tuples(*heads: str) -> list[Column]:
 
 
 def metrics(
-    heads: Mapping[str, str], *, digits: Mapping[str, int] | None = None, paper: bool = True,
-    paper_head: str | None = None, at: str = "scores.",
-) -> list[Column]:  # fmt: skip
-    """A column for each metric of the row's `scores`, beside the paper's."""
+    heads: Mapping[str, str],
+    *,
+    digits: Mapping[str, int] | int = 3,
+    paper: bool = True,
+    paper_head: str | None = None,
+    paper_digits: int | None = None,
+    at: str = "scores.",
+    below: bool = False,
+) -> list[Column]:
+    """A column for each metric of the row's `scores`, beside the paper's or `below` it in a row of its own."""
+    each = dict.fromkeys(heads, digits) if isinstance(digits, int) else digits
     return [
-        Column(head, f"{at}{name}", name if paper else None, (digits or {}).get(name, 3), paper_head)
+        Column(
+            head,
+            f"{at}{name}",
+            name if paper and not below else None,
+            each.get(name, 3),
+            paper_head,
+            paper_digits=paper_digits,
+            below=name if below else None,
+        )
         for name, head in heads.items()
     ]
 
@@ -160,10 +227,18 @@ def ranges(heads: Mapping[str, str], *, paper: bool = True) -> list[Column]:
 temperature = Column("T", lambda row: NONE if row["temperature"] is None else f"{row['temperature']:.2f}")
 
 
-def named(items: Mapping[str, Row], name: str = "method", **more: str) -> list[dict[str, Any]]:
-    """Rows of a mapping, with their keys in them; `more` copies a key under another name."""
-    found = [{name: key, **row} for key, row in items.items()]
-    return [row | {new: row.get(old) for new, old in more.items()} for row in found]
+def named(items: Mapping[str, Row], name: str = "method") -> list[dict[str, Any]]:
+    """Rows of a mapping, with their keys in them."""
+    return [{name: key, **row} for key, row in items.items()]
+
+
+def nested(b: Block) -> list[dict[str, Any]]:
+    """Rows of figures by panel and method; one that only we have is no method of the paper's."""
+    return [
+        {"panel": panel, "name": method_name(name), "method": METHODS.get(name), "found": one}
+        for panel, found in b.d.items()
+        for name, one in found.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,17 +256,42 @@ class Table:
 class Drawing:
     """Inline SVG in the classes of the report's page, with a caption that stands alone."""
 
-    name: str
     draw: Callable[[Block], str]
     caption: Word
     each: Blocks | None = None
 
 
-class Said(NamedTuple):
-    """A sentence; `holds` says whether its figures point the paper's way, None where the paper points nowhere."""
+def estimates(
+    title: str,
+    axis: str,
+    rows: Callable[[Block], Iterable[Estimate]],
+    caption: Word,
+    x: tuple[float, float] | None = None,
+    each: Blocks | None = None,
+) -> Drawing:
+    """A dot and its interval for each row."""
+    return Drawing(lambda b: interval_plot(_word(title, b), axis, list(rows(b)), x=x), caption, each)
 
-    text: str
-    holds: bool | None = None
+
+def lines(
+    title: str,
+    labels: tuple[str, str],
+    series: Callable[[Block], Sequence[Series]],
+    ticks: Mapping[float, str],
+    caption: Word,
+    x: tuple[float, float] | None = None,
+    each: Blocks | None = None,
+) -> Drawing:
+    """Shares over what varies; the axis ends where the lines do, unless `x` says where."""
+
+    def draw(b: Block) -> str:
+        shown = series(b)
+        places = [place for line in shown for place in line.x]
+        low, high = x or (min(places), max(places))
+        kept = [(place, word) for place, word in ticks.items() if low - 0.01 <= place <= high + 0.01]
+        return line_plot(_word(title, b), *labels, shown, x=(low, high), y=(0.0, 1.0), x_ticks=kept)
+
+    return Drawing(draw, caption, each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +302,7 @@ class Artefact:
     order: int
     measure: Callable[[Context], Measured]
     tables: Sequence[Table]
-    claims: Callable[[Block], Iterable[Said | str]]
+    claims: Callable[[Block], Iterable[str]]
     drawings: Sequence[Drawing] = ()
     each: Blocks = by_panel
     claims_each: Blocks | None = None
@@ -211,25 +311,28 @@ class Artefact:
 
 def render(artefact: Artefact, found: Found) -> dict[str, Any]:
     """Tables, figures and verdicts, finished: what the page and the Markdown show."""
+
+    def blocks(each: Blocks | None) -> Iterator[Block]:
+        return (block._replace(artefact=artefact.name) for block in (each or artefact.each)(found))
+
     tables = []
-    for each, some in groupby(artefact.tables, lambda one: one.each or artefact.each):
+    for each, some in groupby(artefact.tables, lambda one: one.each):
         group = tuple(some)
-        tables += [_table(artefact.name, table, block) for block in each(found) for table in group]
+        tables += [_table(table, block) for block in blocks(each) for table in group]
     figures = [
-        {"name": one.name.format(**b.words), "svg": one.draw(b), "caption": _word(one.caption, b)}
+        {"svg": one.draw(block), "caption": _word(one.caption, block)}
         for one in artefact.drawings
-        for b in (one.each or artefact.each)(found)
+        for block in blocks(one.each)
     ]
-    blocks = (artefact.claims_each or artefact.each)(found)
-    said = [Said(s) if isinstance(s, str) else s for block in blocks for s in artefact.claims(block)]
-    return {"tables": tables, "figures": figures, "verdicts": [one._asdict() for one in said]}
+    said = [sentence for block in blocks(artefact.claims_each) for sentence in artefact.claims(block)]
+    return {"tables": tables, "figures": figures, "verdicts": said}
 
 
-def _table(artefact: str, table: Table, block: Block) -> dict[str, Any]:
+def _table(table: Table, block: Block) -> dict[str, Any]:
     columns = table.columns(block) if callable(table.columns) else table.columns
     used: list[Quote | None] = []
     rows = [{"panel": block.panel, **r} if isinstance(r, Mapping) else r for r in table.rows(block)]
-    cells = [[cell for column in columns for cell in column.cells(artefact, row, used)] for row in rows]
+    cells = [[cell for column in columns for cell in column.cells(block.artefact, row, used)] for row in rows]
     note = f"{_word(table.note, block)} {doubts(used)}".strip()
     heads = [head for column in columns for head in column.heads]
     return {"title": _word(table.title, block), "columns": heads, "rows": cells, "note": note}
@@ -239,10 +342,39 @@ def _word(word: Word, block: Block) -> str:
     return word.format(**block.words) if isinstance(word, str) else word(block)
 
 
-def estimate(name: str, scores: Mapping[str, Any], metric: str, paper: Quote | None = None, style: int = 0) -> Estimate:
-    """A row of an interval plot from a set of scores."""
-    low, high = scores["ci"][metric] or (None, None)
-    return Estimate(name, scores[metric], low, high, None if paper is None else paper.value, style)
+def estimate(name: str, row: Any, path: str, paper: Quote | None = None, style: int = 0) -> Estimate:
+    """A row of an interval plot."""
+    value, around = read(row, path)
+    low, high = around or (None, None)
+    return Estimate(name, value, low, high, None if paper is None else paper.value, style)
+
+
+def by_method(metric: str, style: Callable[[str], int]) -> Callable[[Block], list[Estimate]]:
+    """A metric of rows that know their method, beside the paper's of the same."""
+    return lambda b: [
+        estimate(name, row, metric, b.paper(metric, theirs_name(row["method"])), style(row["method"]))
+        for name, row in b.d.items()
+    ]
+
+
+def marked(name: str, points: Mapping[float, tuple[Any, Any]]) -> Series:
+    """A line of a plot through what was read at each place, with the intervals."""
+    values, around = zip(*points.values(), strict=True)
+    return Series(name, list(points), values, marks=True, intervals=around)
+
+
+def over(sweeps: Mapping[str, Sequence[Any]], x: Callable[[Any], float], path: str) -> list[Series]:
+    """A line for each method through the rows of its sweep."""
+    return [marked(method_name(m), {x(row): read(row, path) for row in rows}) for m, rows in sweeps.items()]
+
+
+def their_line(
+    b: Block, name: str, quantity: str, at: Callable[[float], float] = float, method: str = "D-SMC"
+) -> list[Series]:
+    """The paper's figures over its settings, where it has some."""
+    found = quotes(b.artefact, data=data_of_panel(b.panel), quantity=quantity, method=method)
+    points = {at(float(q.setting)): (q.value, None) for q in found if q.setting}
+    return [marked(name, points)] if points else []
 
 
 def plain(value: Any) -> Any:

@@ -85,9 +85,9 @@ class _File(_Part):
     doubts: tuple[_Doubt, ...]
 
 
-def quotes(artefact: str, **wanted: str | None) -> tuple[Quote, ...]:
-    """The artefact's figures, in the paper's order, that match (data, model, method, setting, quantity)."""
-    own = (q for q in _quotes() if q.artefact == artefact)
+def quotes(artefact: str | None = None, **wanted: str | None) -> tuple[Quote, ...]:
+    """The artefact's figures (or all), in the paper's order, that match (data, model, method, setting, quantity)."""
+    own = (q for q in _quotes() if artefact in (None, q.artefact))
     return tuple(q for q in own if all(getattr(q, name) == value for name, value in wanted.items()))
 
 
@@ -100,12 +100,11 @@ def quote(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
     return found[0] if found else None
 
 
-def grouped(artefact: str, *, place: str = "", **wanted: str | None) -> Grouped:
-    """The artefact's figures by quantity, for each method and setting; `place` is how their place begins."""
+def grouped(artefact: str, **wanted: str | None) -> Grouped:
+    """The artefact's figures by quantity, for each method and setting."""
     found: Grouped = {}
     for q in quotes(artefact, **wanted):
-        if q.place.startswith(place):
-            found.setdefault((q.method, q.setting), {})[q.quantity] = q
+        found.setdefault((q.method, q.setting), {})[q.quantity] = q
     return found
 
 
@@ -149,8 +148,13 @@ def data_of_panel(panel: str) -> str | None:
     return next((name for name, part in data_sets().items() if part.panel == panel), None)
 
 
-def artefacts() -> tuple[str, ...]:
-    return tuple(dict.fromkeys(q.artefact for q in _quotes()))
+def doubted() -> dict[str, list[Quote]]:
+    """The figures that each doubt is about."""
+    found: dict[str, list[Quote]] = {}
+    for q in _quotes():
+        for why in q.doubts:
+            found.setdefault(why, []).append(q)
+    return found
 
 
 @lru_cache(maxsize=1)

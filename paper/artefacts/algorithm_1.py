@@ -7,22 +7,15 @@ from typing import Any
 
 from paper.cells import number
 from paper.measures import sampler
-from paper.spec import Artefact, Block, Found, Table, keys
+from paper.spec import Artefact, Block, Table, figure, keys, of_tuples, within
 
 
-def by_panel(found: Found) -> Iterator[Block]:
-    for panel, one in found["data"]["panels"].items():
-        yield Block(panel, one | {key: found["data"][key] for key in ("finished", "begun")}, found["n"])
-
-
-def rows(b: Block) -> Iterator[dict[str, Any]]:
+def rows(b: Block) -> Iterator[tuple[str, str]]:
     for name in ("accuracy", "closed_form_accuracy"):
-        yield {"what": name.replace("_", " "), "figure": number(b.d[name], b.d[f"{name}_ci"])}
-    apart = number(b.d["total_variation"], b.d["total_variation_ci"])
-    yield {"what": "total variation between the two", "figure": apart}
+        yield name.replace("_", " "), figure(b.d, name)
+    yield "total variation between the two", figure(b.d, "total_variation")
     for name in ("simulations", "calls", "tokens", "seconds"):
-        beside = ", all cases side by side" if name == "seconds" else ""
-        yield {"what": f"{name} a case{beside}", "figure": f"{b.d[name]:,.0f}"}
+        yield f"{name} a case{', all cases side by side' if name == 'seconds' else ''}", f"{b.d[name]:,.0f}"
 
 
 def steps(b: Block) -> list[dict[str, Any]]:
@@ -32,17 +25,16 @@ def steps(b: Block) -> list[dict[str, Any]]:
 
 def claims(b: Block) -> Iterator[str]:
     ends = ", ".join(f"{name} {count}" for name, count in b.d["outcomes"].items())
-    short = "" if b.d["finished"] == b.d["begun"] else f"**{b.d['finished']} of {b.d['begun']} begun cases ended.** "
+    finished, begun = b.whole["finished"], b.whole["begun"]
+    short = "" if finished == begun else f"**{finished} of {begun} begun cases ended.** "
     yield (f"{short}{b.panel}: {b.d['n']} cases ended as {ends}; {b.d['simulations']:,.0f} fresh simulations a case "
            f"lie {number(b.d['total_variation'])} in total variation from the closed form over the model's bank.")
 
 
 ARTEFACT = Artefact(
-    "Algorithm 1 with fresh generations (appendix H)", 385, sampler.algorithm_1, each=by_panel,
-    tables=(
-        Table("{panel}: {n} cases, S = 100, T = 5", rows, keys("what | ours=figure"), "95 % bootstrap over cases."),
-        Table("{panel}, population by population: means", steps,
-              keys("population | ε=tolerance | acceptance | simulations | entropy, bits=entropy_bits")),
-    ),
+    "Algorithm 1 with fresh generations (appendix H)", 385, sampler.algorithm_1, each=within("panels"),
+    tables=(Table("{panel}: {n} cases, S = 100, T = 5", rows, of_tuples("what", "ours"), "95 % bootstrap over cases."),
+            Table("{panel}, population by population: means", steps,
+                  keys("population | ε=tolerance | acceptance | simulations | entropy, bits=entropy_bits"))),
     claims=claims,
 )

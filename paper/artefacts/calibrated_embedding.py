@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from paper.answers import ABI, M_SMC, RECIPE
 from paper.measures import scores
 from paper.measures.scores import CEILING, CENTROID, SUPERVISED
-from paper.spec import Artefact, Block, Said, Table, keys, metrics, named, temperature
+from paper.spec import Artefact, Block, Table, keys, metrics, named, temperature
 
 HEADS = {"accuracy": "accuracy", "nll": "NLL", "brier": "Brier", "ece": "ECE", "error_auroc": "error AUROC"}
 
 
-def claims(b: Block) -> Iterator[Said | str]:
+def claims(b: Block) -> Iterator[str]:
     by = {name: row["scores"] for name, row in b.d["rows"].items()}
     centroid, abi, r = by[f"{CENTROID} + TS"], by[f"{ABI} + TS"], by[RECIPE]
     yield (f"{b.panel}: with a fifth of the labels the centroid classifier reaches ECE {centroid['ece']:.3f}; "

@@ -9,7 +9,7 @@ from paper.answers import theirs_name
 from paper.cells import NONE, number
 from paper.measures import errors
 from paper.measures.errors import BANDS
-from paper.spec import Artefact, Block, Column, Said, Table, keys
+from paper.spec import Artefact, Block, Column, Table, keys
 from paper.theirs import Quote, beside
 
 
@@ -29,14 +29,14 @@ def theirs(quantity: str) -> Any:
     return found
 
 
-def claims(b: Block) -> Iterator[Said]:
+def claims(b: Block) -> Iterator[str]:
     for name, bands in b.d.items():
         known = [(band, bands[band]["accuracy"]) for band in BANDS if bands[band]["n"] >= 10]
         if len(known) > 1:
             falls = all(one[1] >= other[1] for one, other in pairwise(known))
             words = ", ".join(f"{value:.2f} where certainty is {band}" for band, value in known)
             end = "it falls with entropy." if falls else "no order."
-            yield Said(f"{b.panel}, {name}: accuracy {words}: {end}", falls)
+            yield f"{b.panel}, {name}: accuracy {words}: {end}"
 
 
 ARTEFACT = Artefact(

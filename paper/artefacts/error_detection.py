@@ -1,6 +1,5 @@
-"""The paper's Table 3: predictive entropy as the score, misclassification as the positive class, on its
-hardest data set; here on every panel. E-AURC takes the accuracy out of the area under the risk–coverage
-curve."""
+"""The paper's Table 3: predictive entropy as the score, misclassification as the positive class, on its hardest data
+set; here on every panel. E-AURC takes the accuracy out of the area under the risk–coverage curve."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,11 +7,8 @@ from typing import Any
 from paper.answers import ASKED, M_SMC, RECIPE, theirs_name
 from paper.cells import counted, number, placed
 from paper.measures import scores
-from paper.spec import Artefact, Block, Drawing, Said, Table, estimate, keys, metrics, ranges
-from paper.theirs import beside
-from simdx.report.plots import interval_plot
+from paper.spec import Artefact, Block, Table, by_method, estimates, keys, metrics, ranges
 
-NAME = "error-detection"
 HEADS = {"accuracy": "accuracy", "error_auroc": "error AUROC", "e_aurc": "E-AURC", "risk_at_80": "risk at 80 %"}
 
 
@@ -21,20 +17,12 @@ def rows(b: Block) -> list[dict[str, Any]]:
             for name, one in b.d.items()]
 
 
-def drawn(b: Block) -> str:
-    shown = [estimate(row["name"], row["scores"], "error_auroc",
-                      beside(NAME, "error_auroc", b.panel, row["method"]), int(row["method"] in ASKED))
-             for row in rows(b)]
-    return interval_plot(f"Error-detection AUROC on {b.panel}", "error-detection AUROC", shown, x=(0.2, 1.0))
-
-
-def claims(b: Block) -> Iterator[Said | str]:
-    m, paper = b.d[M_SMC], beside(NAME, "error_auroc", b.panel, M_SMC)
+def claims(b: Block) -> Iterator[str]:
+    m, paper = b.d[M_SMC], b.paper("error_auroc", M_SMC)
     if paper is not None and m["error_auroc"] is not None:
-        where = placed(m["ci"]["error_auroc"], paper.value)
-        yield Said(f"{b.panel}: M-SMC's entropy finds its errors with AUROC {number(m['error_auroc'])}; the "
-                   f"paper's {paper.value:.3f} lies {where} our interval (the recipe: "
-                   f"{number(b.d[RECIPE]['error_auroc'])}).", where == "inside")
+        yield (f"{b.panel}: M-SMC's entropy finds its errors with AUROC {number(m['error_auroc'])}; the paper's "
+               f"{paper.value:.3f} lies {placed(m['ci']['error_auroc'], paper.value)} our interval (the recipe: "
+               f"{number(b.d[RECIPE]['error_auroc'])}).")
     asked = [row for row in b.d.values() if row["method"] in ASKED]
     for metric, better in (("error_auroc", 1), ("e_aurc", -1)):
         pairs = [(row[metric], b.d[own][metric]) for row in asked if (own := f"{M_SMC}, {row['own_bank']}") in b.d]
@@ -50,14 +38,14 @@ def claims(b: Block) -> Iterator[Said | str]:
 ARTEFACT = Artefact(
     "Does the uncertainty identify the errors? (table 3)", 30,
     lambda context: scores.error_detection(context, tuple(HEADS)),
-    tables=(
-        Table("{panel}, packaged bank ({theirs})", rows,
-              (*keys("method=name | n"), *metrics(HEADS, digits={"e_aurc": 4, "risk_at_80": 4})),
-              "The paper gives this table for MultiCaRe alone."),
-        Table("{panel}: mean over simulators (least–most)", lambda b: scores.over_simulators(b.d, HEADS),
-              (*keys("method | simulators"), *ranges(HEADS, paper=False))),
-    ),
-    drawings=(Drawing("error-auroc-{panel}", drawn,
-                      "How well entropy ranks wrong answers above right ones on {panel}; one half is chance."),),
+    tables=(Table("{panel}, packaged bank ({theirs})", rows,
+                  (*keys("method=name | n"), *metrics(HEADS, digits={"e_aurc": 4, "risk_at_80": 4})),
+                  "The paper gives this table for MultiCaRe alone."),
+            Table("{panel}: mean over simulators (least–most)", lambda b: scores.over_simulators(b.d, HEADS),
+                  (*keys("method | simulators"), *ranges(HEADS, paper=False)))),
+    drawings=(estimates("Error-detection AUROC on {panel}", "error-detection AUROC",
+                        by_method("error_auroc", lambda m: int(theirs_name(m) in ASKED)),
+                        "How well entropy ranks wrong answers above right ones on {panel}; one half is chance.",
+                        x=(0.2, 1.0)),),
     claims=claims,
 )

@@ -1,7 +1,7 @@
-"""The paper's appendix F: all of M-SMC's errors on its oral benchmark are one confusion, and they are
-confident, so entropy cannot catch them. Here on every panel: which confusions, with what mass, how many
-effectively one-hot, how many are left after the least certain fifth is set aside, and whether a view from
-elsewhere (another bank, another comparison) would have objected."""
+"""The paper's appendix F: all of M-SMC's errors on its oral benchmark are one confusion, and they are confident, so
+entropy cannot catch them. Here on every panel: which confusions, with what mass, how many effectively one-hot, how many
+are left after the least certain fifth is set aside, and whether a view from elsewhere (another bank, another
+comparison) would have objected."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,49 +10,30 @@ from paper.answers import D_SMC, M_SMC, RECIPE
 from paper.cells import NONE
 from paper.measures import errors
 from paper.measures.errors import CONFIDENT, COVERAGE, ONE_HOT
-from paper.spec import Artefact, Block, Column, Said, Table, keys, named
-from paper.theirs import beside
-
-NAME = "error-structure"
+from paper.spec import Artefact, Block, Column, Table, keys, named
 
 
 def counts(head: str, quantity: str, cell: Callable[[Any], Any]) -> Column:
     return Column(head, cell, quantity, shown=lambda q: f"{q.value:g}")
 
 
-def confusions(b: Block) -> list[dict[str, Any]]:
-    """The twelve most frequent, counted for each method."""
-    counted = {name: {f"{c['gold']} answered as {c['answered']}": c["n"] for c in one["confusions"]}
-               for name, one in b.d["errors"].items()}
-    pairs = dict.fromkeys(pair for own in counted.values() for pair in own)
-    most = sorted(pairs, key=lambda pair: -max(own.get(pair, 0) for own in counted.values()))[:12]
-    return [{"confusion": p} | {name: own.get(p, 0) for name, own in counted.items()} for p in most]
-
-
-def claims(b: Block) -> Iterator[Said]:
+def claims(b: Block) -> Iterator[str]:
     m, views = b.d["errors"][M_SMC], b.d["views"]
     if m["confusions"]:
-        first = m["confusions"][0]
-        share = first["n"] / m["errors"]
-        line = (f"{b.panel}: M-SMC makes {m['errors']} errors of {len(m['confusions'])} kinds; the most "
-                f"frequent, '{first['gold']}' answered as '{first['answered']}', is {share:.0%} of them")
-        every, most = (beside(NAME, q, b.panel, M_SMC) for q in ("errors", "most_frequent_confusion"))
-        if every is not None and most is not None:
-            theirs = most.value / every.value
-            yield Said(f"{line}; in the paper {theirs:.0%} of {every.value:g}.", (share == 1) == (theirs == 1))
-        else:
-            yield Said(line + ".")
-        yield Said(f"{b.panel}: its errors carry a mean mass of {m['wrong_label_mass']:.3f} on the wrong label, "
-                   f"{m['one_hot_errors']} effectively one-hot; {m['errors_among_most_certain']} of "
-                   f"{m['errors']} remain when the least certain fifth is set aside.")
-    wrong = next(iter(views.values()))["confident_errors"]
-    if wrong:
+        first, (every, most) = m["confusions"][0], (b.paper(q, M_SMC) for q in ("errors", "most_frequent_confusion"))
+        yield (f"{b.panel}: M-SMC makes {m['errors']} errors of {len(m['confusions'])} kinds; the most frequent, "
+               f"'{first['gold']}' answered as '{first['answered']}', is {first['n'] / m['errors']:.0%} of them"
+               + (f"; in the paper {most.value / every.value:.0%} of {every.value:g}." if every and most else "."))
+        yield (f"{b.panel}: its errors carry a mean mass of {m['wrong_label_mass']:.3f} on the wrong label, "
+               f"{m['one_hot_errors']} effectively one-hot; {m['errors_among_most_certain']} of {m['errors']} remain "
+               "when the least certain fifth is set aside.")
+    if wrong := next(iter(views.values()))["confident_errors"]:
         best = max(views, key=lambda name: views[name]["caught"] - views[name]["false"] / 10)
         v = views[best]
         more = v["caught"] / wrong > v["false"] / max(v["confident_right"], 1)
-        yield Said(f"{b.panel}: '{best}' objects to {v['caught']} of {wrong} confident errors and to {v['false']} "
-                   f"of {v['confident_right']} confident right answers: {'' if more else 'no '}more often than "
-                   "when the answer is right.")
+        yield (f"{b.panel}: '{best}' objects to {v['caught']} of {wrong} confident errors and to {v['false']} of "
+               f"{v['confident_right']} confident right answers: {'' if more else 'no '}more often than when the "
+               "answer is right.")
 
 
 ARTEFACT = Artefact(
@@ -68,11 +49,10 @@ ARTEFACT = Artefact(
                Column(f"confident errors (from {CONFIDENT:g})",
                       "{confident_errors} of {confident_answers} answers".format_map),
                *keys(f"errors among the most certain {COVERAGE:.0%}=errors_among_most_certain"))),
-        Table("{panel}: confusions", confusions, keys(f"confusion | {M_SMC} | {D_SMC} | {RECIPE}"),
-              "The twelve most frequent."),
+        Table("{panel}: confusions", lambda b: errors.most_frequent(b.d["errors"], 12),
+              keys(f"confusion | {M_SMC} | {D_SMC} | {RECIPE}"), "The twelve most frequent."),
         Table("{panel}: would another view have objected to M-SMC?", lambda b: named(b.d["views"], "view"),
-              (*keys("view"),
-               Column("confident errors it objects to", "{caught} of {confident_errors}".format_map),
+              (*keys("view"), Column("confident errors it objects to", "{caught} of {confident_errors}".format_map),
                Column("confident right answers it objects to", "{false} of {confident_right}".format_map)),
               "A view objects when its favourite label is another. results/alarm.md measures the shipped alarm."),
     ),

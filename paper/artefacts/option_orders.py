@@ -5,14 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from paper.measures import ablations
-from paper.spec import Artefact, Block, Found, Table, keys, metrics
+from paper.spec import Artefact, Block, Table, keys, metrics, of_rows
 
 HEADS = {"accuracy": "accuracy", "brier": "Brier", "ece": "ECE", "error_auroc": "error AUROC"}
-
-
-def by_model(found: Found) -> Iterator[Block]:
-    for one in found["data"].values():
-        yield Block(one["panel"], one, found["n"])
 
 
 def rows(b: Block) -> list[dict[str, Any]]:
@@ -28,7 +23,7 @@ def claims(b: Block) -> Iterator[str]:
 
 ARTEFACT = Artefact(
     "What the order of the options does to model logits (no table of the paper)", 435,
-    lambda context: ablations.orders(context, tuple(HEADS)), each=by_model,
+    lambda context: ablations.orders(context, tuple(HEADS)), each=of_rows(apart=True),
     tables=(Table("{panel}, {simulator}", rows, (*keys("options=order"), *metrics(HEADS, paper=False)),
                   "Order 1 is the list as the panel has it: the rows named ML elsewhere. All orders: the mean of "
                   "the probabilities, named “ML, all orders” elsewhere. 95 % bootstrap over cases."),),

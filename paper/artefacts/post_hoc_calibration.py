@@ -6,29 +6,27 @@ from collections.abc import Iterator
 
 from paper.answers import M_SMC
 from paper.measures import scores
-from paper.spec import Artefact, Block, Said, Table, keys, metrics, named, temperature
-from paper.theirs import beside
+from paper.spec import Artefact, Block, Table, keys, metrics, named, temperature
 
 HEADS = {"accuracy": "accuracy", "auroc": "class AUROC", "brier": "Brier", "ece": "ECE"}
 
 
-def claims(b: Block) -> Iterator[Said | str]:
+def claims(b: Block) -> Iterator[str]:
     for block in b.d:
         by = {name: row["scores"] for name, row in block["rows"].items()}
         about = f"{b.panel}, {block['title']}"
         for name in (n for n in by if n in ("ML", M_SMC)):
             before, after = by[name], by[f"{name} + TS"]
             same = before["accuracy"] == after["accuracy"]
-            yield Said(f"{about}: scaling moves {name}'s ECE from {before['ece']:.3f} to {after['ece']:.3f} and "
-                       f"its accuracy from {before['accuracy']:.3f} to {after['accuracy']:.3f}"
-                       + (", as it must stay." if same else " (ties broken by rounding)."), same)
+            yield (f"{about}: scaling moves {name}'s ECE from {before['ece']:.3f} to {after['ece']:.3f} and its "
+                   f"accuracy from {before['accuracy']:.3f} to {after['accuracy']:.3f}"
+                   + (", as it must stay." if same else " (ties broken by rounding)."))
         if "ML" in by:
             ml, m = by["ML + TS"]["accuracy"], by[M_SMC]["accuracy"]
-            paper = [beside("post-hoc-calibration", "accuracy", b.panel, name) for name in (M_SMC, "ML + TS")]
+            paper = [b.paper("accuracy", name) for name in (M_SMC, "ML + TS")]
             figures = " against ".join(f"{q.value:.3f}" for q in paper if q is not None)
-            yield Said(f"{about}: M-SMC without labels is {'more' if m > ml else 'not more'} accurate than "
-                       f"scaled logits ({m:.3f} against {ml:.3f}{f'; the paper: {figures}' if figures else ''}).",
-                       m > ml)
+            yield (f"{about}: M-SMC without labels is {'more' if m > ml else 'not more'} accurate than scaled logits "
+                   f"({m:.3f} against {ml:.3f}{f'; the paper: {figures}' if figures else ''}).")
     if not any(block["asked"] for block in b.d):
         yield f"{b.panel}: no record of asking is at hand on enough cases; only inference is scaled."
 

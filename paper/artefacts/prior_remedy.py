@@ -13,27 +13,25 @@ feature than those of the other do. A mention counts unless one of the three wor
 
 from collections.abc import Iterator
 
-from paper.cells import METHODS, NONE, number
+from paper.cells import METHODS, NONE
 from paper.intervals import excludes
 from paper.measures import priors
-from paper.spec import Artefact, Block, Column, Said, Table, as_one, keys
+from paper.spec import Artefact, Block, Column, Table, as_one, figure, keys
 
 
 def share(value: float | None) -> str:
     return NONE if value is None else f"{value:.0%}"
 
 
-def claims(b: Block) -> Iterator[Said]:
+def claims(b: Block) -> Iterator[str]:
     for r in b.d.values():
         was, now = r["confusions"]
         effect = f"mends {was - now if now < was else 'none'} of {was}" if was else "had nothing to mend"
-        sure, gain = excludes(r["accuracy_gain_ci"]), r["accuracy_gain"] > 0
-        total = f"all in all a {'gain' if gain else 'loss'}"
-        outcome = total if sure else "no change of accuracy beyond its interval"
-        yield Said(f"{r['panel']}, {METHODS[r['method']]}, {r['choice']} choice: weighing against "
-                   f"{r['over_predicted']} × {r['odds_multiplier']:.2f} where the feature is mentioned {effect} "
-                   f"confusions with {r['gold']}; {outcome} "
-                   f"({number(r['accuracy_gain'], r['accuracy_gain_ci'])}).", sure and gain)
+        total = f"all in all a {'gain' if r['accuracy_gain'] > 0 else 'loss'}"
+        outcome = total if excludes(r["accuracy_gain_ci"]) else "no change of accuracy beyond its interval"
+        yield (f"{r['panel']}, {METHODS[r['method']]}, {r['choice']} choice: weighing against {r['over_predicted']} × "
+               f"{r['odds_multiplier']:.2f} where the feature is mentioned {effect} confusions with {r['gold']}; "
+               f"{outcome} ({figure(r, 'accuracy_gain')}).")
 
 
 ARTEFACT = Artefact(

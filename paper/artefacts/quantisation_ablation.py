@@ -6,19 +6,13 @@ asked directly, where records hold that. Where no pair is at hand the artefact i
 from collections.abc import Iterator
 from typing import Any
 
-from paper.cells import number, ours, quoted
+from paper.cells import ours, quoted
 from paper.intervals import excludes
 from paper.measures import ablations
-from paper.spec import Artefact, Block, Found, Said, Table, keys
+from paper.spec import Artefact, Block, Table, figure, keys, of_rows
 from paper.theirs import data_of_panel, grouped
 
 HEADS = {"accuracy": "accuracy", "brier": "Brier", "ece": "ECE", "entropy_bits": "entropy", "auroc": "AUROC"}
-
-
-def by_panel(found: Found) -> Iterator[Block]:
-    pairs = list(found["data"].values())
-    for panel in dict.fromkeys(pair["panel"] for pair in pairs):
-        yield Block(panel, [pair for pair in pairs if pair["panel"] == panel], found["n"])
 
 
 def rows(b: Block) -> Iterator[dict[str, Any]]:
@@ -26,26 +20,25 @@ def rows(b: Block) -> Iterator[dict[str, Any]]:
     asked = {("asked", name): scores for pair in b.d for name, scores in pair["asked"].items()}
     for (method, weights), scores in (own | asked).items():
         yield {"method": method, "weights": weights} | {name: ours(scores, name) for name in HEADS}
-    for (way, setting), paper in grouped("quantisation-ablation", data=data_of_panel(b.panel)).items():
+    for (way, setting), paper in grouped(b.artefact, data=data_of_panel(b.panel)).items():
         cells = {name: quoted(paper.get(name)) for name in HEADS}
         yield {"method": f"paper: {way}", "weights": setting} | cells
 
 
-def claims(b: Block) -> Iterator[Said]:
+def claims(b: Block) -> Iterator[str]:
     for pair in b.d:
         first, second = pair["banks"]
-        gaps = ", ".join(f"{name} {number(one['value'], one['ci'])}" for name, one in pair["difference"].items())
+        gaps = ", ".join(f"{name} {figure(pair['difference'], name)}" for name in pair["difference"])
         sure = [name for name, one in pair["difference"].items() if excludes(one["ci"])]
         moral = f"Beyond chance: {', '.join(sure)}; two banks of one model also differ by the draw of texts."
-        yield Said(f"{b.panel}: M-SMC answers the same with simulations of {first} and of {second} on "
-                   f"{pair['same_answer']:.1%} of the cases; {second} minus {first}: {gaps}. "
-                   + (moral if sure else "Nothing beyond chance."),
-                   not sure)
+        yield (f"{b.panel}: M-SMC answers the same with simulations of {first} and of {second} on "
+               f"{pair['same_answer']:.1%} of the cases; {second} minus {first}: {gaps}. "
+               + (moral if sure else "Nothing beyond chance."))
 
 
 ARTEFACT = Artefact(
     "Two weights of one model: does quantisation touch the answer? (table S16)", 430,
-    ablations.quantisation_ablation, each=by_panel,
+    ablations.quantisation_ablation, each=of_rows(),
     tables=(
         Table("{panel}: weights of one model", rows,
               (*keys("method | weights"), *(column for n, h in HEADS.items() for column in keys(f"{h}={n}"))),

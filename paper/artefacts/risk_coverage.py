@@ -7,7 +7,7 @@ from typing import Any
 from paper.answers import ASKED, M_SMC, RECIPE, theirs_name
 from paper.cells import several
 from paper.measures import errors
-from paper.spec import Artefact, Block, Column, Drawing, Said, Table, keys, named
+from paper.spec import Artefact, Block, Column, Drawing, Table, keys, named
 from simdx.report.plots import Series, line_plot
 
 SHOWN_AT = (0.2, 0.5, 0.8, 1.0)
@@ -23,7 +23,7 @@ def drawn(b: Block) -> str:
     return line_plot(f"Risk–coverage on {b.panel}", *axes, series, x=(0.0, 1.0))
 
 
-def claims(b: Block) -> Iterator[Said | str]:
+def claims(b: Block) -> Iterator[str]:
     m, recipe = (b.d[name]["risk_at"] for name in (M_SMC, RECIPE))
     yield (f"{b.panel}: keeping the most certain 80 % lowers M-SMC's error rate from {m['100%']:.3f} to "
            f"{m['80%']:.3f}, the recipe's from {recipe['100%']:.3f} to {recipe['80%']:.3f}.")
@@ -47,6 +47,6 @@ ARTEFACT = Artefact(
                Column("rises", "rises", digits=2)),
               "rises: rank correlation of risk with coverage above 10 %; 1 is a curve that only rises."),
     ),
-    drawings=(Drawing("risk-coverage-{panel}", drawn, "Error rate against coverage on {panel}, by entropy."),),
+    drawings=(Drawing(drawn, "Error rate against coverage on {panel}, by entropy."),),
     claims=claims,
 )

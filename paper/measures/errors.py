@@ -1,7 +1,7 @@
 """Which answers are wrong and whether the uncertainty says so: curves, bands, confusions, differences."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -119,6 +119,17 @@ def _errors(p: Float, y: Int, names: tuple[str, ...]) -> dict[str, Any]:
         "confident_answers": int((top >= CONFIDENT).sum()),
         "errors_among_most_certain": int(wrong[certain].sum()),
     }
+
+
+def most_frequent(found: Mapping[str, Any], many: int) -> list[dict[str, Any]]:
+    """The confusions that a method makes most often, counted for each."""
+    counted = {
+        name: {f"{c['gold']} answered as {c['answered']}": c["n"] for c in one["confusions"]}
+        for name, one in found.items()
+    }
+    pairs = dict.fromkeys(pair for own in counted.values() for pair in own)
+    most = sorted(pairs, key=lambda pair: -max(own.get(pair, 0) for own in counted.values()))[:many]
+    return [{"confusion": p} | {name: own.get(p, 0) for name, own in counted.items()} for p in most]
 
 
 def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:

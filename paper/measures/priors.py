@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,8 @@ from simdx.types import Bank, Float, Int
 # --------------------------------------------------------------------------- strengths
 
 HELD = "d-smc, α₀ = K"  # the variant whose concentration does not grow with the prior
+PAPER_COUNT = 5
+COUNTS = {"smoke": (1, 5, 100), "full": (1, 2, 5, 10, 30, 100, 300, 1000)}  # of the favoured label, one for each other
 VARIANTS = ("m-smc", "d-smc", HELD, "auto")
 
 
@@ -53,7 +54,9 @@ def under_priors(
     }
 
 
-def sensitivity(context: Context, strengths: Sequence[int]) -> Measured:
+def sensitivity(context: Context) -> Measured:
+    strengths = COUNTS[context.scale]
+
     def measure(context: Context, panel: str) -> dict[str, list[dict[str, Any]]]:
         label, k, seen = context.labels(panel), len(context.names(panel)), context.observations(panel)
         data: dict[str, list[dict[str, Any]]] = {}

@@ -149,16 +149,12 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
             rows.append(row)
         for bank in own:
             for name in (D_SMC, ABI):
-                scores = context.scores(spec_of(name, panel, bank))
-                rows.append(
-                    {
-                        "name": f"{name}, {bank}",
-                        "method": name,
-                        "scores": scores,
-                        "seconds": None,
-                        "inference_seconds": None,
-                    }
-                )
+                about = {
+                    "name": f"{name}, {bank}",
+                    "method": name,
+                    "scores": context.scores(spec_of(name, panel, bank)),
+                }
+                rows.append(about | {"seconds": None, "inference_seconds": None})
         return rows
 
     return each_panel(context, measure)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from paper import sentences
 from paper.answers import D_SMC, M_SMC, RECIPE, Spec, spec_of
-from paper.artefacts import pool_size, prior_sensitivity
+from paper.artefacts import pool_size
 from paper.context import Context
 from paper.measures import ablations, itself, outside, priors, sampler, scores, simplex
 from paper.measures import errors as errors_of
@@ -44,7 +45,7 @@ def _cells(shown: Shown, table: int, first: str) -> dict[str, str]:
 
 
 def _says(shown: Shown, *words: str) -> bool:
-    return any(all(word in one["text"] for word in words) for one in shown["verdicts"])
+    return any(all(word in said for word in words) for said in shown["verdicts"])
 
 
 def _wrong(context: Context, name: str) -> int:
@@ -265,8 +266,8 @@ def test_every_wrong_label_is_tried_and_averaged() -> None:
     # odds of 5 overrule evidence of 3 to 1, and not of 8 or 30 to 1
     np.testing.assert_allclose(wrong["accuracy"], [1, 0, 1])
     np.testing.assert_allclose(own["accuracy"], [1, 1, 1])
-    assert prior_sensitivity.breaking_point([1, 5, 30], [0.9, 0.5, 0.4]) == 30
-    assert prior_sensitivity.breaking_point([1, 5, 30], [0.9, 0.8, 0.5]) is None
+    assert sentences.breaking_point([1, 5, 30], [0.9, 0.5, 0.4]) == 30
+    assert sentences.breaking_point([1, 5, 30], [0.9, 0.8, 0.5]) is None
 
 
 def test_priors_move_the_packaged_cases(context: Context) -> None:
@@ -441,12 +442,12 @@ def test_a_large_pool_by_a_model_belongs_to_this_question_alone(
     twice = replace(twice, label_index=np.tile(whole.label_index, 2))
     write_bank(tmp_path / f"{PANEL}-tiny-n200", twice, source.panel)
     own = small_context(tmp_path / "out", write_banks(tmp_path, {"tiny": 8}), tmp_path)
-    measured = ablations.pool_size(own, pool_size.SIZES, tuple(pool_size.HEADS), 200, "another panel")
+    measured = ablations.pool_size(own, pool_size.SIZES, ("accuracy", *pool_size.HEADS), 200, "another panel")
     rows = _by_size(measured)
     assert rows["tiny-n200", "d-smc", 200]["distinct"] == [200, 200]
     assert rows["tiny-n200", "d-smc", 100]["pools"] == 2  # half of it: there is something to draw
     assert ("tiny", "d-smc", 200) not in rows
-    monkeypatch.setattr(pool_size, "PAPER_SIZES", (3, 50, 200))
+    monkeypatch.setattr(sentences, "POOLS", (3, 50, 200))
     accuracy = own.scores(Spec(PANEL, "m-smc", "tiny-n200"))["accuracy"]
     shown = render(artefact_list()["pool-size"], measured.to_json())
     assert _says(shown, "simulations of tiny-n200", f"{accuracy:.3f} with 200")

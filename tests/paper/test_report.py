@@ -8,7 +8,7 @@ import pytest
 from paper import report
 from paper.report import paper_markdown, render_paper
 from paper.runner import read_artefacts
-from paper.spec import Artefact, Column, Drawing, Measured, Said, Table
+from paper.spec import Artefact, Column, Drawing, Measured, Table
 from simdx.runs import Record
 from tests.conftest import ROOT
 
@@ -19,8 +19,8 @@ SPEC = Artefact(
     tables=(
         Table("T", lambda b: [b.d], (Column("a", lambda d: d["x"]), Column("b", lambda d: "0.5 [0.4, 0.6]"))),
     ),
-    drawings=(Drawing("f", lambda b: "<svg></svg>", "c"),),
-    claims=lambda b: [Said("It <holds>.", True)],
+    drawings=(Drawing(lambda b: "<svg></svg>", "c"),),
+    claims=lambda b: ["It <holds>."],
 )
 
 

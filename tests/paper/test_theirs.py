@@ -26,7 +26,7 @@ def test_every_data_set_stands_beside_a_packaged_panel() -> None:
     for name, part in theirs.data_sets().items():
         assert load_source(part.panel).panel.name == part.panel
         assert theirs.data_of_panel(part.panel) == name
-    used = {q.data for artefact in theirs.artefacts() for q in theirs.quotes(artefact)}
+    used = {q.data for q in theirs.quotes()}
     assert used - {None} == set(theirs.data_sets())
 
 
@@ -50,7 +50,7 @@ def test_intervals_and_doubts_come_along() -> None:
 
 
 def test_every_doubt_is_about_some_figure() -> None:
-    given = {doubt for artefact in theirs.artefacts() for q in theirs.quotes(artefact) for doubt in q.doubts}
+    given = set(theirs.doubted())
     on_file = yaml.safe_load((ROOT / "paper" / "theirs.yaml").read_text(encoding="utf-8"))["doubts"]
     assert {doubt["why"].strip() for doubt in on_file} == given
 
