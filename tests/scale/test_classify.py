@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -266,3 +267,13 @@ def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_
     found, expected = answers(out), answers(alone)
     assert found.column("id").to_pylist() == expected.column("id").to_pylist() == sorted(range(800))
     np.testing.assert_allclose(posteriors(found), posteriors(expected), rtol=0, atol=1e-9)
+
+
+def test_answers_have_the_modes_that_the_user_gives_files(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        Place(str(tmp_path)).write("part-0.parquet", b"ids and answers")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "part-0.parquet").stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["part-0.parquet"]

@@ -6,11 +6,13 @@ it by itself, when the bytes are sent in one piece.
 
 from __future__ import annotations
 
+import os
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simdx.disk import make_folder, sweep, write_atomically
+from simdx.disk import make_folder
 from simdx.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -70,15 +72,26 @@ class Place:
         if not _is_local(fs):
             fs.pipe_file(full, data)
             return
-        # By a hidden file: one that a killed writer leaves is whole, and a reader would count its rows twice.
         make_folder(Path(path))
-        write_atomically(Path(full), data)
+        # Hidden: what a killed writer leaves is whole, and a reader of the folder would count its rows twice.
+        # With the modes of the user's own files, and without a look at the folder, which may hold thousands.
+        scratch = f"{path.rstrip('/')}/.{name}.{uuid.uuid4().hex}.part"
+        try:
+            with open(scratch, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(scratch, full)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
 
     def sweep(self) -> None:
         """Remove what killed writers left in this folder."""
         fs, path = self._opened
         if _is_local(fs):
-            sweep(Path(path), ".part-*")
+            for scratch in Path(path).glob(".*.part"):
+                scratch.unlink(missing_ok=True)
 
     def is_empty(self) -> bool:
         fs, path = self._opened

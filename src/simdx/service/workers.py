@@ -61,7 +61,8 @@ class Worker:
         # A worker need not wait until its answers are read.
         with contextlib.suppress(AttributeError, OSError):
             fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        told = {n: getattr(self._config, n) for n in ("panels", "methods", "embedder", "allow_remote")}
+        told = {n: getattr(self._config, n) for n in ("methods", "embedder", "allow_remote")}
+        told["panels"] = dict(self._config.panels)
         _send(self._process.stdin, json.dumps(told).encode("ascii"))
 
     def ready(self, served: Mapping[str, Any]) -> None:
