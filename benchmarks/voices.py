@@ -27,6 +27,7 @@ from simdx.panels import load_panel
 from simdx.types import Bank, Float, Int
 from simdx.voices.likelihood import (
     NONE_PRIOR,
+    WINDOW_WORDS,
     CaseScores,
     fit_temperature,
     length,
@@ -104,7 +105,7 @@ def simulate(panel: str, data: Path) -> None:
                 kept |= {part: table.posterior_in_class, f"{part}_length": [length(text) for text in texts]}
                 if table.out_of_class is not None:
                     kept[f"{part}_none"] = table.out_of_class
-        kept["usual_length"] = np.mean([length(text) for text in door.bank.texts])
+        kept["usual_length"] = np.mean([min(len(text.split()), WINDOW_WORDS) for text in door.bank.texts])
         np.savez_compressed(SCORES / f"{panel}.simulate_{bank}.npz", **kept)
 
 

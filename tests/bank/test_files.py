@@ -60,6 +60,9 @@ def test_a_bank_of_another_panel_is_not_read_nor_a_damaged_one_exported(folder: 
     with pytest.raises(BadInput, match="changed"):
         export_bank(folder, tmp_path / "one.jsonl")
     assert not (tmp_path / "one.jsonl").exists()
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"panel": "', '"panel": "\\ud800', 1))  # no such letter
+    assert "its manifest.json was changed after it was written" in list(problems_of(folder))
 
 
 def test_a_merge_takes_each_text_once(folder: Path, toy_panel: Panel, toy_bank: Bank, tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ def test_hugging_face_data_sets_in_and_out(tmp_path: Path, toy_panel: Panel, toy
         for k, text in zip(toy_bank.label_index, toy_bank.texts, strict=True)
     ]
     rows.append({**rows[0], "input_text": None})
-    shards = tmp_path / "data"
+    shards = tmp_path / "data.parquet"  # as Spark and dask name a folder
     shards.mkdir()
     for i, part in enumerate((rows[:20], rows[20:])):
         made = datasets.Dataset.from_list(part, features=features)

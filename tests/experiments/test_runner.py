@@ -12,6 +12,7 @@ from simdx.errors import BadInput
 from simdx.experiments import cells
 from simdx.experiments.config import read_config
 from simdx.experiments.runner import Outcome, Watch, run_experiment
+from simdx.methods import fitted
 from simdx.runs import Store
 from tests.baselines.conftest import Oracle
 from tests.experiments.conftest import World
@@ -58,6 +59,16 @@ def test_changed_cases_or_bank_are_run_anew(world: World) -> None:
     bank = world.folder / "bank.jsonl"
     bank.write_text(bank.read_text() + '\n{"label": "apple", "text": "one more orchard"}')
     assert run(world, path).resumed == 0
+
+
+def test_a_method_whose_figures_moved_is_run_anew_and_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = world.write(methods=["m-smc", "d-smc"])
+    run(world, path)
+    assert run(world, path).resumed == 2
+    monkeypatch.setattr(fitted, "_EDITIONS", {"d-smc": "moved"})
+    assert run(world, path).resumed == 1
 
 
 def test_a_failed_cell_is_on_record_and_tried_again(world: World) -> None:

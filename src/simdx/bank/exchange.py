@@ -120,7 +120,7 @@ def read_descriptions(source: Path, panel: Panel, columns: Columns, background: 
             f"no file at '{str(source)[:200]}': give a JSONL, CSV or Parquet file of label and text"
         )
     shards = sorted(source.rglob("*.parquet")) if os.path.isdir(source) else []
-    if source.suffix.lower() == ".parquet" and is_table(source):
+    if not shards and source.suffix.lower() == ".parquet" and is_table(source):
         shards = [source]
     if shards:
         bank = _generated(shards, panel, columns, source.stem)

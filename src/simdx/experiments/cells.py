@@ -20,6 +20,7 @@ from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell
 from simdx.fitting import fit_method
 from simdx.methods import Material, Settings
+from simdx.methods.fitted import RECIPE_VERSION, recipe_of
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
@@ -62,6 +63,8 @@ class Loaded:
 def spec_of(cell: Cell, setting: Setting, progress: Progress | None = None) -> Spec[Loaded]:
     config = setting.config
     chosen = {"cell": cell.spec(), "resamples": config.resamples, "subset_seed": config.subset_seed}
+    if (edition := recipe_of(cell.method.method)) != RECIPE_VERSION:  # the others' records stand
+        chosen["recipe"] = edition
     return Spec(config.name, cell.slug, chosen, lambda loaded: measure_cell(cell, setting, loaded, progress))
 
 

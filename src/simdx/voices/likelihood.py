@@ -202,7 +202,8 @@ class Likelihood(Fitted):
 
     @cached_property
     def usual_length(self) -> float:
-        return float(np.mean([length(text) for text in self.material.bank.texts]))
+        """Of the bank's texts as the rehearsal reads them: one window of each."""
+        return float(np.mean([min(len(text.split()), WINDOW_WORDS) for text in self.material.bank.texts]))
 
 
 def posterior_under(log_likelihood: Float, prior: Prior) -> Float:
