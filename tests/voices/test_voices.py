@@ -216,7 +216,7 @@ def test_the_record_is_what_the_pool_makes_of_the_scores(monkeypatch: pytest.Mon
         found = study.measure(panel)["voices"]
         for name, told in record["panels"][panel]["voices"].items():
             for key in ("accuracy", "ece", "none_auroc"):
-                assert found[name].get(key) == pytest.approx(told.get(key), abs=1e-6)
+                assert found[name].get(key) == pytest.approx(told.get(key), abs=1e-3)
 
 
 def test_the_exact_posterior_is_calibrated_on_texts_of_the_models_own() -> None:
