@@ -14,11 +14,11 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/  —/'
 
-# The core install comes first and is all the demo needs; `setup` adds every extra to the same environment.
+# The core with the embedded model is all the demo needs; `setup` adds every extra to the same environment.
 $(VENV)/.core: pyproject.toml $(CONSTRAINTS)
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV); a first time takes a minute or some"
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e .
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e '.[local]'
 	@touch $@
 
 $(VENV)/.full: $(VENV)/.core
@@ -30,7 +30,7 @@ setup: $(VENV)/.full ## a .venv with every extra, and the weights the tests use
 	@$(VENV)/bin/simdx models pull smollm2 >/dev/null
 	@$(VENV)/bin/simdx models pull minilm >/dev/null
 
-demo: $(VENV)/.core ## core install, then the main job: a case in, a posterior out
+demo: $(VENV)/.core ## core install with the embedded model, then the main job: a case in, a posterior out
 	@$(VENV)/bin/simdx models pull smollm2 >/dev/null
 	@$(VENV)/bin/simdx models verify
 	@mkdir -p out

@@ -25,7 +25,7 @@ from simdx.metrics.calibration import top_label_ece
 from simdx.metrics.scores import auroc
 from simdx.panels import load_panel
 from simdx.types import Bank, Float, Int
-from simdx.voices.likelihood import (
+from simdx_contrib.likelihood import (
     NONE_PRIOR,
     WINDOW_WORDS,
     CaseScores,
@@ -35,8 +35,8 @@ from simdx.voices.likelihood import (
     posterior_under,
     stretched,
 )
-from simdx.voices.pooling import FLOOR, pooled
-from simdx.voices.rehearsal import texts_of_a_label
+from simdx_contrib.own_texts import texts_of_a_label
+from simdx_contrib.pooling import FLOOR, pooled
 
 FOLDER = Path("results/voices")
 SCORES = FOLDER / "scores"

@@ -73,7 +73,7 @@ def toy_bank(toy_panel: Panel) -> Bank:
 
 # Files whose few tests take long go first, so that the processes end together (`--no-loadscope-reorder`).
 LONG = (
-    "contracts/test_methods", "scale/test_classify", "faults/test_crash_points", "cli/test_distil",
+    "contracts/test_methods", "scale/test_classify", "faults/test_crash_points",
     "models/test_hub", "docs/test_tutorial", "decide/test_desk", "docs/test_site", "contracts/test_embedders",
     "amortised/test_network", "bank/test_build", "faults/test_corruption", "cli/test_compare",
 )  # fmt: skip
@@ -89,8 +89,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 # Files that import torch and its like, which takes ten seconds: one process runs them all.
 HEAVY = (
     "contracts/test_methods", "contracts/test_embedders", "embedders/test_embedders", "methods/test_engines",
-    "simulators/test_stream_and_scripted", "cli/test_abi_command", "cli/test_distil", "cli/test_classify",
-    "properties/test_names", "amortised/", "baselines/", "gpu/", "voices/",
+    "simulators/test_stream_and_scripted", "cli/test_abi_command", "cli/test_classify",
+    "properties/test_names", "amortised/", "baselines/", "gpu/", "contrib/",
 )  # fmt: skip
 
 

@@ -11,13 +11,14 @@ import pytest
 from tests.conftest import ROOT
 
 SOURCE = ROOT / "src" / "simdx"
-FREE = {"types", "errors"}  # every room may use them
+FREE = {"types", "errors", "plugins"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
-    "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
+    "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc",
+    "gpu",
     "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate",
-    "status", "amortised", "baselines", "voices", "fitting", "decide", "classifier", "estimator", "runs",
-    "evaluation", "report", "transfer", "evaluate", "compare", "distil", "bank_score", "review",
+    "status", "amortised", "baselines", "fitting", "decide", "classifier", "estimator", "runs",
+    "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",
     "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines

@@ -1,9 +1,13 @@
-"""Methods by name: the one place that knows all of them."""
+"""Methods by name: the core's own, and those of other packages through entry points (`simdx.plugins`).
+
+The core's are a table, because reading the metadata of every installed package would cost each cold start.
+"""
 
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from simdx import plugins
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Settings
 from simdx.methods.material import Material
@@ -11,11 +15,7 @@ from simdx.methods.material import Material
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
     import simdx.amortised.method
     import simdx.baselines.asking
-    import simdx.baselines.by_bank
-    import simdx.baselines.entailment
-    import simdx.baselines.gliclass
-    import simdx.baselines.tuning
-    import simdx.voices.voices  # noqa: F401
+    import simdx.baselines.by_bank  # noqa: F401
 
 ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
 KERNELS = ("soft", "hard")
@@ -28,23 +28,20 @@ _PLACES = {
     "tfidf": ("simdx.baselines.by_bank", "TfIdf"),
     "zero-shot": ("simdx.baselines.by_bank", "ZeroShot"),
     "bank-logistic": ("simdx.baselines.by_bank", "BankLogistic"),
-    "setfit": ("simdx.baselines.tuning", "FineTuned"),
-    "setfit-real": ("simdx.baselines.tuning", "FineTuned"),
-    "zerogen": ("simdx.baselines.tuning", "FineTuned"),
-    "gliclass": ("simdx.baselines.gliclass", "GliClass"),
-    "nli": ("simdx.baselines.entailment", "Entailment"),
     "logits": ("simdx.baselines.asking", "fit_asking"),
     "elicited": ("simdx.baselines.asking", "fit_asking"),
     "ensemble": ("simdx.baselines.asking", "fit_asking"),
     "fidelity": ("simdx.baselines.asking", "fit_asking"),
-    "likelihood": ("simdx.voices.likelihood", "fit_likelihood"),
-    "voices": ("simdx.voices.voices", "fit_voices"),
 }
 _ON_DEVICE = {
     "m-smc": ("simdx.methods.device", "DeviceMultinomial"),
     "d-smc": ("simdx.methods.device", "DeviceDirichlet"),
 }
-METHODS = tuple(_PLACES)
+
+
+def methods() -> tuple[str, ...]:
+    """Every method that can be named here."""
+    return (*_PLACES, *(name for name in plugins.named("methods") if name not in _PLACES))
 
 
 def fit_method(material: Material, settings: Settings) -> Fitted:
@@ -57,9 +54,14 @@ def fit_method(material: Material, settings: Settings) -> Fitted:
         from simdx.methods.real import check_settings
 
         check_settings(settings)
+    return _fit_of(settings)(material, settings)
+
+
+def _fit_of(settings: Settings) -> Callable[[Material, Settings], Fitted]:
+    if settings.method not in _PLACES:
+        return plugins.load("methods", settings.method)
     module, name = _place(settings)
-    fit: Callable[[Material, Settings], Fitted] = getattr(import_module(module), name)
-    return fit(material, settings)
+    return getattr(import_module(module), name)
 
 
 def _place(settings: Settings) -> tuple[str, str]:
@@ -84,8 +86,8 @@ _USES = {
 
 
 def _check(settings: Settings) -> None:
-    if settings.method not in _PLACES:
-        raise BadInput(f"unknown method '{settings.method}': choose one of {', '.join(METHODS)}")
+    if settings.method not in _PLACES and settings.method not in plugins.named("methods"):
+        raise BadInput(f"unknown method '{settings.method}': choose one of {', '.join(methods())}")
     if settings.engine not in ENGINES:
         raise BadInput(f"unknown engine '{settings.engine}': choose one of {', '.join(ENGINES)}")
     if settings.kernel is not None and settings.kernel not in KERNELS:

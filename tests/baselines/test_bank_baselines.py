@@ -9,9 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from simdx.abc.prior import Prior
-from simdx.baselines import tuning
 from simdx.baselines.by_bank import similarity_scores
-from simdx.baselines.entailment import hub_model
 from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
@@ -21,6 +19,8 @@ from simdx.methods import Material, Settings
 from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.methods.real import with_real
 from simdx.types import Bank, Case, Panel
+from simdx_contrib import tuning
+from simdx_contrib.entailment import hub_model
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
 
 NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")
@@ -195,7 +195,7 @@ def test_gliclass_gives_every_label_what_its_library_gives_the_first(plain: Mate
 
 @pytest.mark.parametrize("method", ["nli", "gliclass"])
 def test_refusals(method: str, plain: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: False)
+    monkeypatch.setattr("simdx_contrib.entailment.hub_answers", lambda: False)
     (tmp_path / "none").mkdir()
     (tmp_path / "other").mkdir()
     tiny_nli(tmp_path / "other", labels=("spam", "ham", "eggs"))
@@ -211,6 +211,6 @@ def test_refusals(method: str, plain: Material, tmp_path: Path, monkeypatch: pyt
     with pytest.raises(MissingExtra, match=r"gliclass|transformers"):
         fit_method(plain, Settings(method=method, simulator=str(tmp_path / "none")))
     # A hub name may pin its revision.
-    monkeypatch.setattr("simdx.baselines.entailment.hub_answers", lambda: True)
+    monkeypatch.setattr("simdx_contrib.entailment.hub_answers", lambda: True)
     assert hub_model("nli", "owner/name@v1") == ("owner/name", {"revision": "v1"}, True)
     assert hub_model("nli", "owner/name") == ("owner/name", {}, True)

@@ -150,7 +150,6 @@ NETWORK |= {"socket"}
 KNOWN = {
     "egress.py": {"openai", "httpx2", "socket", "urllib"},  # the gate, and the parsing of addresses
     "simulators/openai.py": {"openai"},  # the kinds of errors
-    "simulators/scoring.py": {"http", "urllib"},  # tokens of the llama.cpp inside this process
     "models/hub.py": {"socket"},  # weights come in: is there a network?
     "service/config.py": {"urllib"},  # the parsing of addresses
     "service/record_servers.py": {"urllib"},

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from simdx.abc.prior import Prior
 from simdx.amortised.network import save
 from simdx.amortised.train import TrainSettings, train
-from simdx.baselines import tuning
 from simdx.decide.tune import cross_fitted
-from simdx.fitting import ENGINES, METHODS
+from simdx.fitting import ENGINES, methods
 from simdx.methods import Fitted, Material
 from simdx.methods.fitted import joined
 from simdx.simulators.base import Request
 from simdx.types import Float, case_key
+from simdx_contrib import tuning
 from tests.amortised.conftest import toy_material
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
 from tests.contracts.variants import VARIANTS, House
@@ -28,7 +28,7 @@ UNIFORM = Prior.uniform(3)
 SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  # answers carry sampling error
 MODELS = {"nli": tiny_nli, "gliclass": tiny_gliclass}
 # Methods whose answer is no share or weight of simulations by distance.
-WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
+WITHOUT_KERNEL = set(methods()) - {"auto", "m-smc", "d-smc"}
 
 # What they declare, said once more: a method that stops declaring it must say so here.
 PROPORTIONAL = (
@@ -83,7 +83,7 @@ def distributions(p: Float, prior: Float, atol: float = 1e-6) -> None:
 
 
 def test_the_contract_knows_every_method_and_engine() -> None:
-    assert {variant["method"] for variant in VARIANTS.values()} == set(METHODS)
+    assert {variant["method"] for variant in VARIANTS.values()} == set(methods())
     assert {variant.get("engine", "exact") for variant in VARIANTS.values()} == set(ENGINES)
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from simdx.baselines import interview
 from simdx.baselines.asking import ASKING
-from simdx.fitting import METHODS, fit_method
+from simdx.fitting import fit_method, methods
 from simdx.methods import Fitted, Material, Settings
 from simdx.methods.real import with_real
 from simdx.simulators.base import Request
 from simdx.types import Case
-from simdx.voices import likelihood
+from simdx_contrib import likelihood
 from tests.baselines.conftest import Oracle, WordDensity
 
 LABELLED = [
@@ -25,7 +25,7 @@ LABELLED = [
     Case("the motor of an engine", label="engine"),
 ]
 VARIANTS: dict[str, dict[str, Any]] = {
-    **{name: {"method": name} for name in METHODS},
+    **{name: {"method": name} for name in methods()},
     "m-smc soft": {"method": "m-smc", "kernel": "soft"},
     "centroid soft": {"method": "centroid", "kernel": "soft"},
     "tfidf soft": {"method": "tfidf", "kernel": "soft"},

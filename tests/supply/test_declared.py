@@ -13,10 +13,9 @@ SOURCE = ROOT / "src" / "simdx"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Which extra a file needs; a file under none of these runs with the core install.
 EXTRA_OF = {
-    "amortised/train.py": "abi", "baselines/entailment.py": "transformers",
-    "baselines/tuning.py": "sentence", "baselines/gliclass.py": "gliclass",
+    "amortised/train.py": "abi", "simulators/llamacpp.py": "local",
     "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
-    "decide": "decide", "distil.py": "onnx", "embedders/sentence.py": "sentence", "evaluate.py": "eval",
+    "decide": "decide", "embedders/sentence.py": "sentence", "evaluate.py": "eval",
     "gpu": "abi", "egress.py": "openai", "methods/device.py": "abi", "methods/two_stage.py": "scale",
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",

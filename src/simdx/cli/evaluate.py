@@ -52,7 +52,7 @@ def evaluate(
     from simdx.datasets.differential import differentials
     from simdx.datasets.options import check_options
     from simdx.evaluate import evaluate as run
-    from simdx.fitting import METHODS
+    from simdx.fitting import methods
     from simdx.panels import load_panel
 
     labels = load_panel(panel).names
@@ -75,8 +75,8 @@ def evaluate(
     if options_column is not None:
         check_options(cases.cases, options_column, labels)
     others = [name.strip() for entry in compare or [] for name in entry.split(",")]
-    if unknown := {name.partition(":")[0] for name in others} - set(METHODS):
-        raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(METHODS)}")
+    if unknown := {name.partition(":")[0] for name in others} - set(methods()):
+        raise BadInput(f"--compare '{min(unknown)[:60]}': choose among {', '.join(methods())}")
     held = read_cases(calibrate, columns=columns, labels=labels) if calibrate is not None else None
     classifier = chosen.classifier(panel)
     say_model(chosen.method, chosen.engine, chosen.simulator, classifier.fitted.cost())

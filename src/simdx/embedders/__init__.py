@@ -1,8 +1,10 @@
-"""Embedders by name: `wordllama`, `minilm`, `mpnet`, `hashing`, a folder or hub name, or `a+b`."""
+"""Embedders by name: `wordllama`, `minilm`, `mpnet`, `hashing`, one of another package, a folder or
+hub name, or `a+b`."""
 
 from functools import lru_cache
 from importlib import import_module
 
+from simdx import plugins
 from simdx.egress import admit
 from simdx.embedders.base import Embedder, JointEmbedder, chunks, embed_cached, embed_texts
 from simdx.errors import BadInput
@@ -41,6 +43,8 @@ def _loaded(name: str) -> Embedder:
 
         # Making it sends nothing; `get_embedder` hands it to nobody without permission.
         return OpenAIEmbedder.from_name(name, allow_remote=True)
+    if name in plugins.named("embedders"):
+        return plugins.load("embedders", name)()
     from simdx.embedders.sentence import SentenceEmbedder
 
     return SentenceEmbedder(name)

@@ -5,11 +5,13 @@ path/to/model.gguf                 any GGUF file, likewise
 openai:MODEL@http://host:port/v1   any OpenAI-compatible server
 hf:NAME                            the same named weights, a folder or a hub name, run by transformers
 scripted                           no model: deterministic texts
+NAME or NAME:REST                  one that another package brings (`simdx.plugins`)
 """
 
 from pathlib import Path
 from typing import Any
 
+from simdx import plugins
 from simdx.errors import BadInput
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator, TokenLogprobs, ask, ask_all
 
@@ -26,6 +28,9 @@ def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options:
         from simdx.simulators.openai import OpenAISimulator
 
         return OpenAISimulator.from_name(name, allow_remote=allow_remote, **options)
+    own, _, rest = name.partition(":")
+    if own in plugins.named("simulators"):
+        return plugins.load("simulators", own)(rest, **options)
     from simdx.models.fetch import locate
 
     if name.startswith("hf:"):
@@ -50,6 +55,8 @@ def identity_of(name: str) -> str:
     if name.startswith("hf:"):
         bare = name.removeprefix("hf:")
         return f"hf:{identity_of(bare)}" if _known_generator(bare) else name
+    if name.partition(":")[0] in plugins.named("simulators"):
+        return name
     if name.endswith(".gguf"):
         from simdx.simulators.llamacpp import file_identity
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from simdx.errors import BadInput, RunFailed
+from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.simulators.base import Capabilities, Completion, Request, failed, probe
 from simdx.simulators.chat import ChatReply, parameters_of
 from simdx.simulators.stream import stream
@@ -114,8 +114,10 @@ def body_of(request: Request) -> dict[str, Any]:
 
 
 def _start(path: Path, slots: int, context: int, threads: int) -> Any:
-    import xllamacpp
-
+    try:
+        import xllamacpp
+    except ImportError:
+        raise MissingExtra("a model on this machine", "local") from None
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_parallel = slots

@@ -28,9 +28,9 @@ from simdx.methods.material import Material, Observations
 from simdx.methods.reading import as_statements
 from simdx.methods.recipe import fit_recipe
 from simdx.types import Float, Posterior, SecondOrder
-from simdx.voices.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
-from simdx.voices.pooling import FLOOR, pooled
-from simdx.voices.rehearsal import Rehearsal
+from simdx_contrib.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
+from simdx_contrib.own_texts import Rehearsal
+from simdx_contrib.pooling import FLOOR, pooled
 
 
 class Voices(Fitted):

@@ -10,10 +10,10 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
-from simdx.baselines.entailment import hub_model, reading
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.material import Material, Observations
 from simdx.models.hub import hub
+from simdx_contrib.entailment import hub_model, reading
 
 MOST_TOKENS = 1024  # as the library has it
 

@@ -33,10 +33,10 @@ from simdx.egress import is_remote
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
 from simdx.methods.material import Material, Observations
-from simdx.simulators.scoring import Scorer, scorer_of
 from simdx.types import Float, Int, Posterior, content_hash
-from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
-from simdx.voices.rehearsal import Rehearsal
+from simdx_contrib.own_texts import Rehearsal
+from simdx_contrib.prompts import PROMPTS_PER_LABEL, scoring_prompts
+from simdx_contrib.scoring import Scorer, scorer_of
 
 VERSION = "1"  # raise it when the meaning of a stored score changes
 WINDOW_WORDS = 300

@@ -13,8 +13,8 @@ from simdx.abc.prior import Prior
 from simdx.errors import BadInput, NotAllowed, RunFailed
 from simdx.methods.fitted import Settings
 from simdx.simulators import get_simulator
-from simdx.simulators.scoring import ServerScorer, scored, scorer_of
-from simdx.voices.likelihood import mixture, open_scorer, posterior_under
+from simdx_contrib.likelihood import mixture, open_scorer, posterior_under
+from simdx_contrib.scoring import ServerScorer, scored, scorer_of
 from tests.loopback import Handler, running
 
 WORDS = [f"w{i}" for i in range(24)]

@@ -17,8 +17,8 @@ from simdx.methods import Material
 from simdx.methods.fitted import Settings
 from simdx.panels import load_panel
 from simdx.types import Bank, Float, Label, Panel
-from simdx.voices import likelihood
-from simdx.voices.likelihood import (
+from simdx_contrib import likelihood
+from simdx_contrib.likelihood import (
     WINDOW_WORDS,
     Likelihood,
     fit_temperature,
@@ -26,8 +26,8 @@ from simdx.voices.likelihood import (
     posterior_under,
     windows,
 )
-from simdx.voices.pooling import pooled
-from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
+from simdx_contrib.pooling import pooled
+from simdx_contrib.prompts import PROMPTS_PER_LABEL, scoring_prompts
 from tests.amortised.conftest import toy_material
 from tests.baselines.conftest import Oracle, WordDensity
 from tests.conftest import ROOT

@@ -1,1 +1,0 @@
-"""One model heard as a density, and three ways together: `--method likelihood`, `--method voices`."""

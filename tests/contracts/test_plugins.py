@@ -1,0 +1,98 @@
+"""A package of somebody else adds a method, an embedder and a simulator by entry points alone."""
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx import BadInput, Classifier, plugins
+from simdx.embedders import get_embedder
+from simdx.fitting import methods
+from simdx.simulators import Request, get_simulator, identity_of
+from simdx.types import Bank, Panel
+
+CODE = """
+    import numpy as np
+    from simdx.embedders.hashing import HashingEmbedder
+    from simdx.methods.fitted import Fitted, Inferred
+    from simdx.simulators.scripted import ScriptedSimulator
+    from simdx.types import Posterior
+
+
+    class Shares(Fitted):
+        '''The share of each label in the bank, whatever the case says.'''
+
+        def __init__(self, data, settings):
+            super().__init__(data)
+
+        def infer(self, observations, prior):
+            share = np.bincount(self.material.bank.label_index).astype(float)
+            share, n = share / share.sum(), len(observations.texts)
+            return Inferred(Posterior(np.tile(share, (n, 1)), np.full(n, np.nan), np.full(n, np.nan)))
+
+
+    class Embedder(HashingEmbedder):
+        name = "their-vectors"
+
+
+    def simulator(rest, **options):
+        return ScriptedSimulator(**options)
+"""
+POINTS = """
+    [simdx.methods]
+    shares = their_package:Shares
+    auto = their_package:Shares
+    broken = their_package:Missing
+    [simdx.embedders]
+    their-vectors = their_package:Embedder
+    [simdx.simulators]
+    theirs = their_package:simulator
+"""
+
+
+@pytest.fixture
+def their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Installed as pip would leave it: a module, and a folder of metadata with its entry points."""
+    (tmp_path / "their_package.py").write_text(textwrap.dedent(CODE))
+    info = tmp_path / "their_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(textwrap.dedent(POINTS))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.named.cache_clear()
+    yield
+    plugins.named.cache_clear()
+    sys.modules.pop("their_package", None)
+
+
+@pytest.mark.usefixtures("their_package")
+class TestTheirPackage:
+    def test_its_method_answers(self, toy_panel: Panel, toy_bank: Bank) -> None:
+        assert "shares" in methods()
+        shares = Classifier(toy_panel, toy_bank, method="shares").predict_proba(["anything"])
+        np.testing.assert_allclose(shares, 1 / len(toy_panel.names))
+
+    def test_its_embedder_embeds(self, toy_panel: Panel, toy_bank: Bank) -> None:
+        assert get_embedder("their-vectors").name == "their-vectors"
+        assert Classifier(toy_panel, toy_bank, embedder="their-vectors").infer("red apple").label
+
+    def test_its_simulator_writes(self) -> None:
+        assert identity_of("theirs:fast") == "theirs:fast"
+        [text] = get_simulator("theirs:fast").complete([Request("Describe a case of gout.", seed=1)])
+        assert text
+
+    def test_a_core_name_keeps_its_meaning(self, toy_panel: Panel, toy_bank: Bank) -> None:
+        assert type(Classifier(toy_panel, toy_bank).fitted).__name__ != "Shares"
+
+    def test_one_that_cannot_be_loaded_is_said_so(self, toy_panel: Panel, toy_bank: Bank) -> None:
+        with pytest.raises(BadInput, match="method 'broken' of their_package:Missing cannot be loaded"):
+            Classifier(toy_panel, toy_bank, method="broken")
+
+
+def test_contrib_is_found_by_entry_points() -> None:
+    assert {"likelihood", "voices", "setfit", "setfit-real", "zerogen", "nli", "gliclass"} <= set(
+        plugins.named("methods")
+    )
