@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "simdx"
 FREE = {"types", "errors"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
-    "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc", "gpu",
+    "types", "errors", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc",
     "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate",
     "status", "amortised", "baselines", "voices", "fitting", "decide", "classifier", "estimator", "runs",
     "evaluation", "report", "transfer", "evaluate", "compare", "distil", "bank_score", "review",

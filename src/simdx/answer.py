@@ -167,7 +167,7 @@ class Provenance(Part):
     remote: bool = False
     policy: str = ""
     notes: tuple[str, ...] = ()
-    live: dict[str, Any] | None = None  # what fresh simulations cost, for the live and hybrid engines
+    live: dict[str, Any] | None = None  # what fresh simulations cost, for the live engine
     sampler: SamplerAnswer | None = None  # null for closed forms
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn 
     import simdx.baselines.tuning
     import simdx.voices.voices  # noqa: F401
 
-ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
+ENGINES = ("exact", "particles", "live")
 KERNELS = ("soft", "hard")
 _PLACES = {
     "auto": ("simdx.methods.recipe", "fit_recipe"),
@@ -40,19 +40,11 @@ _PLACES = {
     "likelihood": ("simdx.voices.likelihood", "fit_likelihood"),
     "voices": ("simdx.voices.voices", "fit_voices"),
 }
-_ON_DEVICE = {
-    "m-smc": ("simdx.methods.device", "DeviceMultinomial"),
-    "d-smc": ("simdx.methods.device", "DeviceDirichlet"),
-}
 METHODS = tuple(_PLACES)
 
 
 def fit_method(material: Material, settings: Settings) -> Fitted:
     _check(settings)
-    if settings.device != "cpu":
-        from simdx.methods.device import check_device
-
-        check_device(settings)
     if material.real is not None:
         from simdx.methods.real import check_settings
 
@@ -63,14 +55,8 @@ def fit_method(material: Material, settings: Settings) -> Fitted:
 
 
 def _place(settings: Settings) -> tuple[str, str]:
-    """Module and name of what fits these settings: an engine or a device of its own, else the method's."""
-    if settings.engine in ("live", "hybrid"):
-        return "simdx.methods.live", "Live"
-    if settings.engine == "two-stage":
-        return "simdx.methods.two_stage", "TwoStage"
-    if settings.device != "cpu":
-        return _ON_DEVICE.get(settings.method) or _PLACES[settings.method]
-    return _PLACES[settings.method]
+    """Module and name of what fits these settings: the live engine, else the method's own."""
+    return ("simdx.methods.live", "Live") if settings.engine == "live" else _PLACES[settings.method]
 
 
 _LABELS = {("m-smc", "particles"), ("m-smc", "live")}  # particles on labels
@@ -99,12 +85,8 @@ def _check(settings: Settings) -> None:
                 f"--{name.replace('_', '-')} says nothing to {settings.method} ({settings.engine}): "
                 f"it is for {ways}"
             )
-    if settings.engine == "two-stage" and settings.method != "m-smc":
-        raise BadInput("--engine two-stage is a way to run m-smc: add --method m-smc")
-    if settings.engine in ("live", "hybrid"):
+    if settings.engine == "live":
         if settings.method not in ("m-smc", "d-smc"):
-            raise BadInput(
-                f"--engine {settings.engine} is a way to run m-smc or d-smc: name one with --method"
-            )
+            raise BadInput("--engine live is a way to run m-smc or d-smc: name one with --method")
         if settings.budget is not None and settings.budget < 1:
             raise BadInput(f"--budget is {settings.budget}: give the most simulations a case may cost")

@@ -17,14 +17,12 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised import network as files
-from simdx.amortised.network import Network, save
-from simdx.classifier import Classifier
+from simdx.amortised.network import Network
 from simdx.disk import seal_of
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Material
 from simdx.types import Float
 from tests.amortised.conftest import WORDS, toy_material
-from tests.conftest import CUDA
 
 PRIOR = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
 
@@ -62,22 +60,6 @@ def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space:
     assert half.alpha0 == pytest.approx(second.alpha0, rel=1e-3)
     beside = np.linalg.qr(space.class_means.T, mode="complete")[0][None, :, -1]  # orthogonal to every mean
     assert np.isfinite(conditioned.second_order(beside.astype(np.float32), prior).mean).all()
-
-
-@pytest.mark.parametrize("device", ["torch:cpu", *(["cuda"] if CUDA else [])])
-def test_the_device_changes_no_answer(
-    plain: Network, conditioned: Network, material: Material, tmp_path: Path, device: str
-) -> None:
-    texts = ["red fruit juice", "the boat on the river", "oil in the motor"]
-    for network, prior in ((plain, None), (conditioned, {"apple": 0.2, "river": 0.5, "engine": 0.3})):
-        save(network, tmp_path / "net")
-        about = {"method": "abi", "network": str(tmp_path / "net"), "embedder": material.embedder}
-        here, there = (
-            Classifier(material.panel, material.bank, device=d, **about).infer_batch(texts, prior)
-            for d in ("cpu", device)
-        )
-        assert np.abs(here.posterior - there.posterior).max() < (1e-5 if device == "torch:cpu" else 1e-2)
-        assert np.allclose(here.second_order.epistemic_bits, there.second_order.epistemic_bits, atol=1e-2)
 
 
 def test_an_observation_without_length_keeps_the_prior(plain: Network) -> None:

@@ -25,19 +25,19 @@ from tests.properties.strategies import SAMPLES, bounded, filled_texts
 
 CASES = ("sweet red apple from the orchard", "the boat on the river under the bridge", "piston of the engine")
 UNIFORM = Prior.uniform(3)
-SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  # answers carry sampling error
+SAMPLED = {"m-smc particles", "d-smc particles", "m-smc live", "d-smc live"}  # answers carry sampling error
 MODELS = {"nli": tiny_nli, "gliclass": tiny_gliclass}
 # Methods whose answer is no share or weight of simulations by distance.
 WITHOUT_KERNEL = set(METHODS) - {"auto", "m-smc", "d-smc"}
 
 # What they declare, said once more: a method that stops declaring it must say so here.
 PROPORTIONAL = (
-    "auto", "m-smc soft", "m-smc two-stage", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
+    "auto", "m-smc soft", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
     "gliclass", "likelihood", "voices",
 )  # fmt: skip
 REFITS = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
-    "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic", "m-smc torch", "d-smc torch",
+    "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic",
 )  # fmt: skip
 CHEAP = (*REFITS, "abi")
 # A fresh simulation is another one each time.

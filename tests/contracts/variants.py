@@ -32,13 +32,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "zero-shot soft": {"method": "zero-shot", "kernel": "soft"},
     "m-smc particles": {"method": "m-smc", "engine": "particles", "particles": 30, "populations": 3},
     "d-smc particles": {"method": "d-smc", "engine": "particles", "particles": 30, "populations": 3},
-    "m-smc two-stage": {"method": "m-smc", "engine": "two-stage", "kernel": "soft"},
     "m-smc absolute": {"method": "m-smc", "tolerance": 0.4},
     "d-smc absolute": {"method": "d-smc", "tolerance": 0.5},
-    "m-smc hybrid": {"method": "m-smc", "engine": "hybrid", "simulator": "scripted", "budget": 6},
+    "m-smc live": {
+        "method": "m-smc",
+        "engine": "live",
+        "simulator": "scripted",
+        "budget": 200,
+        "populations": 2,
+    },
     "d-smc live": {"method": "d-smc", "engine": "live", "simulator": "scripted", "budget": 6},
-    "m-smc torch": {"method": "m-smc", "device": "torch:cpu"},
-    "d-smc torch": {"method": "d-smc", "device": "torch:cpu"},
 }
 
 

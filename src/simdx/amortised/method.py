@@ -4,14 +4,10 @@ The network is the one `--network` names, else the one last trained for this pan
 is refused for any other panel, bank or embedder, and for a prior it was not trained for.
 """
 
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.abc.typicality import Typicality
 from simdx.amortised.network import CARD_FILE, Network, default_folder, load
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
@@ -24,31 +20,15 @@ class Amortised(Fitted):
 
     refits = False  # a network is trained, which takes minutes
 
-    def __init__(self, material: Material, network: Network, device: str = "cpu") -> None:
+    def __init__(self, material: Material, network: Network) -> None:
         super().__init__(material)
         self.network = network
         self._raw = Space.fit(material.embedded, centre=False)
-        self._forward = self._device = None
-        if device != "cpu":
-            from simdx.gpu.network import DeviceNetwork
-            from simdx.methods.device import torch_device
-
-            self._device = torch_device(device)
-            self._forward = DeviceNetwork.place(network.layers, self._device).alpha
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        second = self.network.second_order(self._raw.transform(observations.vectors), prior, self._forward)
+        second = self.network.second_order(self._raw.transform(observations.vectors), prior)
         n = len(second.mean)
         return Inferred(Posterior(second.mean, np.zeros(n), np.full(n, np.nan), second))
-
-    @cached_property
-    def typicality(self) -> Any:
-        fitted = Typicality.fit(self.space.bank)
-        if self._device is None:
-            return fitted
-        from simdx.methods.device import DeviceTypicality
-
-        return DeviceTypicality(fitted, self._device)
 
 
 def fit_amortised(material: Material, settings: Settings) -> Fitted:
@@ -72,4 +52,4 @@ def fit_amortised(material: Material, settings: Settings) -> Fitted:
             f"this network was trained for {network.card.populations} populations, not "
             f"{settings.populations}: give --populations {network.card.populations}, or train another"
         )
-    return Amortised(material, network, settings.device)
+    return Amortised(material, network)

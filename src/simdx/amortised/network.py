@@ -19,7 +19,6 @@ so at every moment the folder holds one complete network: the old one, or the ne
 """
 
 import hashlib
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -127,20 +126,17 @@ class Network:
             part += b3
         return softplus(out)
 
-    def second_order(
-        self, z: Float, prior: Prior, forward: Callable[[Float, Float | None], Float] | None = None
-    ) -> SecondOrder:
+    def second_order(self, z: Float, prior: Prior) -> SecondOrder:
         """The posteriors of observations in the uncentred space.
 
         A label with prior zero gets nothing, and an observation of length zero, about which a distance
-        says nothing at all, keeps the prior, as in D-SMC. `forward` stands in for `alpha` where another
-        device computes it.
+        says nothing at all, keeps the prior, as in D-SMC.
         """
         if not np.all(np.isfinite(z)):
             raise BadInput("an observation holds NaN or infinite values; embed the texts again")
         told = self.prior_told(prior)
         x = z if self.axes is None else on_sphere(z, self.axes)
-        alpha = (forward or self.alpha)(x, told).astype(np.float64)
+        alpha = self.alpha(x, told).astype(np.float64)
         if self.card.relative:
             alpha *= told_alpha(prior)
         alpha[:, prior.probabilities <= 0] = 0

@@ -33,7 +33,6 @@ def classify(
     verbose: Annotated[
         bool, Option("--verbose", "-v", help="Everything the answer holds, in words.")
     ] = False,
-    device: options.Device = "cpu",
     json: options.AsJson = False,
     html: Annotated[Path | None, Option(help="Also write a self-contained page.")] = None,
 ) -> None:
@@ -50,7 +49,7 @@ def classify(
     names = _names(panel, chosen, policy)
     priors = prior.among([load_panel(name).names for name in names])
     options.check_target(html, "--html")
-    classifiers = [chosen.classifier(name, policy=policy, device=device) for name in names]
+    classifiers = [chosen.classifier(name, policy=policy) for name in names]
     say_model(chosen.method, chosen.engine, chosen.simulator, classifiers[0].fitted.cost())
     for one in classifiers:
         prepare(one.fitted)

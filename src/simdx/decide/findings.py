@@ -77,7 +77,7 @@ class Findings:
         return self._fingerprint_of(self._settings)
 
     def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
-        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
+        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote")
         chosen = {k: v for k, v in asdict(settings).items() if k not in apart and v is not None}
         found = self._fitted.calibration
         return {

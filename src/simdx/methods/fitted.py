@@ -60,7 +60,6 @@ class Settings:
     archive: str | None = None  # and of the unlabelled ones
     allow_remote: bool = False  # whether case text may leave this machine
     replies: str | None = None  # folder in which an asking baseline keeps what was answered
-    device: str = "cpu"  # cuda, cuda:1, …: the exact engines of m-smc and d-smc through torch
     seed: int = 0
 
     @classmethod

@@ -1,7 +1,4 @@
-"""M-SMC and D-SMC with fresh simulations: `--engine live` and `--engine hybrid`.
-
-live     every simulation is generated for the asking, as in the paper
-hybrid   the bank answers first; fresh simulations of the leading labels join it where it is thin
+"""M-SMC and D-SMC with fresh simulations, as in the paper: `--engine live`.
 
 The simulator is sent labels and facets, never a case. Which labels it is asked for follows the case, though:
 a simulator on another machine needs the permission that case text needs. Calls are drawn in batches under a
@@ -11,7 +8,7 @@ budget per case, and what they cost is told with the answer.
 from collections.abc import Callable
 from typing import Any
 
-from simdx.abc.live import dirichlet_hybrid, dirichlet_live, multinomial_hybrid, multinomial_live
+from simdx.abc.live import dirichlet_live, multinomial_live
 from simdx.abc.prior import Prior
 from simdx.bank.live import LiveSimulations, Usage
 from simdx.bank.plan import BuildSettings, voice_for
@@ -28,7 +25,7 @@ DEFAULT_SIMULATOR = "smollm2"
 # populations took some 50 to 65 simulations a particle, 135 at most (two panels, banks of a 1.5B model).
 PARTICLES = 30
 PER_PARTICLE = 200  # of m-smc's budget: what the last population needs, with room
-HYBRID, SIMPLEX = 150, 48  # most simulations a case that join a bank (m-smc), or in all (d-smc)
+SIMPLEX = 48  # of d-smc's budget: simulations in all
 BATCH = 16
 
 
@@ -38,8 +35,8 @@ class Live(OnRawCosines):
     simulates = True
 
     def __init__(self, material: Material, settings: Settings) -> None:
-        if settings.kernel == "soft" and settings.engine == "live":
-            raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine hybrid)")
+        if settings.kernel == "soft":
+            raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine exact)")
         super().__init__(material, settings)
         name = settings.simulator or DEFAULT_SIMULATOR
         self.simulator = get_simulator(name, allow_remote=settings.allow_remote)
@@ -76,21 +73,14 @@ class Live(OnRawCosines):
             "seed": s.seed, "budget": self._budget, "tolerance": s.tolerance, "populations": s.populations,
             "batch": min(BATCH, self._budget),
         }  # fmt: skip
-        if s.method == "m-smc" and s.engine == "live":
+        if s.method == "m-smc":
             return multinomial_live(
                 self._live, self.raw.n_labels, z, prior, keys, **common, particles=s.particles or PARTICLES,
                 stop_acceptance=s.stop_acceptance, stay=STAY if s.stay is None else s.stay,
             )  # fmt: skip
-        if s.method == "m-smc":
-            common |= {"kernel": self.hard_or_soft, "bandwidth": self.width}
-            return multinomial_hybrid(*self.rows, self._live, z, prior, keys, **common)
-        if s.engine == "live":
-            return dirichlet_live(self._live, z, prior, **(common | {"batch": min(8, self._budget)}))
-        return dirichlet_hybrid(*self.rows, self._live, z, prior, keys, **common)
+        return dirichlet_live(self._live, z, prior, **(common | {"batch": min(8, self._budget)}))
 
 
 def _budget(settings: Settings) -> int:
     """A default that lets m-smc reach its last population."""
-    if settings.method == "d-smc":
-        return SIMPLEX
-    return HYBRID if settings.engine == "hybrid" else PER_PARTICLE * (settings.particles or PARTICLES)
+    return SIMPLEX if settings.method == "d-smc" else PER_PARTICLE * (settings.particles or PARTICLES)
