@@ -79,12 +79,12 @@ def test_a_policy_outlives_the_words_of_the_code_and_not_its_recipe(
 ) -> None:
     """The packaged policy is used, whatever a docstring says; under another recipe it is not."""
     packaged = Classifier("oral-lesions")
-    kept = packaged.beside.policy
+    kept = packaged.panel_files.policy
     source = inspect.getsource
     monkeypatch.setattr(inspect, "getsource", lambda module: source(module) + "# another word")
     monkeypatch.setattr(recipe, "__doc__", "another word")
     same = Classifier("oral-lesions")
-    assert same.policy is same.beside.policy
+    assert same.policy is same.panel_files.policy
     monkeypatch.setattr(fitted, "RECIPE_VERSION", RECIPE_VERSION + 1)
     other = Classifier("oral-lesions")
     assert not kept.fits(other.desk.fingerprint)

@@ -82,15 +82,15 @@ def distil(classifier: Classifier, out: str | Path, archive: Sequence[str] = ())
     folder = Path(out)
     refuse_occupied(folder)
     to_onnx()  # what is missing is said before the work
-    material, names = classifier.material, classifier.panel.names
-    rows, answers = cross_fitted(material.without_archive(), classifier.settings)
+    data, names = classifier.data, classifier.panel.names
+    rows, answers = cross_fitted(data.without_archive(), classifier.settings)
     if answers is None:
         raise BadInput("the bank has one text for each label: there is nothing to learn from")
-    texts, truth = [material.bank.texts[i] for i in rows], material.bank.label_index[rows]
+    texts, truth = [data.bank.texts[i] for i in rows], data.bank.label_index[rows]
     outside = answers.out_of_class
     labels = names if outside is None else (*names, NONE_OF_THESE)
     wanted = _joint(answers.posterior_in_class, outside)
-    others = list(material.bank.background) if outside is not None else []
+    others = list(data.bank.background) if outside is not None else []
     more = [*others, *archive]
     targets = np.eye(len(labels))[np.full(len(others), len(labels) - 1, dtype=np.int64)]
     if archive:

@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from simdx.errors import BadInput
+from simdx.methods.data import PanelData
 from simdx.methods.fitted import Fitted, Settings
-from simdx.methods.material import Material
 
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
     import simdx.amortised.method
@@ -43,15 +43,15 @@ _PLACES = {
 METHODS = tuple(_PLACES)
 
 
-def fit_method(material: Material, settings: Settings) -> Fitted:
+def fit_method(data: PanelData, settings: Settings) -> Fitted:
     _check(settings)
-    if material.real is not None:
+    if data.real is not None:
         from simdx.methods.real import check_settings
 
         check_settings(settings)
     module, name = _place(settings)
-    fit: Callable[[Material, Settings], Fitted] = getattr(import_module(module), name)
-    return fit(material, settings)
+    fit: Callable[[PanelData, Settings], Fitted] = getattr(import_module(module), name)
+    return fit(data, settings)
 
 
 def _place(settings: Settings) -> tuple[str, str]:

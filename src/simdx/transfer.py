@@ -20,11 +20,11 @@ from simdx.baselines.supervised import supervised_ceiling
 from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.methods.calibration import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
-from simdx.methods.comparison import AmongLabels
+from simdx.methods.comparison import LabelPosterior
 from simdx.methods.handful import fit_on, posterior_under
-from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated, least_loss, log_loss
+from simdx.methods.rehearsal import OWN_SHARE, HeldOutScores, answered_by, calibrated, least_loss, log_loss
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
 from simdx.metrics.ood import ood_auroc
 from simdx.metrics.significance import bootstrap_intervals
@@ -52,8 +52,8 @@ class Asked:
     """A panel's answers before any shared constant has a part in them."""
 
     name: str
-    cases: Answered
-    outside: Answered | None
+    cases: HeldOutScores
+    outside: HeldOutScores | None
     calibration: Calibration  # under the shipped constants
     supervised: float | None
     by_bandwidth: dict[str, float]  # log loss at the sharpness that suits each: only the ranking counts
@@ -89,17 +89,15 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
     source = load_source(entry.panel)
     panel = source.panel
     model = get_embedder(embedder or panel.embedder)
-    material = calibrated(Material.prepare(panel, packaged_bank(source), model))
-    assert material.calibration is not None
+    data = calibrated(PanelData.prepare(panel, packaged_bank(source), model))
+    assert data.calibration is not None
     cases = read_cases(entry.cases, labels=panel.names)
     truth = np.array([panel.names.index(str(case.label)) for case in cases.cases])
-    seen = material.observe(cases.texts)
+    seen = data.observe(cases.texts)
     outside = None
-    if entry.outside is not None and material.calibration.outside is not None:
+    if entry.outside is not None and data.calibration.outside is not None:
         others = read_cases(entry.outside, labelled=False)
-        outside = answered_by(
-            material, material.observe(others.texts), np.zeros(len(others.cases), dtype=int)
-        )
+        outside = answered_by(data, data.observe(others.texts), np.zeros(len(others.cases), dtype=int))
     try:
         ceiling = supervised_ceiling(seen.vectors, truth, len(panel.names), list(cases.texts))
         supervised = float((ceiling.argmax(axis=1) == truth).mean())
@@ -107,10 +105,10 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
         supervised = None
     by_bandwidth = {}
     for bandwidth in BANDWIDTHS:
-        likelihood = AmongLabels(material, bandwidth).log_likelihood(seen)
+        likelihood = LabelPosterior(data, bandwidth).log_likelihood(seen)
         by_bandwidth[f"{bandwidth:g}"] = _least_log_loss(likelihood, truth)
-    answered = answered_by(material, seen, truth)
-    return Asked(panel.name, answered, outside, material.calibration, supervised, by_bandwidth)
+    answered = answered_by(data, seen, truth)
+    return Asked(panel.name, answered, outside, data.calibration, supervised, by_bandwidth)
 
 
 def run(

@@ -20,9 +20,9 @@ from simdx.amortised import network as files
 from simdx.amortised.network import Network
 from simdx.disk import seal_of
 from simdx.errors import BadInput, RunFailed
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.types import Float
-from tests.amortised.conftest import WORDS, toy_material
+from tests.amortised.conftest import WORDS, toy_panel_data
 
 PRIOR = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
 
@@ -70,16 +70,18 @@ def test_an_observation_without_length_keeps_the_prior(plain: Network) -> None:
         plain.second_order(np.full((1, 256), np.nan, dtype=np.float32), Prior.uniform(3))
 
 
-def test_it_is_refused_for_anything_else(plain: Network, material: Material, space: Space) -> None:
+def test_it_is_refused_for_anything_else(plain: Network, panel_data: PanelData, space: Space) -> None:
     for prior in (PRIOR, Prior.uniform(3, alpha0=6.0)):
         with pytest.raises(BadInput, match="--prior-conditioned"):
             plain.second_order(space.bank, prior)
-    plain.check(material)
-    bank = replace(material.bank, texts=material.bank.texts[1:], label_index=material.bank.label_index[1:])
+    plain.check(panel_data)
+    bank = replace(
+        panel_data.bank, texts=panel_data.bank.texts[1:], label_index=panel_data.bank.label_index[1:]
+    )
     for other, said in (
-        (toy_material({"pear" if k == "apple" else k: v for k, v in WORDS.items()}), "labels of panel"),
-        (replace(material, bank=bank), "another bank"),
-        (toy_material(embedder="wordllama"), "embedder"),
+        (toy_panel_data({"pear" if k == "apple" else k: v for k, v in WORDS.items()}), "labels of panel"),
+        (replace(panel_data, bank=bank), "another bank"),
+        (toy_panel_data(embedder="wordllama"), "embedder"),
     ):
         with pytest.raises(BadInput, match=said):
             plain.check(other)

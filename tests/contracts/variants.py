@@ -9,7 +9,7 @@ import pytest
 from simdx.baselines import interview
 from simdx.baselines.asking import ASKING
 from simdx.fitting import METHODS, fit_method
-from simdx.methods import Fitted, Material, Settings
+from simdx.methods import Fitted, PanelData, Settings
 from simdx.methods.real import with_real
 from simdx.simulators.base import Request
 from simdx.types import Case
@@ -56,9 +56,9 @@ def said(request: Request) -> str:
 
 @dataclass(frozen=True)
 class House:
-    """The toy material, a network for it, and each variant fitted once."""
+    """The toy panel's data, a network for it, and each variant fitted once."""
 
-    material: Material
+    panel_data: PanelData
     network: str
     weights: dict[str, str]  # folders of the methods that read a model
     fitted: dict[str, Fitted] = field(default_factory=dict)
@@ -74,13 +74,13 @@ class House:
         return Settings(**options)
 
     def fit(
-        self, name: str, material: Material | None = None, answer: Callable[[Request], str] = said
+        self, name: str, panel_data: PanelData | None = None, answer: Callable[[Request], str] = said
     ) -> Fitted:
         """Asking methods ask an oracle, which says `answer` of each request; densities count words."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(interview, "simulator_for", lambda _: Oracle(answer=answer))
             patch.setattr(likelihood, "open_scorer", lambda _: WordDensity())
-            chosen = material or self.material
+            chosen = panel_data or self.panel_data
             if name == "setfit-real":
                 chosen = with_real(chosen, LABELLED)
             return fit_method(chosen, self.settings(name))

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import log_softmax
 
 from simdx.embedders import get_embedder
-from simdx.methods import Material, background
-from simdx.methods.background import BANDWIDTH, KINDS, LEAST_TEXTS, Opposition, kinds_of
+from simdx.methods import PanelData, background
+from simdx.methods.background import BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
 from simdx.methods.comparison import Comparison
-from simdx.methods.material import Gathered
+from simdx.methods.data import TrainingRows
 from simdx.methods.real import with_real
 from simdx.types import Bank, Case, EmbeddedBank, Float, Panel
 
@@ -20,8 +20,8 @@ CASES = ("a red fruit", "a boat on the sea", "a violin in the rain", "wind and a
 
 
 @pytest.fixture
-def material(toy_panel: Panel, toy_bank: Bank) -> Material:
-    return Material.prepare(
+def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
+    return PanelData.prepare(
         toy_panel, replace(toy_bank, background=(*WEATHER, *MUSIC)), get_embedder("hashing")
     )
 
@@ -61,25 +61,25 @@ def test_equal_rows_do_not_make_empty_kinds(monkeypatch: pytest.MonkeyPatch, mos
     assert np.array_equal(np.unique(kind), np.arange(kind.max() + 1))
 
 
-def test_the_kernel_does_not_notice_the_grouping(material: Material) -> None:
+def test_the_kernel_does_not_notice_the_grouping(panel_data: PanelData) -> None:
     """A mixture of kernel densities by share is the density of all: only the learned summary may change."""
-    seen = material.observe(CASES)
+    seen = panel_data.observe(CASES)
     kernels = []
     for kinds in (1, 2):
-        opposition = Opposition.fit(material, kinds=kinds)
+        opposition = BackgroundModel.fit(panel_data, kinds=kinds)
         assert len(opposition.log_share) == kinds
         kernels.append(log_softmax(opposition.folded(opposition.scores(seen)[1]), axis=1))
     assert np.allclose(*kernels, atol=1e-5)
 
 
-def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
+def test_a_kind_is_a_label_in_both_comparisons(panel_data: PanelData) -> None:
     """The same as a fit to which the kinds are given as labels: every row keeps its words and its weight."""
     # Weather and music take turns, so that grouping has to move rows.
     turns = tuple(text for pair in zip(WEATHER, MUSIC, strict=True) for text in pair)
-    bank = replace(material.bank, background=turns)
+    bank = replace(panel_data.bank, background=turns)
     case = Case("a violin shaped like an apple", "1", "apple")
-    mixed = with_real(Material.prepare(material.panel, bank, material.embedder), [case], weight=3)
-    opposition = Opposition.fit(mixed, kinds=2)
+    mixed = with_real(PanelData.prepare(panel_data.panel, bank, panel_data.embedder), [case], weight=3)
+    opposition = BackgroundModel.fit(mixed, kinds=2)
     texts = [*bank.texts, case.text, *WEATHER, *MUSIC]
     label = [*bank.label_index, 0, *[3] * len(WEATHER), *[4] * len(MUSIC)]
     vectors = mixed.observe(texts).vectors
@@ -87,7 +87,7 @@ def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
     weight[len(bank.texts)] = 3
     told = Comparison.fit(
         mixed.lexicon,
-        Gathered(texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks), weight),
+        TrainingRows(texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks), weight),
         bandwidth=BANDWIDTH, self_consistent=False,
     )  # fmt: skip
     seen = mixed.observe((*CASES, case.text, WEATHER[0], MUSIC[0]))
@@ -101,17 +101,19 @@ def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
         assert np.allclose(found, expected[:, order], atol=1e-3)
 
 
-def test_only_possible_labels_oppose(material: Material) -> None:
-    opposition = Opposition.fit(material)
-    seen = material.observe(("a red fruit",))
+def test_only_possible_labels_oppose(panel_data: PanelData) -> None:
+    opposition = BackgroundModel.fit(panel_data)
+    seen = panel_data.observe(("a red fruit",))
     without_apple = np.array([False, True, True])
     every = np.ones(3, dtype=bool)
     assert (opposition.signs(seen, without_apple) > opposition.signs(seen, every)).all()
     assert np.array_equal(opposition.signs(seen, every), opposition.signs(seen))
 
 
-def test_every_sign_is_larger_for_another_condition(material: Material) -> None:
-    signs = Opposition.fit(material).signs(material.observe(("a violin in the rain", "a red sweet fruit")))
+def test_every_sign_is_larger_for_another_condition(panel_data: PanelData) -> None:
+    signs = BackgroundModel.fit(panel_data).signs(
+        panel_data.observe(("a violin in the rain", "a red sweet fruit"))
+    )
     assert signs.shape == (2, 3)
     assert (signs[0] > signs[1]).all()
     assert (signs[0, :2] > 0).all()  # log odds against the best label

@@ -38,7 +38,7 @@ def test_it_answers_as_the_fit_does(
     toy_panel: Panel, bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh = Classifier(toy_panel, bank)
-    assert fresh.material.compiled is None
+    assert fresh.data.compiled is None
     expected, whole = fresh.infer_batch(CASES), fresh.infer(CASES[0])
     fresh.compile()
     assert len(files(private_home)) == 1  # the one of the first fit, with words and policy now
@@ -101,8 +101,8 @@ def test_a_damaged_one_is_fitted_again_and_said(
             f"simdx: '{path}' is damaged: the panel is fitted again"
         ]
         path.write_bytes(path.read_bytes()[: at if at > 60 else 0])  # and cut off
-        assert Classifier(toy_panel, bank).material.compiled is None
-        assert Classifier(toy_panel, bank).material.compiled is not None  # written again
+        assert Classifier(toy_panel, bank).data.compiled is None
+        assert Classifier(toy_panel, bank).data.compiled is not None  # written again
 
 
 def test_what_is_not_compiled(

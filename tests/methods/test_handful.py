@@ -9,19 +9,21 @@ from scipy.special import softmax
 from simdx.errors import BadInput
 from simdx.methods.calibration import Calibration, OutsideScale
 from simdx.methods.handful import calibrate_on, fit_on, posterior_under
-from simdx.methods.rehearsal import Answered
+from simdx.methods.rehearsal import HeldOutScores
 from simdx.metrics.calibration import ece
 
 SCALE = OutsideScale((0.0,), (1.0,), 1.5)
 
 
-def cases(n: int, sharpness: float, shift: tuple[float, ...] = (0.0, 0.0, 0.0), seed: int = 0) -> Answered:
+def cases(
+    n: int, sharpness: float, shift: tuple[float, ...] = (0.0, 0.0, 0.0), seed: int = 0
+) -> HeldOutScores:
     """Cases whose labels are drawn from the posterior that these numbers make of their likelihoods."""
     rng = np.random.default_rng(seed)
     likelihood = rng.normal(size=(n, 3)) * 2
     truth = softmax(sharpness * likelihood + np.array(shift), axis=1)
     label = np.array([rng.choice(3, p=p) for p in truth])
-    return Answered(likelihood, label, rng.normal(size=(n, 1)) - 3)
+    return HeldOutScores(likelihood, label, rng.normal(size=(n, 1)) - 3)
 
 
 def test_many_cases_find_what_made_them() -> None:

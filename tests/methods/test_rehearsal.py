@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from simdx import Classifier
 from simdx.embedders import get_embedder
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.methods.calibration import (
     FILE,
     INSIDE_SHARE,
@@ -47,19 +47,19 @@ def texts_of(words: str, n: int, seed: int) -> list[str]:
     return [" ".join(rng.choice(words.split(), 7)) + f" number {i}" for i in range(n)]
 
 
-def material(n: int = 30, background: int = 20, alike: bool = False) -> Material:
+def panel_data(n: int = 30, background: int = 20, alike: bool = False) -> PanelData:
     panel = Panel("toy", (Label("apples"), Label("boats")), register="general")
     first = texts_of(WORDS["apples"], n, 1)
     second = texts_of(WORDS["apples" if alike else "boats"], n, 2)
     bank = Bank(
         "toy", panel.names, (*first, *second), np.repeat([0, 1], n), tuple(texts_of(OTHERS, background, 3))
     )
-    return Material.prepare(panel, bank, get_embedder("wordllama"))
+    return PanelData.prepare(panel, bank, get_embedder("wordllama"))
 
 
 @pytest.fixture(scope="module")
 def told_apart() -> Calibration:
-    return rehearse(material())
+    return rehearse(panel_data())
 
 
 def test_labels_that_are_told_apart_pass(told_apart: Calibration) -> None:
@@ -70,21 +70,21 @@ def test_labels_that_are_told_apart_pass(told_apart: Calibration) -> None:
 
 
 def test_labels_that_overlap_are_named_and_cost_confidence(told_apart: Calibration) -> None:
-    overlap = rehearse(material(alike=True))
+    overlap = rehearse(panel_data(alike=True))
     assert [(c.first, c.second) for c in overlap.confused] == [("apples", "boats")]
     assert overlap.sharpness < told_apart.sharpness
     assert any("were given to their label" in reason for reason in overlap.failures())
 
 
 def test_a_bank_without_background_is_flat_and_never_accepts() -> None:
-    found = rehearse(material(background=0))
+    found = rehearse(panel_data(background=0))
     assert found.outside is None
     assert found.sharpness <= UNOPPOSED_SHARPNESS
     assert any("no background" in reason for reason in found.failures())
 
 
 def test_a_bank_too_small_to_leave_anything_out_is_transferred() -> None:
-    small = material(n=2, background=4)
+    small = panel_data(n=2, background=4)
     assert not can_rehearse(small)
     found = rehearse(small)
     assert found.basis == "transferred"
@@ -93,9 +93,9 @@ def test_a_bank_too_small_to_leave_anything_out_is_transferred() -> None:
 
 
 def test_no_fit_holds_what_it_is_asked_about() -> None:
-    whole = material()
+    whole = panel_data()
     twice = replace(whole.bank, texts=(*whole.bank.texts[:-1], whole.bank.texts[-2]))
-    again = Material.prepare(whole.panel, twice, whole.embedder)
+    again = PanelData.prepare(whole.panel, twice, whole.embedder)
     asked = 0
     for part, held, unknown in parts(again):
         assert not {again.bank.texts[i] for i in held} & set(part.bank.texts)
@@ -145,7 +145,7 @@ def test_confusions_count_both_ways() -> None:
 
 
 def test_it_is_kept_and_found_by_content(private_home: Path) -> None:
-    whole = material()
+    whole = panel_data()
     first = calibrated(whole)
     kept = list((private_home / "calibrations").iterdir())
     assert len(kept) == 1

@@ -10,8 +10,8 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised.network import CARD_FILE, Network, default_folder, load
 from simdx.errors import BadInput
+from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Settings
-from simdx.methods.material import Material, Observations
 from simdx.types import Posterior
 
 
@@ -20,10 +20,10 @@ class Amortised(Fitted):
 
     refits = False  # a network is trained, which takes minutes
 
-    def __init__(self, material: Material, network: Network) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, network: Network) -> None:
+        super().__init__(data)
         self.network = network
-        self._raw = Space.fit(material.embedded, centre=False)
+        self._raw = Space.fit(data.embedded, centre=False)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         second = self.network.second_order(self._raw.transform(observations.vectors), prior)
@@ -31,25 +31,25 @@ class Amortised(Fitted):
         return Inferred(Posterior(second.mean, np.zeros(n), np.full(n, np.nan), second))
 
 
-def fit_amortised(material: Material, settings: Settings) -> Fitted:
+def fit_amortised(data: PanelData, settings: Settings) -> Fitted:
     if settings.engine != "exact":
         raise BadInput("--method abi is one forward pass: it has no other engine (leave out --engine)")
     if settings.kernel == "soft" or settings.tolerance is not None:
         raise BadInput("--method abi answers as D-SMC with a hard kernel and median tolerances does")
     folder = settings.network
     if folder is None:
-        place = default_folder(material)
+        place = default_folder(data)
         if not (place / CARD_FILE).is_file():
             raise BadInput(
-                f"no network has been trained for panel '{material.panel.name}' with this bank and embedder: "
+                f"no network has been trained for panel '{data.panel.name}' with this bank and embedder: "
                 "train one with 'simdx abi train', or name one with --network"
             )
         folder = str(place)
     network = load(folder)
-    network.check(material)
+    network.check(data)
     if settings.populations != network.card.populations:
         raise BadInput(
             f"this network was trained for {network.card.populations} populations, not "
             f"{settings.populations}: give --populations {network.card.populations}, or train another"
         )
-    return Amortised(material, network)
+    return Amortised(data, network)

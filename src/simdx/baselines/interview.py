@@ -24,8 +24,8 @@ from simdx.baselines.replies import Reply, ReplyStore
 from simdx.baselines.wording import VERSION, UnreadableReply
 from simdx.egress import admit, is_remote
 from simdx.errors import RunFailed
+from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
-from simdx.methods.material import Material, Observations
 from simdx.simulators import DEFAULT, get_simulator
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator
 from simdx.simulators.base import ask as ask_one
@@ -112,15 +112,15 @@ class Asking(Fitted):
 
     def __init__(
         self,
-        material: Material,
+        data: PanelData,
         settings: Settings,
         simulator: Simulator,
         questions: Ask,
         extras: Extras | None = None,
     ) -> None:
-        super().__init__(material)
+        super().__init__(data)
         self.settings, self.simulator, self.questions = settings, simulator, questions
-        self.panel, self._extras = material.panel, extras
+        self.panel, self._extras = data.panel, extras
         kept = settings.replies
         self.store = ReplyStore(None if kept is None else replies_path(kept, simulator.id))
         # The model is sent the case, so it leaves with it.

@@ -119,7 +119,7 @@ def parts_of_an_answer(
     some = list(texts[:CHUNK])
     n, seen = len(some), classifier.observe(some)
     labels, outside = fitted.labels.whole.comparison, fitted.outside.whole
-    others, lexicon = outside.opposition.comparison, fitted.material.lexicon
+    others, lexicon = outside.opposition.comparison, fitted.data.lexicon
     table = classifier.infer_batch_observed(seen)
     rows = lexicon.rows(some)
     own, theirs = labels.observe(seen).embedded, others.observe(seen).embedded
@@ -139,7 +139,7 @@ def parts_of_an_answer(
         others.lexical.cosines(batch)
 
     def decide(_: int) -> None:
-        classifier.desk.consider(seen, table, explain=False)
+        classifier.desk.decide(seen, table, explain=False)
 
     embed = least(lambda _: classifier.observe(some), 2 * repeats) / n
     whole = least(lambda _: classifier.infer_batch_observed(classifier.observe(some)), 2 * repeats) / n

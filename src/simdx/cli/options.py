@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simdx.abc.prior import Prior
     from simdx.classifier import Classifier
     from simdx.datasets import Columns
-    from simdx.methods import Material
+    from simdx.methods import PanelData
 
 PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
 PanelNames = Annotated[
@@ -80,14 +80,14 @@ class MaterialOptions:
     embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: the panel's.")] = None
     allow_remote: AllowRemote = False
 
-    def material(self, panel: str) -> Material:
+    def panel_data(self, panel: str) -> PanelData:
         from simdx.bank.files import bank_for
         from simdx.embedders import get_embedder
-        from simdx.methods import Material
+        from simdx.methods import PanelData
 
         chosen, bank, _ = bank_for(panel, self.bank)
         embedder = get_embedder(self.embedder or chosen.embedder, allow_remote=self.allow_remote)
-        return Material.prepare(chosen, bank, embedder)
+        return PanelData.prepare(chosen, bank, embedder)
 
 
 @dataclass(frozen=True)

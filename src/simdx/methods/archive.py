@@ -21,9 +21,9 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
-from simdx.methods.comparison import AmongLabels
+from simdx.methods.comparison import LabelPosterior
 from simdx.methods.crossfit import FOLDS, fold_of
-from simdx.methods.material import Centre, Material, Observations, RealCases
+from simdx.methods.data import Centre, Observations, PanelData, RealCases
 from simdx.methods.outside import Outside
 from simdx.methods.rehearsal import calibrated
 from simdx.types import Float, Int, content_hash, plain
@@ -35,27 +35,27 @@ PULL = 10  # texts by which the archive's mean is drawn towards the simulations'
 
 
 def with_archive(
-    material: Material, texts: Sequence[str], weight: float | None = None, *, bandwidth: float | None = None
-) -> Material:
-    """The material with an archive beside its bank; a weight of 0 centres and teaches nothing else."""
+    data: PanelData, texts: Sequence[str], weight: float | None = None, *, bandwidth: float | None = None
+) -> PanelData:
+    """The data with an archive beside its bank; a weight of 0 centres and teaches nothing else."""
     weight = WEIGHT if weight is None else weight
     if not (np.isfinite(weight) and weight >= 0):
         raise BadInput(f"an unlabelled case cannot count as {weight:g} simulations: give 0 or more")
-    material = calibrated(material, bandwidth)
-    before = material.real or _no_real(material)
+    data = calibrated(data, bandwidth)
+    before = data.real or _no_real(data)
     texts = distinct(texts, apart_from=before.texts)
     if not texts:
         raise BadInput("no unlabelled cases were given: leave the option out or give a file with cases")
     # embed_texts, not its cached form: embeddings of real cases are never written
-    vectors = embed_texts(material.embedder, texts)
-    real = replace(before, centre=_centre(material, texts, vectors))
-    centred = material.beside(real)
+    vectors = embed_texts(data.embedder, texts)
+    real = replace(before, centre=_centre(data, texts, vectors))
+    centred = data.with_real(real)
     if weight == 0:
         return centred
     first = min(len(texts), MOST_ADOPTED)
     share = shares(centred, Observations(tuple(texts[:first]), vectors[:first]), bandwidth)
     text_of, label = np.nonzero(share > LEAST_SHARE)
-    return material.beside(
+    return data.with_real(
         RealCases(
             (*real.texts, *(texts[i] for i in text_of)),
             np.concatenate([real.label_index, label]),
@@ -76,14 +76,14 @@ def distinct(texts: Sequence[str], apart_from: Sequence[str] = ()) -> list[str]:
     return sorted((t for words, t in first.items() if words and words not in known), key=content_hash)
 
 
-def shares(material: Material, asked: Observations, bandwidth: float | None = None) -> Float:
+def shares(data: PanelData, asked: Observations, bandwidth: float | None = None) -> Float:
     """(N, labels + 1) of each text's answer: the labels', and that of another condition.
 
     They sum to less than one by what speaks for another kind of text, of which there is nothing to learn.
     """
-    uniform = Prior.uniform(len(material.panel.names))
-    inside = AmongLabels(material, bandwidth)(asked, uniform).probabilities
-    outside = Outside.fit(material)
+    uniform = Prior.uniform(len(data.panel.names))
+    inside = LabelPosterior(data, bandwidth)(asked, uniform).probabilities
+    outside = Outside.fit(data)
     if outside is None:
         return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)
     another, novel = outside.log_odds(asked, uniform)
@@ -91,11 +91,11 @@ def shares(material: Material, asked: Observations, bandwidth: float | None = No
     return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
 
 
-def _centre(material: Material, texts: Sequence[str], vectors: Float) -> Centre:
-    bank, lexicon = material.embedded, material.lexicon
+def _centre(data: PanelData, texts: Sequence[str], vectors: Float) -> Centre:
+    bank, lexicon = data.embedded, data.lexicon
     simulated = np.concatenate([bank.vectors, *([] if bank.background is None else [bank.background])])
     pulled_to = mean_of(simulated, bank.blocks)
-    words_pulled_to = lexicon.rows([*material.bank.texts, *material.bank.background]).mean()
+    words_pulled_to = lexicon.rows([*data.bank.texts, *data.bank.background]).mean()
     words, fold = lexicon.rows(texts), np.array([fold_of(text) for text in texts])
 
     def of(rows: Int, folds: tuple[Centre, ...] = ()) -> Centre:
@@ -112,7 +112,7 @@ def _centre(material: Material, texts: Sequence[str], vectors: Float) -> Centre:
     return of(np.arange(len(texts)), tuple(of(np.flatnonzero(fold != f)) for f in range(FOLDS)))
 
 
-def _no_real(material: Material) -> RealCases:
+def _no_real(data: PanelData) -> RealCases:
     """No real case at all, as rows to add to."""
     nothing = np.zeros(0, dtype=np.int64)
-    return RealCases((), nothing, material.embedded.vectors[:0], np.zeros(0), nothing)
+    return RealCases((), nothing, data.embedded.vectors[:0], np.zeros(0), nothing)

@@ -18,7 +18,7 @@ import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
 from simdx.methods.comparison import KERNEL_SHARE, Comparison
-from simdx.methods.material import Material, Observations, gather
+from simdx.methods.data import Observations, PanelData, gather
 from simdx.types import Bank, Float, Int, Mask
 
 BANDWIDTH = 0.05  # of the kernel here; the answer among labels has its own
@@ -28,22 +28,22 @@ MOST_LINKED = 2000  # texts; a larger background is grouped by a part of it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opposition:
+class BackgroundModel:
     """The labels and the kinds of the background, compared with a case in the recipe's two ways."""
 
     comparison: Comparison  # the panel's labels, then the kinds
     log_share: Float  # (kinds,) of the background's texts
 
     @classmethod
-    def fit(cls, material: Material, bandwidth: float = BANDWIDTH, kinds: int = KINDS) -> Opposition | None:
+    def fit(cls, data: PanelData, bandwidth: float = BANDWIDTH, kinds: int = KINDS) -> BackgroundModel | None:
         """None for a bank without background."""
-        bank = material.embedded
+        bank = data.embedded
         if bank.background is None or len(bank.background) == 0:
             return None
-        rows = gather(material, standing_against(material.bank), background=True)
+        rows = gather(data, standing_against(data.bank), background=True)
         comparison = Comparison.fit(
-            material.lexicon, rows, bandwidth=bandwidth, self_consistent=False, regress_joint=True,
-            split_last=lambda joint: kinds_of(joint, kinds, grouped=len(material.bank.background)),
+            data.lexicon, rows, bandwidth=bandwidth, self_consistent=False, regress_joint=True,
+            split_last=lambda joint: kinds_of(joint, kinds, grouped=len(data.bank.background)),
         )  # fmt: skip
         share = np.bincount(comparison.label_index, weights=comparison.weight)[bank.n_labels :]
         return cls(comparison, np.log(share / share.sum()))

@@ -5,7 +5,7 @@ kernel    M-SMC with a soft kernel in a joint space, half lexical and half embed
 summary   Fearnhead and Prangle's idea: the best summary of a text for inference about its label is its
           regression on the label, learned from simulations alone; here logistic, on the lexical block
 
-Both are log-likelihoods up to a constant per case; the pool adds them. Among the labels (`AmongLabels`) it is
+Both are log-likelihoods up to a constant per case; the pool adds them. Among labels (`LabelPosterior`) it is
 sharpened and shifted as the calibration says, and the log prior is added.
 """
 
@@ -21,9 +21,9 @@ from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.prior import Prior
 from simdx.abc.space import Apart, Space
 from simdx.methods.calibration import Calibration
+from simdx.methods.data import Observations, PanelData, TrainingRows, gather
 from simdx.methods.lexical import LexicalBasis, LexicalSpace, Lexicon
-from simdx.methods.material import Gathered, Material, Observations, gather
-from simdx.methods.reading import LastBatch
+from simdx.methods.reading import OneSlotCache
 from simdx.types import Float, Int, Posterior
 
 if TYPE_CHECKING:
@@ -90,13 +90,13 @@ class Comparison:
     bias: Float  # (K,)
     weight: Float | None = None  # (n,) how many simulations each row counts as; None: one each
     joint: Summary | None = None  # the same labels told apart by the joint rows, where that was asked for
-    last: LastBatch = field(default_factory=LastBatch)
+    last: OneSlotCache = field(default_factory=OneSlotCache)
 
     @classmethod
     def fit(
         cls,
         lexicon: Lexicon,
-        rows: Gathered,
+        rows: TrainingRows,
         *,
         bandwidth: float,
         self_consistent: bool,
@@ -263,17 +263,17 @@ def self_consistent_bias(
 # --------------------------------------------------------------------------- among the labels
 
 
-class AmongLabels:
+class LabelPosterior:
     """Fitted to a bank, with real cases beside it where there are some."""
 
     def __init__(
-        self, material: Material, bandwidth: float | None = None, comparison: Comparison | None = None
+        self, data: PanelData, bandwidth: float | None = None, comparison: Comparison | None = None
     ) -> None:
         """`comparison`: where it was fitted before."""
-        self._calibration = material.calibration or Calibration()
-        n = len(material.bank.texts)
+        self._calibration = data.calibration or Calibration()
+        n = len(data.bank.texts)
         self.comparison = comparison or Comparison.fit(
-            material.lexicon, gather(material, np.arange(n), background=False),
+            data.lexicon, gather(data, np.arange(n), background=False),
             bandwidth=bandwidth or BANDWIDTH, self_consistent=True,
         )  # fmt: skip
         # Label-sorted rows that are simulations: what may be shown as evidence.

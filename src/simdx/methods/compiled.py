@@ -18,11 +18,11 @@ from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.disk import load_arrays, make_folder, save_arrays
 from simdx.embedders.base import Embedder
-from simdx.methods.background import Opposition
+from simdx.methods.background import BackgroundModel
 from simdx.methods.comparison import Comparison, Summary
+from simdx.methods.data import PanelData, named, part
 from simdx.methods.fitted import RECIPE_VERSION
 from simdx.methods.lexical import LexicalBasis
-from simdx.methods.material import Material, named, part
 from simdx.methods.outside import Novelty
 from simdx.models.verify import home
 from simdx.types import Bank, EmbeddedBank, Float, Panel, content_hash
@@ -51,16 +51,16 @@ def look_up(address: str) -> Arrays | None:
     return None
 
 
-def prepared(panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> Material:
-    """`Material.prepare`, from the compiled panel where there is one."""
+def prepared(panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
+    """`PanelData.prepare`, from the compiled panel where there is one."""
     address = address_of(bank, embedder)
     found = look_up(address)
     if found is None:
-        return replace(Material.prepare(panel, bank, embedder, folder), address=address)
+        return replace(PanelData.prepare(panel, bank, embedder, folder), address=address)
     embedded = EmbeddedBank(
         found["vectors"], bank.label_index, len(panel.names), embedder.blocks, found.get("background")
     )
-    return Material(panel, bank, embedded, embedder, folder=folder, compiled=found, address=address)
+    return PanelData(panel, bank, embedded, embedder, folder=folder, compiled=found, address=address)
 
 
 def keep(address: str, arrays: Arrays, folder: Path | None = None) -> Path:
@@ -71,10 +71,10 @@ def keep(address: str, arrays: Arrays, folder: Path | None = None) -> Path:
     return path
 
 
-def material_arrays(material: Material) -> dict[str, Float]:
-    embedded = material.embedded
+def panel_arrays(data: PanelData) -> dict[str, Float]:
+    embedded = data.embedded
     others = {} if embedded.background is None else {"background": embedded.background}
-    return {"vectors": embedded.vectors, **others, **named("lexicon", material.lexicon.arrays())}
+    return {"vectors": embedded.vectors, **others, **named("lexicon", data.lexicon.arrays())}
 
 
 def comparison_arrays(c: Comparison) -> dict[str, Float]:
@@ -98,9 +98,9 @@ def summary_arrays(summary: Summary) -> dict[str, Float]:
     return {"lexical": summary.lexical, "bias": summary.bias, **embedded}
 
 
-def comparison_from(arrays: Arrays, material: Material, bandwidth: float) -> Comparison:
+def comparison_from(arrays: Arrays, data: PanelData, bandwidth: float) -> Comparison:
     """What `Comparison.fit` made, weights and all."""
-    embedded, lexicon = material.embedded, material.lexicon
+    embedded, lexicon = data.embedded, data.lexicon
     places, label = arrays["places"].astype(np.int64), arrays["labels"].astype(np.int64)
     others = [] if embedded.background is None else [embedded.background]
     vectors = np.concatenate([embedded.vectors, *others])[places]
@@ -122,13 +122,13 @@ def summary_from(arrays: Arrays) -> Summary:
     return Summary(arrays["lexical"], arrays.get("embedded"), arrays["bias"])
 
 
-def opposition_from(arrays: Arrays, material: Material, bandwidth: float) -> Opposition:
-    comparison = comparison_from(arrays, material, bandwidth)
-    share = np.bincount(comparison.label_index)[material.embedded.n_labels :]
-    return Opposition(comparison, np.log(share / share.sum()))
+def opposition_from(arrays: Arrays, data: PanelData, bandwidth: float) -> BackgroundModel:
+    comparison = comparison_from(arrays, data, bandwidth)
+    share = np.bincount(comparison.label_index)[data.embedded.n_labels :]
+    return BackgroundModel(comparison, np.log(share / share.sum()))
 
 
-def novelty_from(arrays: Arrays, material: Material) -> Novelty:
+def novelty_from(arrays: Arrays, data: PanelData) -> Novelty:
     own, span = map(float, arrays["scale"])
-    space = Novelty.space_of(material)
-    return Novelty(material.embedder, space, Typicality.known(space.bank, arrays["reference"]), own, span)
+    space = Novelty.space_of(data)
+    return Novelty(data.embedder, space, Typicality.known(space.bank, arrays["reference"]), own, span)

@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from simdx.methods.material import Material, Observations
-from simdx.methods.reading import LastBatch
+from simdx.methods.data import Observations, PanelData
+from simdx.methods.reading import OneSlotCache
 from simdx.types import Float, Int, content_hash, plain
 
 FOLDS = 5  # fits that an archive costs at most, beside the whole one
@@ -24,16 +24,16 @@ def fold_of(text: str) -> int:
 
 
 class CrossFitted(Generic[T]):
-    """One fit on the whole material, and those that texts of the archive need."""
+    """One fit on the whole data, and those that texts of the archive need."""
 
-    def __init__(self, material: Material, fit: Callable[[Material], T], whole: T | None = None) -> None:
-        self._material, self._fit = material, fit
-        self.whole = fit(material) if whole is None else whole
+    def __init__(self, data: PanelData, fit: Callable[[PanelData], T], whole: T | None = None) -> None:
+        self._data, self._fit = data, fit
+        self.whole = fit(data) if whole is None else whole
         self._without: dict[int, T] = {}
-        centre = None if material.real is None else material.real.centre
+        centre = None if data.real is None else data.real.centre
         self._held = frozenset() if centre is None else centre.texts
         self._fitting = Lock()
-        self._last = LastBatch()
+        self._last = OneSlotCache()
 
     def parts(self, observations: Observations) -> list[tuple[Int, Observations, T]]:
         """Positions, the cases there, and who answers them."""
@@ -65,7 +65,7 @@ class CrossFitted(Generic[T]):
     def _fit_without(self, fold: int) -> T:
         with self._fitting:  # two threads that ask at once get the same fit, made once
             if fold not in self._without:
-                real = self._material.real
+                real = self._data.real
                 assert real is not None  # a text is held only where there are real cases
-                self._without[fold] = self._fit(self._material.beside(real.without(fold)))
+                self._without[fold] = self._fit(self._data.with_real(real.without(fold)))
             return self._without[fold]

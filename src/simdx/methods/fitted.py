@@ -1,6 +1,6 @@
 """The one shape of a method.
 
-    fit(material, settings) -> Fitted
+    fit(data, settings) -> Fitted
     Fitted.answer(observations, prior) -> AnswerTable
 
 M-SMC, D-SMC, the shipped recipe, the amortised network and every baseline have it. A `Fitted` says what it
@@ -22,7 +22,7 @@ from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.egress import is_remote
 from simdx.methods.calibration import Calibration, drawn_to_prior
-from simdx.methods.material import Material, Observations
+from simdx.methods.data import Observations, PanelData
 from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits
 
 # What an answer is, as a number: raise it by hand whenever a change of code moves any figure. Policies and
@@ -79,7 +79,7 @@ class Inferred(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Carried:
+class EvidenceWeights:
     """Which simulations lie behind answers: (N, n) distances, and shares where the method is a kernel."""
 
     label_index: Int  # (n,)
@@ -170,9 +170,9 @@ class Fitted(ABC):
     simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
 
-    def __init__(self, material: Material) -> None:
-        self.material = material
-        self.remote = is_remote(material.embedder)
+    def __init__(self, data: PanelData) -> None:
+        self.data = data
+        self.remote = is_remote(data.embedder)
 
     @abstractmethod
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
@@ -187,7 +187,7 @@ class Fitted(ABC):
     ) -> SecondOrder | None:
         return posterior.second_order
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         """The simulations behind each answer; for a method without a kernel, the nearest ones."""
         return nearby(self.space, observations)
 
@@ -227,7 +227,7 @@ class Fitted(ABC):
     @cached_property
     def space(self) -> Space:
         """The bank's embeddings around their mean."""
-        return Space.fit(self.material.embedded, centre=True)
+        return Space.fit(self.data.embedded, centre=True)
 
     @cached_property
     def typicality(self) -> Any:
@@ -235,7 +235,7 @@ class Fitted(ABC):
         return Typicality.fit(self.space.bank)
 
 
-def nearby(space: Space, observations: Observations, share: Float | None = None) -> Carried:
+def nearby(space: Space, observations: Observations, share: Float | None = None) -> EvidenceWeights:
     """Every simulation with its distance in a space."""
     distance: Float = 1 - space.transform(observations.vectors) @ space.bank.T
-    return Carried(space.label_index, space.rows, distance, share)
+    return EvidenceWeights(space.label_index, space.rows, distance, share)

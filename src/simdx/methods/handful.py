@@ -15,8 +15,8 @@ from scipy.special import log_softmax
 
 from simdx.errors import BadInput
 from simdx.methods.calibration import Calibration, drawn_to_prior
-from simdx.methods.material import Material
-from simdx.methods.rehearsal import Answered, answered_by, calibrated
+from simdx.methods.data import PanelData
+from simdx.methods.rehearsal import HeldOutScores, answered_by, calibrated
 from simdx.types import NONE_OF_THESE, Case, Float
 
 FEWEST = 20  # labelled cases of the panel's labels
@@ -29,32 +29,32 @@ FURTHEST = 2.0  # that any of them may move
 RESAMPLES = 1_000
 
 
-def calibrated_on(material: Material, cases: Sequence[Case]) -> Material:
-    """The material with the calibration that labelled cases give it."""
-    names = material.panel.names
+def calibrated_on(data: PanelData, cases: Sequence[Case]) -> PanelData:
+    """The data with the calibration that labelled cases give it."""
+    names = data.panel.names
     for i, case in enumerate(cases):
         if case.label not in names and case.label != NONE_OF_THESE:
-            raise BadInput(f"calibration case {i + 1} has no label of panel '{material.panel.name}'")
+            raise BadInput(f"calibration case {i + 1} has no label of panel '{data.panel.name}'")
     refuse_few(sum(case.label != NONE_OF_THESE for case in cases))
-    rehearsed = calibrated(material)
+    rehearsed = calibrated(data)
     return replace(rehearsed, calibration=measured_on(rehearsed, cases))
 
 
-def measured_on(material: Material, cases: Sequence[Case]) -> Calibration:
-    """What labelled cases, those of none of the labels named so, make of a material's own calibration."""
-    names, base = material.panel.names, material.calibration
+def measured_on(data: PanelData, cases: Sequence[Case]) -> Calibration:
+    """What labelled cases, those of none of the labels named so, make of a data's own calibration."""
+    names, base = data.panel.names, data.calibration
     assert base is not None
     inside = [case for case in cases if case.label != NONE_OF_THESE]
     others = [case.text for case in cases if case.label == NONE_OF_THESE]
     labels = np.array([names.index(str(case.label)) for case in inside], dtype=np.int64)
-    asked = answered_by(material, material.observe([case.text for case in inside]), labels)
+    asked = answered_by(data, data.observe([case.text for case in inside]), labels)
     none = np.zeros(len(others), dtype=np.int64)
-    beyond = answered_by(material, material.observe(others), none) if others else None
+    beyond = answered_by(data, data.observe(others), none) if others else None
     return calibrate_on(asked, base, beyond)
 
 
 def calibrate_on(
-    cases: Answered, base: Calibration, beyond: Answered | None = None, seed: int = 0
+    cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None, seed: int = 0
 ) -> Calibration:
     """What labelled cases (and some of none of the labels) and what was known without them give together."""
     from simdx.metrics.calibration import ece
@@ -87,7 +87,7 @@ def refuse_few(n: int) -> None:
         raise BadInput(f"{n} labelled cases are too few to calibrate on: give {FEWEST} at least")
 
 
-def fit_on(cases: Answered, base: Calibration, beyond: Answered | None = None) -> Calibration:
+def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None) -> Calibration:
     """Sharpness, shifts and threshold of largest posterior density."""
     n_labels = cases.likelihood.shape[1]
     rows = np.arange(len(cases.label_index))
@@ -116,7 +116,7 @@ def fit_on(cases: Answered, base: Calibration, beyond: Answered | None = None) -
     )
 
 
-def posterior_under(calibration: Calibration, cases: Answered) -> Float:
+def posterior_under(calibration: Calibration, cases: HeldOutScores) -> Float:
     """(N, K) answers under the uniform prior."""
     shift = np.array(calibration.shift) if calibration.shift else 0.0
     inside = np.exp(log_softmax(calibration.sharpness * cases.likelihood + shift, axis=1))

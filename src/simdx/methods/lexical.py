@@ -19,7 +19,7 @@ from itertools import chain
 import numpy as np
 
 from simdx.abc.space import Apart
-from simdx.methods.reading import LastBatch, WordPieces, WordProducts, words_of
+from simdx.methods.reading import OneSlotCache, WordPieces, WordProducts, words_of
 from simdx.methods.sparse import Sparse, Turned, many
 from simdx.types import Float, Int, Mask
 
@@ -47,7 +47,7 @@ class Lexicon:
         self._pieces, self.idf = pieces, idf
         self._column = {piece: i for i, piece in enumerate(vocabulary)}
         self._apart = WordPieces(self._column, pieces)
-        self._last, self._last_met = LastBatch(), LastBatch()
+        self._last, self._last_met = OneSlotCache(), OneSlotCache()
         self.own_counts: Sparse | None = None  # of texts that most comparisons are with, where they were told
         self.own: Sparse | None = None  # their rows
 

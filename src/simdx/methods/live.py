@@ -14,8 +14,8 @@ from simdx.bank.live import LiveSimulations, Usage
 from simdx.bank.plan import BuildSettings, voice_for
 from simdx.egress import is_remote
 from simdx.errors import BadInput
-from simdx.methods.fitted import Carried, Inferred, Settings, nearby
-from simdx.methods.material import Material, Observations
+from simdx.methods.data import Observations, PanelData
+from simdx.methods.fitted import EvidenceWeights, Inferred, Settings, nearby
 from simdx.methods.smc import STAY, OnRawCosines
 from simdx.simulators import get_simulator
 from simdx.types import Posterior, Trace
@@ -34,16 +34,14 @@ class Live(OnRawCosines):
     cheap = False
     simulates = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
+    def __init__(self, data: PanelData, settings: Settings) -> None:
         if settings.kernel == "soft":
             raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine exact)")
-        super().__init__(material, settings)
+        super().__init__(data, settings)
         name = settings.simulator or DEFAULT_SIMULATOR
         self.simulator = get_simulator(name, allow_remote=settings.allow_remote)
         build = BuildSettings(per_label=1, voice=voice_for(name), seed=settings.seed)
-        self._live = LiveSimulations(
-            material.panel, self.simulator, material.embedder, build, self.raw.transform
-        )
+        self._live = LiveSimulations(data.panel, self.simulator, data.embedder, build, self.raw.transform)
         self._budget = settings.budget or _budget(settings)
         # Which labels a model is asked for follows the case.
         self.remote = self.remote or is_remote(self.simulator)
@@ -64,7 +62,7 @@ class Live(OnRawCosines):
         }
         return Inferred(posterior, trace, usage)
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         return nearby(self.raw if self.settings.method == "m-smc" else self.space, observations)
 
     def _run(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace]:

@@ -61,7 +61,7 @@ def fit_logistic(x: Float, y: Int, n_labels: int, penalty: float, weight: Float 
 
 
 def choose_penalty(x: Float, y: Int, n_labels: int, seed: int) -> float:
-    """The penalty with the least cross-validated log-loss on the very material it is fitted to."""
+    """The penalty with the least cross-validated log-loss on the very data it is fitted to."""
     fold = shuffled_folds(y, FOLDS, seed)
     losses = []
     for penalty in PENALTIES:

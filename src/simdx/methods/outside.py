@@ -32,10 +32,10 @@ from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
-from simdx.methods.background import Opposition
+from simdx.methods.background import BackgroundModel
 from simdx.methods.calibration import OutsideScale
 from simdx.methods.crossfit import CrossFitted
-from simdx.methods.material import Material, Observations
+from simdx.methods.data import Observations, PanelData
 from simdx.types import Bank, EmbeddedBank, Float
 
 # Simulations must lie this much nearer to each other than everyday texts do, or there is nothing to tell.
@@ -63,19 +63,19 @@ class Novelty:
     span: float
 
     @classmethod
-    def fit(cls, material: Material) -> Novelty | None:
+    def fit(cls, data: PanelData) -> Novelty | None:
         """None for a panel whose own texts are everyday ones: there nothing is novel in this sense."""
-        space = cls.space_of(material)
+        space = cls.space_of(data)
         typicality = Typicality.fit(space.bank)
-        others = typicality.distance(space.transform(embed_cached(material.embedder, everyday_texts())))
+        others = typicality.distance(space.transform(embed_cached(data.embedder, everyday_texts())))
         own = float(np.median(typicality.reference))
         span = float(np.median(others)) - own
-        return None if span < LEAST_SPAN else cls(material.embedder, space, typicality, own, span)
+        return None if span < LEAST_SPAN else cls(data.embedder, space, typicality, own, span)
 
     @staticmethod
-    def space_of(material: Material) -> Space:
+    def space_of(data: PanelData) -> Space:
         """Every simulation, uncentred, and labelled cases."""
-        bank, real = material.embedded, material.real
+        bank, real = data.embedded, data.real
         parts = [bank.vectors]
         parts += [] if bank.background is None else [bank.background]
         # Not the archive's: whether they are cases at all is for this to say.
@@ -108,23 +108,23 @@ class Novelty:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outside:
-    opposition: Opposition
+    opposition: BackgroundModel
     novelty: Novelty | None
     scale: OutsideScale
     prior: float | None  # mass of another condition, where it is stated
 
     @classmethod
-    def fit(cls, material: Material) -> Outside | None:
+    def fit(cls, data: PanelData) -> Outside | None:
         """None for a bank without background, or one that nothing is known about."""
-        scale = None if material.calibration is None else material.calibration.outside
-        opposition = None if scale is None else Opposition.fit(material)
+        scale = None if data.calibration is None else data.calibration.outside
+        opposition = None if scale is None else BackgroundModel.fit(data)
         if opposition is None or scale is None:
             return None
-        return cls(opposition, Novelty.fit(material), scale, material.bank.none_prior)
+        return cls(opposition, Novelty.fit(data), scale, data.bank.none_prior)
 
-    def fit_again(self, material: Material) -> Outside:
+    def fit_again(self, data: PanelData) -> Outside:
         """To other texts of the archive, which novelty does not look at."""
-        opposition = Opposition.fit(material)
+        opposition = BackgroundModel.fit(data)
         assert opposition is not None  # it was the same bank before
         return replace(self, opposition=opposition)
 
@@ -150,7 +150,7 @@ def at_prior(bank: Bank, prior: float) -> Bank:
     return replace(bank, none_prior=float(prior))
 
 
-def fit_outside(material: Material, before: Outside | None = None) -> CrossFitted[Outside] | None:
+def fit_outside(data: PanelData, before: Outside | None = None) -> CrossFitted[Outside] | None:
     """None for a bank without background. `before`: where it was fitted before."""
-    whole = before or Outside.fit(material)
-    return None if whole is None else CrossFitted(material, whole.fit_again, whole)
+    whole = before or Outside.fit(data)
+    return None if whole is None else CrossFitted(data, whole.fit_again, whole)

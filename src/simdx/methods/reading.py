@@ -54,7 +54,7 @@ def _stated(pair: re.Match[str]) -> str:
 # --------------------------------------------------------------------------- words
 
 
-class LastBatch:
+class OneSlotCache:
     """Remembers what was made of one batch, so that its several readers share one computation. The two are
     stored as one tuple: a reader in another thread sees a matching pair or recomputes."""
 
@@ -70,7 +70,7 @@ class LastBatch:
         return made
 
 
-_last_words = LastBatch()  # several lexicons are asked about one batch
+_last_words = OneSlotCache()  # several lexicons are asked about one batch
 
 
 class _Letters(dict[int, str]):

@@ -19,36 +19,36 @@ import numpy as np
 
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
+from simdx.methods.data import PanelData, RealCases, check_text
 from simdx.methods.fitted import Settings
-from simdx.methods.material import Material, RealCases, check_text
 from simdx.types import NONE_OF_THESE, Case, content_hash
 
 TAKE_REAL = ("auto", "setfit-real")  # methods that labelled cases may be given to
 WEIGHT = 1.0  # simulations that one real labelled case counts as
 
 
-def with_real(material: Material, labelled: Sequence[Case], weight: float | None = None) -> Material:
-    """The material with labelled real cases beside its bank."""
+def with_real(data: PanelData, labelled: Sequence[Case], weight: float | None = None) -> PanelData:
+    """The data with labelled real cases beside its bank."""
     weight = WEIGHT if weight is None else weight
     if not (np.isfinite(weight) and weight > 0):
         raise BadInput(f"a real case cannot count as {weight:g} simulations: give a number above 0")
     if not labelled:
         raise BadInput("no real cases were given: leave the option out or give a file with cases")
-    names = material.panel.names
+    names = data.panel.names
     position = {NONE_OF_THESE: len(names)} | {name: i for i, name in enumerate(names)}
     for i, case in enumerate(labelled):
         if case.label not in position:
-            raise BadInput(f"real case {i + 1} has no label of panel '{material.panel.name}'")
+            raise BadInput(f"real case {i + 1} has no label of panel '{data.panel.name}'")
         if not case.text.strip():
             raise BadInput(f"real case {i + 1} is empty")
-        if position[str(case.label)] == len(names) and material.embedded.background is None:
+        if position[str(case.label)] == len(names) and data.embedded.background is None:
             raise BadInput(f"real case {i + 1} is none of these, and the bank has no background to join")
     texts = tuple(case.text for case in labelled)
     index = np.array([position[str(case.label)] for case in labelled], dtype=np.int64)
     n = len(texts)
     # embed_texts, not its cached form: embeddings of real cases are never written
-    vectors = embed_texts(material.embedder, texts)
-    return material.beside(RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1)))
+    vectors = embed_texts(data.embedder, texts)
+    return data.with_real(RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +84,19 @@ class Given:
             out["real"] = "calibration " + _identity(None, _hashes(self.calibration))
         return out
 
-    def beside(self, material: Material, settings: Settings) -> Material:
+    def added_to(self, data: PanelData, settings: Settings) -> PanelData:
         check_settings(settings)
         if self.labelled:
-            material = with_real(material, self.labelled, self.weight)
+            data = with_real(data, self.labelled, self.weight)
         if len(self.archive):
             from simdx.methods.archive import with_archive
 
-            material = with_archive(material, self.archive, self.archive_weight, bandwidth=settings.bandwidth)
+            data = with_archive(data, self.archive, self.archive_weight, bandwidth=settings.bandwidth)
         if self.calibration:
             from simdx.methods.handful import calibrated_on
 
-            material = calibrated_on(material, self.calibration)
-        return material
+            data = calibrated_on(data, self.calibration)
+        return data
 
 
 def _hashes(labelled: Sequence[Case]) -> Iterable[str]:

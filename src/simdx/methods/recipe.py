@@ -21,10 +21,10 @@ from simdx.errors import BadInput
 from simdx.methods import compiled
 from simdx.methods.background import BANDWIDTH as OUTSIDE_BANDWIDTH
 from simdx.methods.comparison import BANDWIDTH as LABELS_BANDWIDTH
-from simdx.methods.comparison import AmongLabels
+from simdx.methods.comparison import LabelPosterior
 from simdx.methods.crossfit import CrossFitted
-from simdx.methods.fitted import AnswerTable, Carried, Fitted, Inferred, Settings, joined
-from simdx.methods.material import Material, Observations, named, part
+from simdx.methods.data import Observations, PanelData, named, part
+from simdx.methods.fitted import AnswerTable, EvidenceWeights, Fitted, Inferred, Settings, joined
 from simdx.methods.outside import Outside, fit_outside
 from simdx.methods.rehearsal import calibrated
 from simdx.methods.smc import SimplexPosterior
@@ -40,43 +40,43 @@ class Recipe(Fitted):
     proportional = True
     compiles = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        material = calibrated(material, settings.bandwidth)
-        super().__init__(material)
-        self.calibration = material.calibration
-        labels, outside = self._compiled(material, settings)
-        self.labels = CrossFitted(material, lambda part: AmongLabels(part, settings.bandwidth), labels)
-        self.outside = fit_outside(material, outside)
-        usual = settings.bandwidth is None and material.real is None and material.lexicon.own is not None
-        if usual and material.compiled is None and material.address is not None:
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        data = calibrated(data, settings.bandwidth)
+        super().__init__(data)
+        self.calibration = data.calibration
+        labels, outside = self._compiled(data, settings)
+        self.labels = CrossFitted(data, lambda part: LabelPosterior(part, settings.bandwidth), labels)
+        self.outside = fit_outside(data, outside)
+        usual = settings.bandwidth is None and data.real is None and data.lexicon.own is not None
+        if usual and data.compiled is None and data.address is not None:
             with suppress(CannotWrite):  # a fit can be made again
-                compiled.keep(material.address, self.arrays())
+                compiled.keep(data.address, self.arrays())
         self.none_of_these = self.outside is not None
         self.simplex: SimplexPosterior = SimplexPosterior(
-            material, replace(settings, kernel=None, tolerance=None)
+            data, replace(settings, kernel=None, tolerance=None)
         )
 
     @staticmethod
-    def _compiled(material: Material, settings: Settings) -> tuple[AmongLabels | None, Outside | None]:
+    def _compiled(data: PanelData, settings: Settings) -> tuple[LabelPosterior | None, Outside | None]:
         """Both parts from a compiled panel; None where there is none, or one of another kind is wanted."""
-        arrays, found = material.compiled, material.calibration
-        if arrays is None or settings.bandwidth is not None or material.real is not None:
+        arrays, found = data.compiled, data.calibration
+        if arrays is None or settings.bandwidth is not None or data.real is not None:
             return None, None
-        own = compiled.comparison_from(part(arrays, "labels"), material, LABELS_BANDWIDTH)
-        labels = AmongLabels(material, None, own)
+        own = compiled.comparison_from(part(arrays, "labels"), data, LABELS_BANDWIDTH)
+        labels = LabelPosterior(data, None, own)
         others, novelty = part(arrays, "outside"), part(arrays, "novelty")
         if not others or found is None or found.outside is None:
             return labels, None
         return labels, Outside(
-            compiled.opposition_from(others, material, OUTSIDE_BANDWIDTH),
-            compiled.novelty_from(novelty, material) if novelty else None,
+            compiled.opposition_from(others, data, OUTSIDE_BANDWIDTH),
+            compiled.novelty_from(novelty, data) if novelty else None,
             found.outside,
-            material.bank.none_prior,
+            data.bank.none_prior,
         )
 
     def arrays(self) -> dict[str, Float]:
         """All of it that depends on panel, bank and embedder alone, to be kept (`compiled`)."""
-        out = compiled.material_arrays(self.material)
+        out = compiled.panel_arrays(self.data)
         out |= named("labels", compiled.comparison_arrays(self.labels.whole.comparison))
         out["typicality"] = self.typicality.reference
         if self.outside is not None:
@@ -89,7 +89,7 @@ class Recipe(Fitted):
 
     @cached_property
     def typicality(self) -> Typicality:
-        arrays = self.material.compiled
+        arrays = self.data.compiled
         if arrays is None:
             return Typicality.fit(self.space.bank)
         return Typicality.known(self.space.bank, arrays["typicality"])
@@ -117,20 +117,20 @@ class Recipe(Fitted):
     ) -> SecondOrder | None:
         return self.simplex(observations, prior).second_order
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         whole = self.labels.whole
         space = whole.comparison.space
         carried = self.labels.join(
             observations, lambda labels, part: np.stack(labels.carried(part, prior), axis=1)
         )
-        return Carried(
+        return EvidenceWeights(
             space.label_index[whole.simulated], space.rows[whole.simulated], carried[:, 0], carried[:, 1]
         )
 
 
-def fit_recipe(material: Material, settings: Settings) -> Fitted:
+def fit_recipe(data: PanelData, settings: Settings) -> Fitted:
     if settings.engine != "exact":
         raise BadInput("--method auto is the exact engine: choose --method m-smc or d-smc for another engine")
     if settings.kernel == "hard":
         raise BadInput("--method auto has a soft kernel: choose --method m-smc for the hard one")
-    return Recipe(material, settings)
+    return Recipe(data, settings)

@@ -25,11 +25,11 @@ from simdx.abc.prior import Prior
 from simdx.disk import CannotWrite
 from simdx.embedders.base import embed_cached
 from simdx.methods import calibration
-from simdx.methods.background import Opposition, kinds_of
+from simdx.methods.background import BackgroundModel, kinds_of
 from simdx.methods.calibration import Calibration
-from simdx.methods.comparison import AmongLabels
+from simdx.methods.comparison import LabelPosterior
+from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import RECIPE_VERSION
-from simdx.methods.material import Material, Observations
 from simdx.methods.outside import Novelty
 from simdx.types import Float, Int, Mask, case_key, content_hash
 
@@ -48,7 +48,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answered:
+class HeldOutScores:
     """Held-out texts of one kind of writing."""
 
     likelihood: Float  # (n, K) pooled log-likelihoods, not sharpened
@@ -56,9 +56,9 @@ class Answered:
     signs: Float | None  # (n, signs) of another condition
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
 
-    def at(self, rows: Int | Mask) -> Answered:
+    def at(self, rows: Int | Mask) -> HeldOutScores:
         parts = (None if part is None else part[rows] for part in (self.signs, self.novelty))
-        return Answered(self.likelihood[rows], self.label_index[rows], *parts)
+        return HeldOutScores(self.likelihood[rows], self.label_index[rows], *parts)
 
     def outside(self, scale: calibration.OutsideScale | None) -> Float | None:
         """(n,) probabilities of none of these."""
@@ -91,79 +91,81 @@ def in_haste(text: str) -> str:
     return " ".join(words) or text.lower()
 
 
-def calibrated(material: Material, bandwidth: float | None = None) -> Material:
-    """The material with its calibration: the one it has, one that was kept for it, or a rehearsal now."""
-    if material.calibration is not None:
-        return material
-    address = address_for(material, bandwidth)
-    found = calibration.look_up(address, material.folder)
+def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
+    """The data with its calibration: the one it has, one that was kept for it, or a rehearsal now."""
+    if data.calibration is not None:
+        return data
+    address = address_for(data, bandwidth)
+    found = calibration.look_up(address, data.folder)
     if found is None:
-        found = rehearse(material, bandwidth)
+        found = rehearse(data, bandwidth)
         if found.basis != "transferred":
             with suppress(CannotWrite):  # a rehearsal can be made again
                 calibration.keep(address, found)
-    return replace(material, calibration=found)
+    return replace(data, calibration=found)
 
 
-def address_for(material: Material, bandwidth: float | None = None) -> str:
-    bank = replace(material.bank, none_prior=None)  # it moves the log odds, not what they are made of
-    return calibration.address_of(bank.identity, material.embedder.id, RECIPE_VERSION, bandwidth)
+def address_for(data: PanelData, bandwidth: float | None = None) -> str:
+    bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
+    return calibration.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth)
 
 
-def can_rehearse(material: Material) -> bool:
-    counts = np.bincount(material.bank.label_index, minlength=len(material.panel.names))
-    return bool(counts.min() >= 2) and len(material.bank.texts) >= FEWEST
+def can_rehearse(data: PanelData) -> bool:
+    counts = np.bincount(data.bank.label_index, minlength=len(data.panel.names))
+    return bool(counts.min() >= 2) and len(data.bank.texts) >= FEWEST
 
 
 def rehearse(
-    material: Material,
+    data: PanelData,
     bandwidth: float | None = None,
     writer: SecondWriter | None = None,
     progress: Progress | None = None,
 ) -> Calibration:
     """The calibration of a bank by itself; that of other panels where there is too little to leave out."""
-    material = thinned(replace(material, real=None))
-    if not can_rehearse(material):
-        if material.embedded.background is None:
+    data = thinned(replace(data, real=None))
+    if not can_rehearse(data):
+        if data.embedded.background is None:
             return Calibration(sharpness=calibration.UNOPPOSED_SHARPNESS)
         return Calibration(outside=calibration.TRANSFERRED_OUTSIDE)
-    kinds: dict[str, list[Answered]] = {"as written": [], "in haste": []}
-    beyond: list[Answered] = []
-    for done, (part, held, unknown) in enumerate(parts(material)):
-        labels, opposition = AmongLabels(part, bandwidth), Opposition.fit(part)
-        texts = [material.bank.texts[i] for i in held]
+    kinds: dict[str, list[HeldOutScores]] = {"as written": [], "in haste": []}
+    beyond: list[HeldOutScores] = []
+    for done, (part, held, unknown) in enumerate(parts(data)):
+        labels, opposition = LabelPosterior(part, bandwidth), BackgroundModel.fit(part)
+        texts = [data.bank.texts[i] for i in held]
         hasty = [in_haste(text) for text in texts]
         seen = {
-            "as written": Observations(tuple(texts), material.embedded.vectors[held]),
-            "in haste": Observations(tuple(hasty), embed_cached(material.embedder, hasty)),
+            "as written": Observations(tuple(texts), data.embedded.vectors[held]),
+            "in haste": Observations(tuple(hasty), embed_cached(data.embedder, hasty)),
         }
         for kind, cases in seen.items():
-            kinds[kind].append(_answered(labels, opposition, cases, material.bank.label_index[held]))
+            kinds[kind].append(_answered(labels, opposition, cases, data.bank.label_index[held]))
         if opposition is not None and len(unknown):
-            assert material.embedded.background is not None
-            others = [material.bank.background[i] for i in unknown]
-            seen_others = Observations(tuple(others), material.embedded.background[unknown])
+            assert data.embedded.background is not None
+            others = [data.bank.background[i] for i in unknown]
+            seen_others = Observations(tuple(others), data.embedded.background[unknown])
             beyond.append(_answered(labels, opposition, seen_others, np.zeros(len(others), dtype=np.int64)))
         if progress is not None:
             progress(done + 1, FOLDS)
     answered = [_joined(found) for found in kinds.values()]
     if writer is not None:
-        labels, opposition = AmongLabels(material, bandwidth), Opposition.fit(material)
-        asked = material.observe(writer.texts)
+        labels, opposition = LabelPosterior(data, bandwidth), BackgroundModel.fit(data)
+        asked = data.observe(writer.texts)
         answered.append(_answered(labels, opposition, asked, writer.label_index))
         if opposition is not None and writer.outside:
             n_others = len(writer.outside)
-            asked = material.observe(writer.outside)
+            asked = data.observe(writer.outside)
             beyond.append(_answered(labels, opposition, asked, np.zeros(n_others, dtype=np.int64)))
-    return calibrate(material, answered, _joined(beyond) if beyond else None)
+    return calibrate(data, answered, _joined(beyond) if beyond else None)
 
 
-def calibrate(material: Material, answered: Sequence[Answered], beyond: Answered | None) -> Calibration:
+def calibrate(
+    data: PanelData, answered: Sequence[HeldOutScores], beyond: HeldOutScores | None
+) -> Calibration:
     """From held-out answers, the bank's own writing first, to the numbers that make probabilities of them."""
     from simdx.metrics.calibration import ece
     from simdx.metrics.ood import ood_auroc
 
-    own, names = answered[0], material.panel.names
+    own, names = answered[0], data.panel.names
     outside = None
     if own.signs is not None:
         outside = scale_of(own.signs, None if beyond is None else beyond.signs)
@@ -238,19 +240,19 @@ def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[calibratio
     return tuple(sorted(found, key=lambda c: -c.share))
 
 
-def answered_by(material: Material, cases: Observations, label_index: Int) -> Answered:
+def answered_by(data: PanelData, cases: Observations, label_index: Int) -> HeldOutScores:
     """Labelled cases as the whole bank answers them."""
-    found = _answered(AmongLabels(material), Opposition.fit(material), cases, label_index)
-    novelty = None if found.signs is None else Novelty.fit(material)
+    found = _answered(LabelPosterior(data), BackgroundModel.fit(data), cases, label_index)
+    novelty = None if found.signs is None else Novelty.fit(data)
     return found if novelty is None else replace(found, novelty=novelty.log_odds(cases))
 
 
 # --------------------------------------------------------------------------- what is left out
 
 
-def parts(material: Material) -> Iterator[tuple[Material, Int, Int]]:
-    """The material without a fold, the texts left out, and those of the background."""
-    bank, embedded = material.bank, material.embedded
+def parts(data: PanelData) -> Iterator[tuple[PanelData, Int, Int]]:
+    """The data without a fold, the texts left out, and those of the background."""
+    bank, embedded = data.bank, data.embedded
     own = dealt(bank.texts, bank.label_index)
     n_other = len(bank.background)
     other: Int = np.zeros(0, dtype=np.int64)
@@ -265,32 +267,32 @@ def parts(material: Material) -> Iterator[tuple[Material, Int, Int]]:
         seen = {bank.texts[i] for i in kept}
         held = held[[bank.texts[i] not in seen for i in held]] if held.size else held
         if held.size:
-            yield part_of(material, kept, known), held, unknown
+            yield part_of(data, kept, known), held, unknown
 
 
-def part_of(material: Material, rows: Int, others: Int) -> Material:
+def part_of(data: PanelData, rows: Int, others: Int) -> PanelData:
     """Some texts of the bank and of its background."""
-    bank, embedded = material.bank, material.embedded
+    bank, embedded = data.bank, data.embedded
     background = None if embedded.background is None or not others.size else embedded.background[others]
     kept = replace(bank.subset(rows), background=tuple(bank.background[i] for i in others))
     seen = replace(embedded.subset(rows), background=background)
-    return Material(material.panel, kept, seen, material.embedder)
+    return PanelData(data.panel, kept, seen, data.embedder)
 
 
-def thinned(material: Material) -> Material:
-    """The material, or an even part of every label's texts where there are very many."""
-    n, names = len(material.bank.texts), material.panel.names
+def thinned(data: PanelData) -> PanelData:
+    """The data, or an even part of every label's texts where there are very many."""
+    n, names = len(data.bank.texts), data.panel.names
     if n <= MOST:
-        return material
+        return data
     each = max(2, MOST // len(names))
-    order = sorted(range(n), key=lambda i: content_hash(material.bank.texts[i]))
+    order = sorted(range(n), key=lambda i: content_hash(data.bank.texts[i]))
     kept, counts = [], np.zeros(len(names), dtype=int)
     for i in order:
-        label = int(material.bank.label_index[i])
+        label = int(data.bank.label_index[i])
         if counts[label] < each:
             counts[label] += 1
             kept.append(i)
-    return part_of(material, np.sort(kept), np.arange(len(material.bank.background)))
+    return part_of(data, np.sort(kept), np.arange(len(data.bank.background)))
 
 
 def dealt(texts: Sequence[str], group: Int) -> Int:
@@ -308,23 +310,23 @@ def dealt(texts: Sequence[str], group: Int) -> Int:
 
 
 def _answered(
-    labels: AmongLabels, opposition: Opposition | None, cases: Observations, label_index: Int
-) -> Answered:
-    return Answered(
+    labels: LabelPosterior, opposition: BackgroundModel | None, cases: Observations, label_index: Int
+) -> HeldOutScores:
+    return HeldOutScores(
         labels.log_likelihood(cases), label_index, None if opposition is None else opposition.signs(cases)
     )
 
 
-def _joined(found: Sequence[Answered]) -> Answered:
+def _joined(found: Sequence[HeldOutScores]) -> HeldOutScores:
     signs = [a.signs for a in found if a.signs is not None]
-    return Answered(
+    return HeldOutScores(
         np.concatenate([a.likelihood for a in found]),
         np.concatenate([a.label_index for a in found]),
         np.concatenate(signs) if len(signs) == len(found) else None,
     )
 
 
-def _log_loss(sharpness: float, answered: Answered, outside: Float | None) -> float:
+def _log_loss(sharpness: float, answered: HeldOutScores, outside: Float | None) -> float:
     n_labels = answered.likelihood.shape[1]
     inside = np.exp(log_softmax(sharpness * answered.likelihood, axis=1))
     drawn = calibration.drawn_to_prior(inside, outside, Prior.uniform(n_labels).probabilities)

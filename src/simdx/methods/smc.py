@@ -16,8 +16,8 @@ from simdx.abc.multinomial import multinomial, simulation_weights
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.errors import BadInput
-from simdx.methods.fitted import Carried, Fitted, Inferred, Kernel, Settings, nearby
-from simdx.methods.material import Material, Observations
+from simdx.methods.data import Observations, PanelData
+from simdx.methods.fitted import EvidenceWeights, Fitted, Inferred, Kernel, Settings, nearby
 from simdx.types import Float, Int, Posterior
 
 PARTICLES, STAY = 100, 0.5  # the paper's: S, and the p of its DiscreteJump kernel
@@ -29,12 +29,12 @@ KEPT_BYTES = 32_000_000  # of prior draws, kept for the priors that were asked l
 class OnRawCosines(Fitted):
     """What the paper's methods share: the uncentred space, and a hard kernel unless told otherwise."""
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         self.settings = settings
         self.hard_or_soft: Kernel = settings.kernel or "hard"
         self.kernel = self.hard_or_soft
-        self.raw = Space.fit(material.embedded, centre=False)
+        self.raw = Space.fit(data.embedded, centre=False)
 
     @property
     def width(self) -> float:
@@ -52,8 +52,8 @@ class OnRawCosines(Fitted):
 class Multinomial(OnRawCosines):
     """Particles on labels: the posterior is the label shares of the nearest simulations."""
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material, settings)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data, settings)
         self.proportional = settings.kernel == "soft"
         self._how: dict[str, Any] = {
             "kernel": self.hard_or_soft, "bandwidth": self.width, "populations": settings.populations,
@@ -63,7 +63,7 @@ class Multinomial(OnRawCosines):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         return Inferred(multinomial(*self.rows, self.placed(observations), prior, **self._how))
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         """Every simulation with the share of each answer that it carries."""
         places, p = self.placed(observations), prior.probabilities
         return nearby(self.raw, observations, simulation_weights(*self.rows, places, p, **self._how))
@@ -86,7 +86,7 @@ class MultinomialParticles(OnRawCosines):
             )
         )  # fmt: skip
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         return nearby(self.raw, observations)
 
 
@@ -105,9 +105,9 @@ class SimplexPosterior:
     priors.
     """
 
-    def __init__(self, material: Material, settings: Settings) -> None:
+    def __init__(self, data: PanelData, settings: Settings) -> None:
         self._settings = settings
-        self._space = Space.fit(material.embedded, centre=False)
+        self._space = Space.fit(data.embedded, centre=False)
         self._means = self._space.class_means
         self._kept: OrderedDict[tuple[bytes, float], SharedDraws] = OrderedDict()
         self._lock = threading.Lock()
@@ -161,10 +161,10 @@ class SimplexPosterior:
 class Dirichlet(Fitted):
     """Particles on the simplex, compared through mixtures of the (uncentred) class means."""
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         self.kernel = settings.kernel or "hard"
-        self._posterior = SimplexPosterior(material, settings)
+        self._posterior = SimplexPosterior(data, settings)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         return Inferred(self._posterior(observations, prior))
@@ -183,12 +183,12 @@ class DirichletParticles(OnRawCosines):
         return Inferred(*dirichlet_smc(self.raw.class_means, self.placed(observations), prior, **told))
 
 
-def fit_multinomial(material: Material, settings: Settings) -> Fitted:
-    return (MultinomialParticles if by_particles(settings) else Multinomial)(material, settings)
+def fit_multinomial(data: PanelData, settings: Settings) -> Fitted:
+    return (MultinomialParticles if by_particles(settings) else Multinomial)(data, settings)
 
 
-def fit_dirichlet(material: Material, settings: Settings) -> Fitted:
-    return (DirichletParticles if by_particles(settings) else Dirichlet)(material, settings)
+def fit_dirichlet(data: PanelData, settings: Settings) -> Fitted:
+    return (DirichletParticles if by_particles(settings) else Dirichlet)(data, settings)
 
 
 def by_particles(settings: Settings) -> bool:

@@ -1,6 +1,6 @@
 """What a method may learn from, and what it is asked about.
 
-`Material` is the panel and its simulated texts, embedded. Real cases are in it only where the user gives
+`PanelData` is the panel and its simulated texts, embedded. Real cases are in it only where the user gives
 some, apart from the bank, because nothing may quote or keep them. `Observations` are the cases.
 """
 
@@ -88,7 +88,7 @@ class RealCases:
 
 
 @dataclass(frozen=True)
-class Material:
+class PanelData:
     panel: Panel
     bank: Bank
     embedded: EmbeddedBank
@@ -100,7 +100,7 @@ class Material:
     address: str | None = None  # and where such is kept
 
     @classmethod
-    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> Material:
+    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
         """Embed a bank and its background, or take their vectors from the cache."""
         vectors = embed_cached(embedder, bank.texts)
         background = embed_cached(embedder, bank.background) if bank.background else None
@@ -118,7 +118,7 @@ class Material:
             found.take(found.counts(texts))
         return found
 
-    def beside(self, real: RealCases | None) -> Material:
+    def with_real(self, real: RealCases | None) -> PanelData:
         """The same bank with these real cases beside it; the vocabulary, which is the bank's, is kept."""
         other = replace(self, real=real)
         if "lexicon" in self.__dict__:
@@ -129,13 +129,13 @@ class Material:
     def has_archive(self) -> bool:
         return self.real is not None and self.real.centre is not None
 
-    def without_archive(self) -> Material:
+    def without_archive(self) -> PanelData:
         """The same without unlabelled real cases."""
         if not self.has_archive:
             return self
         assert self.real is not None
         labelled = ~self.real.inferred
-        return self.beside(replace(self.real.only(labelled), centre=None) if labelled.any() else None)
+        return self.with_real(replace(self.real.only(labelled), centre=None) if labelled.any() else None)
 
     def observe(self, texts: Sequence[str], of: Sequence[str] | None = None) -> Observations:
         """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
@@ -174,7 +174,7 @@ class Observations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
+class TrainingRows:
     """Rows to compare with, and what is known of each besides its label; None: all are simulations."""
 
     texts: Sequence[str]
@@ -186,17 +186,17 @@ class Gathered:
     places: Int | None = None  # where the texts stand among the lexicon's own; None: not all are of the bank
 
 
-def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
+def gather(data: PanelData, rows: Int, *, background: bool) -> TrainingRows:
     """These rows of the bank, then the background as one more label where wanted, then all real cases."""
-    bank, real = material.embedded, material.real
-    texts = [material.bank.texts[i] for i in rows]
+    bank, real = data.embedded, data.real
+    texts = [data.bank.texts[i] for i in rows]
     places = rows
     vectors, label_index = [bank.vectors[rows]], [bank.label_index[rows]]
     if background and bank.background is not None:
-        texts += material.bank.background
+        texts += data.bank.background
         vectors.append(bank.background)
         label_index.append(np.full(len(bank.background), bank.n_labels))
-        places = np.concatenate([rows, len(material.bank.texts) + np.arange(len(bank.background))])
+        places = np.concatenate([rows, len(data.bank.texts) + np.arange(len(bank.background))])
     n_simulated = len(texts)
     if real is not None:
         real = real if background else real.only(real.label_index < bank.n_labels)
@@ -207,10 +207,10 @@ def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
         np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
     )
     if real is None:
-        return Gathered(texts, rows_of, places=places)
+        return TrainingRows(texts, rows_of, places=places)
     weight = np.concatenate([np.ones(n_simulated), real.weight])
     inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), real.inferred])
-    return Gathered(texts, rows_of, weight, np.arange(len(texts)) >= n_simulated, inferred, real.centre)
+    return TrainingRows(texts, rows_of, weight, np.arange(len(texts)) >= n_simulated, inferred, real.centre)
 
 
 def check_text(text: object, what: str) -> None:
