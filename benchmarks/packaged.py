@@ -17,8 +17,8 @@ from simdx.bank.files import packaged_bank
 from simdx.decide.policy import policy_text
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
-from simdx.methods.calibration import FILE, file_text
-from simdx.methods.rehearsal import address_for, rehearse
+from simdx.methods.calibration import address_for, rehearse
+from simdx.methods.calibration_record import FILE, file_text
 from simdx.panels import PACKAGED, load_source
 
 # Each embedder, and the record of the suite that was run with it, where there is one.

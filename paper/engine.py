@@ -15,7 +15,7 @@ from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, 
 from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Observations, PanelData, Settings
-from simdx.methods.logistic import choose_penalty
+from simdx.methods.scores import choose_penalty
 from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.types import Bank, Float, Int, Panel
 
@@ -44,12 +44,12 @@ def front_door(panel: Panel, bank: Bank) -> Fitted:
 
 def none_of_these(panel_data: PanelData) -> Callable[[Observations, Prior], Float]:
     """The share of each case that the background hypothesis claims."""
-    from simdx.methods.outside import fit_outside
-    from simdx.methods.rehearsal import calibrated
+    from simdx.methods.calibration import calibrated
+    from simdx.methods.outside import Outside
 
-    share = fit_outside(calibrated(panel_data))
+    share = Outside.fit(calibrated(panel_data))
     assert share is not None, "the packaged banks have a background"
-    return lambda observations, prior: share.join(observations, lambda outside, part: outside(part, prior))
+    return share
 
 
 def space_of(panel_data: PanelData) -> Space:

@@ -20,8 +20,8 @@ from simdx.types import Bank, Case, Label, Panel
 
 FIGURES = Path(__file__).with_name("recipe_figures.json")
 METHODS = ("auto", "m-smc", "d-smc")
-# The figures were recorded on one processor and must hold on every other: a fit stops where its gain is rounding,
-# and log odds show rounding more than probabilities do.
+# The figures were recorded on one processor and must hold on every other: a fit stops where its gain is
+# rounding, and log odds show rounding more than probabilities do.
 SLACK = {"posterior": 1e-5, "out_of_class": 1e-5, "alarm": 1e-4}
 ORAL = (
     "A soft bluish swelling of the lower lip that comes and goes. He bites his lip.",
@@ -65,7 +65,7 @@ def figures(name: str, method: str) -> dict[str, list[Any]]:
 def test_the_figures_stand_still(name: str, method: str, private_home: Path) -> None:
     kept = json.loads(FIGURES.read_text(encoding="utf-8"))
     why = (
-        "an answer is not what it was: if that is meant, raise RECIPE_VERSION in simdx/methods/fitted.py and "
+        "an answer is not what it was: if that is meant, raise RECIPE_VERSION in methods/panel_data.py, and "
         "write the new figures with 'python -m tests.test_recipe_version'"
     )
     assert kept["recipe"] == RECIPE_VERSION, why

@@ -25,9 +25,10 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
-from simdx.methods.calibration import Calibration
-from simdx.methods.comparison import BANDWIDTH, Comparison, Seen, sharpened
-from simdx.methods.data import Observations, PanelData, TrainingRows
+from simdx.methods.calibration_record import Calibration
+from simdx.methods.panel_data import Observations, PanelData, TrainingRows
+from simdx.methods.recipe import sharpened
+from simdx.methods.scores import BANDWIDTH, Comparison, Seen
 from simdx.report.drawing import ALONE, Axes
 from simdx.types import EmbeddedBank, Float, entropy_bits
 

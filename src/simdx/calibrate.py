@@ -13,9 +13,9 @@ from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData
-from simdx.methods.calibration import FILE, Calibration, keep
-from simdx.methods.handful import measured_on, refuse_few
-from simdx.methods.rehearsal import FOLDS, Progress, SecondWriter, address_for, rehearse
+from simdx.methods.calibration import FOLDS, SecondWriter, address_for, measured_on, refuse_few, rehearse
+from simdx.methods.calibration_record import FILE, Calibration, keep
+from simdx.methods.fitted import Progress
 from simdx.panels import PACKAGED, load_source
 from simdx.types import NONE_OF_THESE, Bank, Panel
 

@@ -38,10 +38,9 @@ from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
-from simdx.methods.compiled import keep, prepared
-from simdx.methods.data import Observations, PanelData, check_text
 from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.outside import at_prior
+from simdx.methods.panel_data import Observations, PanelData, check_text
 from simdx.methods.smc import SimplexPosterior
 from simdx.types import Bank, Case, Float, Int, Panel, plain
 
@@ -79,7 +78,7 @@ class OpenedPanel:
         named = embedder if embedder is not None else chosen.embedder
         reader = get_embedder(named, allow_remote=allow_remote) if isinstance(named, str) else named
         folder = None if source is None else source.folder
-        data = prepared(chosen, found, admit(reader, allow_remote), folder)
+        data = PanelData.open(chosen, found, admit(reader, allow_remote), folder)
         return cls(data, cache(lambda: PanelFiles.read(source)), bank is not None, policy, none_prior)
 
 
@@ -112,12 +111,12 @@ class Classifier:
             embedder: A name such as `wordllama+minilm`, or an object; the panel's own when left out.
             allow_remote: Whether case text may leave this machine, for an embedder or model that needs it.
             policy: The decision policy or its file; else the packaged one, or one tuned on simulated text.
-            real_cases: Labelled cases that count as `real_weight` simulations each (`simdx.methods.real`).
+            real_cases: Labelled cases, `real_weight` simulations each (`simdx.methods.real_cases`).
             real_weight: See `real_cases`; the weight that simulated text preferred when left out.
-            unlabelled: An archive of real texts to learn from without labels (`simdx.methods.archive`).
+            unlabelled: An archive of real texts to learn from without labels (the same).
             unlabelled_weight: How many simulations each counts as; 0 centres cases on them and no more.
             calibration_cases: 20 labelled cases or more that say how sure answers should be, and no more
-                (`simdx.methods.handful`); not together with the two above.
+                (`simdx.methods.calibration`); not together with the two above.
             none_prior: Prior probability that a case is another condition than the labels; the panel's own
                 when left out.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
@@ -128,7 +127,7 @@ class Classifier:
         else:
             given = None
             if len(real_cases) or len(unlabelled) or len(calibration_cases) or unlabelled_weight is not None:
-                from simdx.methods.real import Given
+                from simdx.methods.real_cases import Given
 
                 given = Given(real_cases, real_weight, unlabelled, unlabelled_weight, calibration_cases)
                 settings |= given.identities
@@ -151,7 +150,7 @@ class Classifier:
 
         Real cases go along with a method that takes them.
         """
-        from simdx.methods.real import TAKE_REAL
+        from simdx.methods.real_cases import TAKE_REAL
 
         opened, chosen = self._opened, asdict(self.settings)
         if method not in TAKE_REAL and opened.data.real is not None:
@@ -234,13 +233,15 @@ class Classifier:
         self.fitted.watch(told)
 
     def compile(self, folder: Path | None = None) -> Path:
-        """Keep all that was fitted, and the policy, for the next time (`simdx.methods.compiled`)."""
-        data = self.data
-        if not self.fitted.compiles or data.real is not None or self.settings.bandwidth:
-            raise BadInput("only --method auto is compiled, with its own bandwidth and no real cases")
-        if data.address is None or data.lexicon.own is None:
+        """Keep all that was fitted, and the policy, for the next time (`simdx.methods.speed`)."""
+        from simdx.methods.speed import keep
+
+        if self.settings.method == "auto" and self.data.lexicon.own is None:
             raise BadInput(f"a bank of {len(self.bank.texts)} texts is too large to be compiled")
-        return keep(data.address, self.fitted.arrays() | self.desk.arrays(), folder)
+        arrays = self.fitted.arrays()
+        if arrays is None or self.data.address is None:
+            raise BadInput("only --method auto is compiled, with its own bandwidth and no real cases")
+        return keep(self.data.address, arrays | self.desk.arrays(), folder)
 
     @overload
     def infer(
@@ -364,6 +365,7 @@ class Classifier:
             **added,
             provenance=Provenance(
                 bank=self._bank_name,
+                fit=self.fitted.identity,
                 embedder=self.embedder.id,
                 prior=by_name(names, table.prior.probabilities),
                 alpha0=table.prior.alpha0,
@@ -374,7 +376,9 @@ class Classifier:
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
                 notes=notes,
-                live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
+                live=dict(table.usage)
+                if self.settings.engine == "live" and table.usage is not None
+                else None,
                 sampler=sampler,
             ),
         )

@@ -31,7 +31,7 @@ from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain
 if TYPE_CHECKING:
     from simdx.answer import Answer
     from simdx.classifier import Classifier, PriorLike
-    from simdx.methods.data import Observations
+    from simdx.methods.panel_data import Observations
 
 _FIRST = (1, 3, 5)  # accuracy among so many labels, of panels with more than the last
 

@@ -5,8 +5,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from simdx.errors import BadInput
-from simdx.methods.data import PanelData
 from simdx.methods.fitted import Fitted, Settings
+from simdx.methods.panel_data import PanelData
 
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
     import simdx.amortised.method
@@ -46,7 +46,7 @@ METHODS = tuple(_PLACES)
 def fit_method(data: PanelData, settings: Settings) -> Fitted:
     _check(settings)
     if data.real is not None:
-        from simdx.methods.real import check_settings
+        from simdx.methods.real_cases import check_settings
 
         check_settings(settings)
     module, name = _place(settings)
@@ -56,7 +56,7 @@ def fit_method(data: PanelData, settings: Settings) -> Fitted:
 
 def _place(settings: Settings) -> tuple[str, str]:
     """Module and name of what fits these settings: the live engine, else the method's own."""
-    return ("simdx.methods.live", "Live") if settings.engine == "live" else _PLACES[settings.method]
+    return ("simdx.methods.smc", "Live") if settings.engine == "live" else _PLACES[settings.method]
 
 
 _LABELS = {("m-smc", "particles"), ("m-smc", "live")}  # particles on labels

@@ -15,8 +15,8 @@ from simdx.bank.files import packaged_bank, read_bank
 from simdx.bank.plan import NEXT
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
-from simdx.methods.calibration import Calibration, look_up, thin
-from simdx.methods.rehearsal import address_for
+from simdx.methods.calibration import address_for
+from simdx.methods.calibration_record import Calibration, look_up, thin
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Bank, Panel
 

@@ -18,8 +18,8 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput, MissingExtra
 from simdx.fitting import fit_method
 from simdx.methods import PanelData, Settings
-from simdx.methods.logistic import choose_penalty, fit_logistic
-from simdx.methods.real import with_real
+from simdx.methods.real_cases import with_real
+from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Bank, Case, Panel
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
 

@@ -35,11 +35,10 @@ PROPORTIONAL = (
     "auto", "m-smc soft", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
     "gliclass", "likelihood", "voices",
 )  # fmt: skip
-REFITS = (
+FAST = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
     "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic",
 )  # fmt: skip
-CHEAP = (*REFITS, "abi")
 # A fresh simulation is another one each time.
 REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name])
 
@@ -166,13 +165,10 @@ def test_it_is_what_it_declares(name: str, fitted: Fitted, panel_data: PanelData
     kernel = VARIANTS[name].get("kernel", "soft" if method == "auto" else "hard")
     assert fitted.kernel == (None if name in WITHOUT_KERNEL else kernel)
     assert not fitted.remote
-    assert fitted.refits == (name in REFITS)
-    assert fitted.cheap == (name in CHEAP)
+    assert fitted.speed == ("fast" if name in FAST else "trained" if name == "abi" else "slow")
     assert fitted.proportional == (name in PROPORTIONAL)
     assert fitted.none_of_these == (table.out_of_class is not None)
-    calls = {} if table.usage is None else table.usage
-    assert fitted.simulates == ("llm_calls" in calls)
-    if fitted.cheap:
+    if fitted.speed != "slow":
         assert table.usage is None  # no model is asked, so that an explanation may ask hundreds of times
 
 
@@ -201,7 +197,7 @@ def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, panel_data: Panel
     np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", REFITS)
+@pytest.mark.parametrize("name", FAST)
 def test_what_refits_answers_its_own_bank_held_out(name: str, house: House) -> None:
     bank = house.panel_data.bank
     rows, answers = cross_fitted(house.panel_data, house.settings(name))

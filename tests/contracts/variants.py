@@ -10,7 +10,7 @@ from simdx.baselines import interview
 from simdx.baselines.asking import ASKING
 from simdx.fitting import METHODS, fit_method
 from simdx.methods import Fitted, PanelData, Settings
-from simdx.methods.real import with_real
+from simdx.methods.real_cases import with_real
 from simdx.simulators.base import Request
 from simdx.types import Case
 from simdx.voices import likelihood

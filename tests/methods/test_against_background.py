@@ -15,11 +15,11 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods import Fitted, PanelData, Settings
-from simdx.methods.background import KINDS, BackgroundModel, standing_against
-from simdx.methods.outside import Outside
-from simdx.methods.real import with_real
+from simdx.methods.calibration import calibrated
+from simdx.methods.outside import KINDS, BackgroundModel, Outside
+from simdx.methods.panel_data import standing_against
+from simdx.methods.real_cases import with_real
 from simdx.methods.recipe import LabelPosterior
-from simdx.methods.rehearsal import calibrated
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
 
@@ -52,7 +52,7 @@ def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: P
         fit_method(m, Settings()).answer(seen, uniform).posterior_in_class for m in (named, everything)
     ]
     assert np.array_equal(*probabilities)
-    share = [BackgroundModel.fit(m).signs(seen)[:, 0] for m in (named, everything)]
+    share = [BackgroundModel.fit(m).features(seen)[:, 0] for m in (named, everything)]
     assert np.all(share[0] > share[1])  # what reaches into the background no longer speaks for the labels
 
 
@@ -60,8 +60,8 @@ def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> 
     against = np.arange(len(widened.texts)) < len(widened.texts) - 3
     named = panel_data_of(toy_panel, replace(widened, against=against))
     with_them = with_real(named, [Case(BORDER[0], "1", "apple")])
-    opposition = BackgroundModel.fit(with_them)
-    assert len(opposition.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
+    model = BackgroundModel.fit(with_them)
+    assert len(model.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
     taken = LabelPosterior(with_them).comparison.label_index
     assert len(taken) == len(widened.texts) + 1  # the answer takes all
     known = calibrated(named)
@@ -120,9 +120,9 @@ def test_packaged_panels_name_one_bank(name: str) -> None:
     parts = [len(path.read_text(encoding="utf-8").splitlines()) for path in source.banks]
     assert len(source.against) == 1
     assert bank.against.sum() == parts[source.banks.index(source.against[0])]
-    opposition = BackgroundModel.fit(PanelData.prepare(source.panel, bank, get_embedder("wordllama")))
-    assert len(opposition.comparison.label_index) == bank.against.sum() + len(bank.background)
-    assert (len(opposition.log_share), opposition.n_labels) == (KINDS, len(source.panel.names))
+    model = BackgroundModel.fit(PanelData.prepare(source.panel, bank, get_embedder("wordllama")))
+    assert len(model.comparison.label_index) == bank.against.sum() + len(bank.background)
+    assert (len(model.log_share), model.n_labels) == (KINDS, len(source.panel.names))
 
 
 PANEL = "labels: [apple, boat]\nbanks: [one.jsonl, two.jsonl]\n"

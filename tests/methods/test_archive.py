@@ -12,14 +12,13 @@ import pytest
 from simdx import BadInput, Classifier, Prior
 from simdx.abc.space import Apart, Space
 from simdx.embedders import get_embedder
-from simdx.methods import PanelData, Settings, archive
-from simdx.methods.archive import LEAST_SHARE, PULL, WEIGHT, shares, with_archive
-from simdx.methods.background import kinds_of
-from simdx.methods.calibration import TRANSFERRED_OUTSIDE, Calibration
-from simdx.methods.crossfit import FOLDS, CrossFitted, fold_of
-from simdx.methods.outside import Outside
-from simdx.methods.real import with_real
-from simdx.methods.recipe import LabelPosterior, Recipe
+from simdx.methods import Fitted, PanelData, Settings, real_cases
+from simdx.methods.calibration_record import TRANSFERRED_OUTSIDE, Calibration
+from simdx.methods.fitted import CrossFitted
+from simdx.methods.outside import Outside, kinds_of
+from simdx.methods.panel_data import FOLDS, fold_of
+from simdx.methods.real_cases import LEAST_SHARE, PULL, WEIGHT, shares, with_archive, with_real
+from simdx.methods.recipe import LabelPosterior, Recipe, fit_recipe
 from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
@@ -123,7 +122,7 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out() -> None:
 
 def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(panel_data: PanelData) -> None:
     taught = with_archive(panel_data, ARCHIVE, weight=5.0)
-    recipe = Recipe(taught, Settings())
+    recipe = fit_recipe(taught, Settings())
     text = ARCHIVE[0]
     real = taught.real
     alone = LabelPosterior(taught.with_real(real.without(fold_of(text))))
@@ -137,9 +136,9 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(panel_data: Panel
         assert np.allclose(found.tolerance[rows], by.tolerance[rows])
     assert found.posterior_in_class[1].min() > 1e3 * by_whole.probabilities[1].min()  # less sure
     # evidence follows the fit that answered, row by row
-    carried = recipe.evidence(asked, UNIFORM)
-    assert np.allclose(carried.share[1], alone.carried(asked, UNIFORM)[1][1])
-    assert np.allclose(carried.distance[[0, 2]], whole.carried(asked, UNIFORM)[0][[0, 2]])
+    evidence = recipe.evidence(asked, UNIFORM)
+    assert np.allclose(evidence.share[1], alone.evidence(asked, UNIFORM).share[1])
+    assert np.allclose(evidence.distance[[0, 2]], whole.evidence(asked, UNIFORM).distance[[0, 2]])
     # what is left of a text when a sentence is taken away goes where the whole text goes
     part = panel_data.observe(["sweet red fruit"], of=[text])
     assert np.allclose(recipe.answer(part, UNIFORM).posterior_in_class, alone(part, UNIFORM).probabilities)
@@ -157,19 +156,22 @@ def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, pane
 
 
 def test_folds_share_out_and_join_in_order(panel_data: PanelData) -> None:
-    fits = CrossFitted(with_archive(panel_data, ARCHIVE), lambda m: m)
+    fits = fit_recipe(with_archive(panel_data, ARCHIVE), Settings())
     asked = panel_data.observe([ARCHIVE[1], "new", ARCHIVE[0].title(), "newer"])
-    rows = [r.tolist() for r, _, _ in fits.parts(asked)]
+    rows = [r.tolist() for r, _, _ in fits._parts(asked)]
     assert sorted(i for r in rows for i in r) == [0, 1, 2, 3]
     assert [1, 3] in rows
-    joined = fits.join(asked, lambda _, part: np.array([len(t) for t in part.texts], dtype=float))
+    joined = fits._in_order(asked, lambda _, part: np.array([len(t) for t in part.texts], dtype=float))
     assert joined.tolist() == [len(t) for t in asked.texts]
-    for held, part, fitted in fits.parts(asked):
+    for held, part, fitted in fits._parts(asked):
         if held.tolist() != [1, 3]:
-            left = {plain(t) for t in fitted.real.texts}
+            left = {plain(t) for t in fitted.data.real.texts}
             assert not left & {plain(t) for t in part.texts}
     assert set(map(fold_of, map(str, range(200)))) == set(range(FOLDS))
-    assert fits.join(panel_data.observe([]), lambda _, part: np.zeros((len(part.texts), 3))).shape == (0, 3)
+    assert fits._in_order(panel_data.observe([]), lambda _, part: np.zeros((len(part.texts), 3))).shape == (
+        0,
+        3,
+    )
 
 
 def test_a_text_given_twice_counts_once_and_labelled_cases_keep_their_weight(panel_data: PanelData) -> None:
@@ -240,15 +242,15 @@ def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
 def test_threads_that_ask_at_once_share_one_fit(panel_data: PanelData) -> None:
     made: list[int] = []
 
-    def fit(part: PanelData) -> int:
+    def fit(part: PanelData) -> Fitted:
         made.append(len(made))
         time.sleep(0.01)
-        return made[-1]
+        return Recipe(part, Settings())
 
     fits = CrossFitted(with_archive(panel_data, ARCHIVE), fit)
     seen = [panel_data.observe([text]) for text in ARCHIVE * 3]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda o: fits.parts(o)[0][2], seen))
+        found = list(pool.map(lambda o: fits._parts(o)[0][2], seen))
     assert len(made) == 1 + len({fold_of(t) for t in ARCHIVE})
     assert found[: len(ARCHIVE)] == found[len(ARCHIVE) : 2 * len(ARCHIVE)]
 
@@ -273,7 +275,7 @@ def test_a_guarantee_is_not_found_on_the_archive_nor_kept_for_another(
 def test_of_a_very_large_archive_only_a_part_is_adopted(
     panel_data: PanelData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_ADOPTED", 3)
+    monkeypatch.setattr(real_cases, "MOST_ADOPTED", 3)
     real = with_archive(panel_data, ARCHIVE).real
     assert len(set(real.texts)) <= 3
     assert len(real.centre.texts) == len(ARCHIVE)

@@ -11,10 +11,10 @@ from simdx.bank.files import packaged_bank, read_bank
 from simdx.classifier import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import outside as outside_module
-from simdx.methods.data import PanelData
+from simdx.methods.calibration import calibrated
 from simdx.methods.outside import Novelty, Outside, everyday_texts
-from simdx.methods.real import with_real
-from simdx.methods.rehearsal import calibrated
+from simdx.methods.panel_data import PanelData
+from simdx.methods.real_cases import with_real
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Case
 

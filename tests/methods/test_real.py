@@ -15,11 +15,10 @@ from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
 from simdx.methods import PanelData
-from simdx.methods.background import BackgroundModel
-from simdx.methods.comparison import self_consistent_bias
-from simdx.methods.logistic import fit_logistic
-from simdx.methods.real import WEIGHT, with_real
+from simdx.methods.outside import BackgroundModel
+from simdx.methods.real_cases import WEIGHT, with_real
 from simdx.methods.recipe import LabelPosterior
+from simdx.methods.scores import fit_logistic, self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.
@@ -152,7 +151,7 @@ def test_real_cases_of_none_of_the_labels_join_the_background(panel_data: PanelD
     assert before is not None
     assert after is not None
     seen = panel_data.observe(["bridge and cards", "red sweet fruit"])
-    ahead = [o.signs(seen)[:, 0] for o in (before, after)]
+    ahead = [o.features(seen)[:, 0] for o in (before, after)]
     assert ahead[1][0] > ahead[0][0] + 0.5
     assert ahead[1][1] < 0
     assert taught.real.notes(3) == (

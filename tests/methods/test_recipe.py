@@ -7,10 +7,10 @@ import pytest
 
 from simdx import Classifier, Prior
 from simdx.embedders import get_embedder
-from simdx.methods import PanelData, recipe
+from simdx.methods import PanelData, fitted
+from simdx.methods.calibration import calibrated
 from simdx.methods.fitted import joined
 from simdx.methods.outside import Outside
-from simdx.methods.rehearsal import calibrated
 from simdx.types import Bank, Panel
 
 CASES = (
@@ -43,7 +43,7 @@ def test_an_answer_is_the_same_in_every_batch(monkeypatch: pytest.MonkeyPatch) -
     texts = [*oral.bank.texts[:40], "zzz", "1234", oral.bank.texts[0].upper()]
     seen = oral.observe(texts)
     whole = oral.infer_batch_observed(seen)
-    monkeypatch.setattr(recipe, "CHUNK", 20)
+    monkeypatch.setattr(fitted, "CHUNK", 20)
     parts = oral.infer_batch_observed(oral.observe(texts))
     alone = joined([oral.infer_batch([text]) for text in texts])
     for other in (parts, alone):

@@ -10,15 +10,15 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised.network import CARD_FILE, Network, default_folder, load
 from simdx.errors import BadInput
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.types import Posterior
 
 
 class Amortised(Fitted):
     """The network's Dirichlet; no simulation carries a single answer."""
 
-    refits = False  # a network is trained, which takes minutes
+    speed = "trained"
 
     def __init__(self, data: PanelData, network: Network) -> None:
         super().__init__(data)

@@ -32,7 +32,7 @@ from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
 from simdx.disk import CannotWrite, alone_in, make_folder, seal_of, sweep, write_atomically
 from simdx.errors import BadInput, RunFailed
-from simdx.methods.data import PanelData
+from simdx.methods.panel_data import PanelData
 from simdx.models.verify import home
 from simdx.types import Float, SecondOrder, content_hash
 

@@ -24,7 +24,7 @@ from simdx.amortised import observations
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior, on_sphere
 from simdx.amortised.targets import OBJECTIVES, Objective, TrainingSet, make_training_set, targets_for
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.methods.data import PanelData
+from simdx.methods.panel_data import PanelData
 from simdx.types import Float
 
 # The divergence between Dirichlets weighs the *relative* error of every parameter, so that labels of next to

@@ -21,8 +21,8 @@ import numpy as np
 from simdx.baselines import interview, wording
 from simdx.baselines.interview import Ask, Asking, Extras, Interview, MakeAsk, Question
 from simdx.errors import BadInput
-from simdx.methods.data import PanelData
 from simdx.methods.fitted import Settings
+from simdx.methods.panel_data import PanelData
 from simdx.simulators import DEFAULT
 from simdx.simulators.base import Capabilities, Request
 from simdx.types import content_hash

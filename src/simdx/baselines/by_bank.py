@@ -23,9 +23,9 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Settings
-from simdx.methods.logistic import choose_penalty, fit_logistic
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Float, Posterior
 
 BANDWIDTH = 0.05  # of the soft kernel, as in M-SMC

@@ -17,8 +17,8 @@ from scipy.special import softmax
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.errors import BadInput, MissingExtra
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.models.hub import NO_HUB, hub, hub_answers
 
 HYPOTHESIS = "This text is about {}."
@@ -26,8 +26,7 @@ BATCH = 16
 
 
 class Entailment(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
 
     def __init__(self, data: PanelData, settings: Settings) -> None:

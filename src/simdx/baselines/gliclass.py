@@ -11,16 +11,15 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.baselines.entailment import hub_model, reading
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.models.hub import hub
 
 MOST_TOKENS = 1024  # as the library has it
 
 
 class GliClass(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
 
     def __init__(self, data: PanelData, settings: Settings) -> None:

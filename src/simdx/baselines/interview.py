@@ -24,8 +24,8 @@ from simdx.baselines.replies import Reply, ReplyStore
 from simdx.baselines.wording import VERSION, UnreadableReply
 from simdx.egress import admit, is_remote
 from simdx.errors import RunFailed
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.simulators import DEFAULT, get_simulator
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator
 from simdx.simulators.base import ask as ask_one
@@ -107,8 +107,7 @@ Extras = Callable[[tuple[str, ...], Settings, Interview], dict[str, Any]]
 class Asking(Fitted):
     """A fitted asking baseline. It can also say what asking would cost, and what was replied."""
 
-    refits = False
-    cheap = False
+    speed = "slow"
 
     def __init__(
         self,

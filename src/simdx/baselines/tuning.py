@@ -22,9 +22,9 @@ from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.embedders.sentence import SentenceEmbedder
 from simdx.errors import BadInput
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Settings
-from simdx.methods.logistic import choose_penalty, fit_logistic
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Float, Int
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ EPOCHS = 20  # of the cross-entropy: what small sets need (Mosbach et al. 2021, 
 
 
 class FineTuned(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
 
     def __init__(self, data: PanelData, settings: Settings) -> None:

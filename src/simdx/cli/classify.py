@@ -42,7 +42,7 @@ def classify(
     """
     case = _read_case(text, file)
     from simdx.classifier import infer_panels
-    from simdx.methods.data import check_text
+    from simdx.methods.panel_data import check_text
     from simdx.panels import load_panel
 
     check_text(case, "the text")

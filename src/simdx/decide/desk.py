@@ -28,9 +28,9 @@ from simdx.decide.findings import TunedThresholds
 from simdx.decide.policy import too_few
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
-from simdx.methods.calibration import thin
-from simdx.methods.data import Observations
+from simdx.methods.calibration_record import thin
 from simdx.methods.fitted import AnswerTable
+from simdx.methods.panel_data import Observations
 from simdx.types import Float
 
 
@@ -50,7 +50,7 @@ class DecisionParts(NamedTuple):
 class Desk(TunedThresholds):
     @property
     def _cheap(self) -> bool:
-        return self._fitted.cheap and not self._fitted.remote
+        return self._fitted.speed != "slow" and not self._fitted.remote
 
     @cached_property
     def _clauses(self) -> Clauses:
@@ -65,6 +65,16 @@ class Desk(TunedThresholds):
             return found.failures_over(bank)
         unweighed = "the bank has no background, so that none of these was never weighed"
         return (*(() if bank.background else (unweighed,)), *thin(bank))
+
+    @cached_property
+    def _accept_from(self) -> float | None:
+        """The probability below which nothing is accepted, of a panel that nobody has measured."""
+        return None if self._fitted.calibration is None else self._fitted.calibration.floor
+
+    @cached_property
+    def _round_figures(self) -> tuple[str, ...]:
+        few = too_few(self.policy)
+        return (f"thresholds are round figures: {few}",) if few else ()
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
@@ -92,9 +102,7 @@ class Desk(TunedThresholds):
         names, prior, posterior = self._data.panel.names, table.prior.probabilities, table.posterior
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
-        few = too_few(self.policy)
-        round_figures = (f"thresholds are round figures: {few}",) if few else ()
-        notes = (*withheld, *round_figures, *(() if note is None else (note,)))
+        notes = (*withheld, *self._round_figures, *(() if note is None else (note,)))
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
         voices = (f"voice: {name}" for name in table.voices or ())
@@ -106,7 +114,6 @@ class Desk(TunedThresholds):
         preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
         agreed = opinions[:, np.arange(len(posterior)), posterior.argmax(axis=1)].T.tolist()
         out = []
-        floor = None if self._fitted.calibration is None else self._fitted.calibration.floor
         for i, (text, column) in enumerate(zip(observations.texts, columns, strict=True)):
             entropy, typicality, effective, flag, p_value, score = column
             views = tuple(
@@ -127,7 +134,7 @@ class Desk(TunedThresholds):
                 conformal_set=None if sets is None else sets[i],
                 effective_simulations=effective,
                 unchecked=self.unchecked,
-                accept_from=floor,
+                accept_from=self._accept_from,
                 text=text,
             )
             out.append(

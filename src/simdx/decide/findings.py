@@ -22,9 +22,10 @@ from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
-from simdx.methods.data import Observations, PanelData, named, part
+from simdx.methods.features import LexicalBasis, Lexicon, whole_words
 from simdx.methods.fitted import AnswerTable, Fitted, Settings, joined, recipe_of
-from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.speed import named, part
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Float, Int, content_hash
@@ -217,7 +218,7 @@ class TunedThresholds:
         data = self._data.without_archive()  # whose centre is one of real text, and this is not
         rows: Int = np.arange(len(bank.texts))
         answers = None
-        if self._fitted.refits:
+        if self._fitted.speed == "fast":
             rows, answers = cross_fitted(data, self._settings)
         texts = tuple(bank.texts[i] for i in rows)
         seen, truth = SeenTexts(texts, embedded.vectors[rows]), bank.label_index[rows]

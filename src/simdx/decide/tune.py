@@ -24,8 +24,8 @@ from simdx.decide.alarm import RATE, Alarm
 from simdx.decide.guarantees import Kind, calibrate, control_risk
 from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, Thresholds
 from simdx.fitting import fit_method
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import AnswerTable, Settings, joined
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Panel
 

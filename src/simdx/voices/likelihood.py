@@ -31,8 +31,8 @@ from simdx.baselines.interview import replies_path, simulator_for
 from simdx.baselines.replies import Reply, ReplyStore
 from simdx.egress import is_remote
 from simdx.errors import BadInput
-from simdx.methods.data import Observations, PanelData
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.simulators.scoring import Scorer, scorer_of
 from simdx.types import Float, Int, Posterior, content_hash
 from simdx.voices.prompts import PROMPTS_PER_LABEL, scoring_prompts
@@ -102,8 +102,7 @@ def fit_temperature(log_likelihood: Float, truth: Int, least: float = 0.05, most
 class Likelihood(Fitted):
     """A panel's prompts and a model that scores texts under them."""
 
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
     none_of_these = True
 

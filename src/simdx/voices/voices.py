@@ -23,9 +23,9 @@ from simdx.abc.prior import Prior
 from simdx.baselines.asking import MOST_ROTATIONS, fit_asking
 from simdx.baselines.interview import Asking
 from simdx.baselines.wording import LETTERS
-from simdx.methods.data import Observations, PanelData
+from simdx.methods.features import as_statements
 from simdx.methods.fitted import EvidenceWeights, Fitted, Inferred, Progress, Settings
-from simdx.methods.reading import as_statements
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.recipe import fit_recipe
 from simdx.types import Float, Posterior, SecondOrder
 from simdx.voices.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
@@ -34,8 +34,7 @@ from simdx.voices.rehearsal import Rehearsal
 
 
 class Voices(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
     none_of_these = True
 
