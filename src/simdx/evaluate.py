@@ -21,7 +21,7 @@ from simdx.datasets.dataset import Dataset
 from simdx.datasets.differential import Differentials, differentials
 from simdx.datasets.options import check_options, options_of
 from simdx.decide.alarm import alarm_performance
-from simdx.decide.coverage import measured_sets
+from simdx.decide.guarantees import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
 from simdx.metrics.gaps import subgroup_gaps

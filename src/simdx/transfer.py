@@ -34,7 +34,7 @@ from simdx.methods.calibration_record import SHARPNESS, UNOPPOSED_SHARPNESS, Cal
 from simdx.methods.scores import fit_labels
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
 from simdx.metrics.ood import ood_auroc
-from simdx.metrics.significance import bootstrap_intervals
+from simdx.metrics.resampling import bootstrap_intervals
 from simdx.panels import load_source
 from simdx.types import Float, Int
 

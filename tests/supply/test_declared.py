@@ -16,7 +16,7 @@ EXTRA_OF = {
     "amortised/train.py": "abi", "baselines/entailment.py": "transformers",
     "baselines/tuning.py": "sentence", "baselines/gliclass.py": "gliclass",
     "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
-    "decide": "decide", "distil.py": "onnx", "embedders/sentence.py": "sentence", "evaluate.py": "eval",
+    "distil.py": "onnx", "embedders/sentence.py": "sentence", "evaluate.py": "eval",
     "egress.py": "openai",
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",

@@ -331,7 +331,7 @@ def calibrate_on(
 ) -> Calibration:
     """What labelled cases (and some of none of the labels) and what was known without them give together."""
     from simdx.metrics.calibration import ece
-    from simdx.metrics.significance import bootstrap_intervals
+    from simdx.metrics.resampling import bootstrap_intervals
 
     n, truth = len(cases.label_index), cases.label_index
     refuse_few(n)
