@@ -31,7 +31,7 @@ def explore(client: TestClient, **body: object) -> dict:
 def test_another_prior_gives_what_a_fresh_question_would(app: FastAPI, client: TestClient) -> None:
     first = explore(client, draws=50)
     prior = {"oral mucocele": 0.02, "atrophic glossitis": 0.49}
-    with watched(app.state.house.registry.get(PANEL, "auto").material.embedder, "embed_batch") as asked:
+    with watched(app.state.house.registry.get(PANEL, "auto").data.embedder, "embed_batch") as asked:
         again = client.post(f"/v1/explore/{first['observation']}", json={"prior": prior, "draws": 50}).json()
     assert asked == []
     fresh = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "prior": prior}).json()
@@ -70,7 +70,7 @@ def test_a_preview_is_no_answer(app: FastAPI, client: TestClient) -> None:
 def test_a_preview_needs_neither_embedding_nor_new_draws(app: FastAPI, client: TestClient) -> None:
     where, body = f"/v1/explore/{explore(client)['observation']}", {"prior": {"oral mucocele": 0.123}}
     classifier = app.state.house.registry.get(PANEL, "auto")
-    embedder, simplex = classifier.material.embedder, classifier.fitted.simplex
+    embedder, simplex = classifier.data.embedder, classifier.fitted.simplex
     with watched(embedder, "embed_batch") as embedded, watched(simplex, "shared") as drawn:
         assert client.post(f"{where}/preview", json=body).status_code == 200
         assert embedded == drawn == []
