@@ -99,6 +99,8 @@ class PanelFile(BaseModel):
     none_of_these_prior: float | None = Field(default=None, gt=0, lt=1)
     # other conditions that must be thought of: a background without them is refused
     ask_about: tuple[Phrase, ...] = ()
+    # whether the library's other conditions stand against the labels, beside the panel's own background
+    world: bool = True
     notice: Prose = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()
@@ -136,7 +138,7 @@ class PanelFile(BaseModel):
         return self
 
     def to_panel(self, default_name: str) -> Panel:
-        same = ("title", "description", "embedder", "notice", "ask_about")
+        same = ("title", "description", "embedder", "notice", "ask_about", "world")
         return Panel(
             name=self.name or default_name,
             register=self.register_,
