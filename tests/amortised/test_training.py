@@ -184,7 +184,6 @@ def test_the_seed_decides_everything_and_the_card_remembers(
     assert card.embedder == panel_data.embedder.id
     amount = {"count": 600, "epochs": 2, "batch": 256, "learning_rate": 3e-3}
     assert amount.items() <= card.settings.items()
-    assert conditioned.card.relative
     assert {"batch": 512, "learning_rate": 5e-3}.items() <= conditioned.card.settings.items()
 
 

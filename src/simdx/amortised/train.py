@@ -120,7 +120,6 @@ def train(
         blocks=tuple(panel_data.embedder.blocks),
         populations=chosen.populations,
         prior_conditioned=chosen.prior_conditioned,
-        relative=chosen.prior_conditioned,
         prior=TrainingPrior(probabilities=tuple(told.probabilities.tolist()), alpha0=told.alpha0),
         objective=chosen.objective,
         observations=source,
