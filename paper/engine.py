@@ -78,10 +78,10 @@ def train_network(
     panel_data: PanelData, prior: Prior, folder: Path, settings: dict[str, Any], vectors: Float | None = None
 ) -> None:
     """On the bank, spread; or on these texts' vectors as they are."""
-    from simdx.amortised.network import CARD_FILE, save
+    from simdx.amortised.network import NETWORK_FILE, save
     from simdx.amortised.train import TrainSettings, train
 
-    if not (folder / CARD_FILE).is_file():
+    if not (folder / NETWORK_FILE).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         save(train(panel_data, TrainSettings(**settings), prior=prior, vectors=vectors, spread=vectors is None), folder)
 

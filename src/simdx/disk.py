@@ -212,8 +212,8 @@ def seal_holds(record: Mapping[str, Any]) -> bool:
     return record.get("seal") == seal_of({key: value for key, value in record.items() if key != "seal"})
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = None) -> None:
-    """Arrays as safetensors, with a seal over names, types, shapes and every number.
+def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = None, about: str = "") -> None:
+    """Arrays as safetensors, sealed over names, types, shapes, every number and what is said `about` them.
 
     With a key the seal does protect against a forger who does not have it.
     """
@@ -222,18 +222,26 @@ def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = Non
     if key == b"":
         raise CannotWrite(f"'{path}' cannot be sealed: there is no key that only its user can read")
     whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
-    write_atomically(path, save(whole, metadata={"seal": _array_seal(whole, key)}))
+    said = {"about": about} if about else {}
+    write_atomically(path, save(whole, metadata={"seal": _array_seal(whole, key, about), **said}))
 
 
 def load_arrays(path: Path, key: bytes | None = None) -> dict[str, Float] | None:
     """What `save_arrays` wrote, mapped into memory; None where a file is absent or not as it was written."""
+    found = load_described(path, key)
+    return None if found is None else found[0]
+
+
+def load_described(path: Path, key: bytes | None = None) -> tuple[dict[str, Float], str] | None:
+    """The same, with what was said about them."""
     try:
         arrays, stated = _mapped(path)
+        seal, about = str(stated.get("seal")), str(stated.get("about", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if key == b"":  # no seal can hold
-        return None
-    return arrays if hmac.compare_digest(str(stated.get("seal")), _array_seal(arrays, key)) else None
+    if key == b"" or not hmac.compare_digest(seal.encode(), _array_seal(arrays, key, about).encode()):
+        return None  # without a key no seal of a key can hold
+    return arrays, about
 
 
 def read_safetensors(path: Path) -> dict[str, Float]:
@@ -265,8 +273,10 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _array_seal(arrays: Mapping[str, Float], key: bytes | None) -> str:
+def _array_seal(arrays: Mapping[str, Float], key: bytes | None, about: str) -> str:
     digest = arrays_hash(arrays)
+    if about:
+        digest = hashlib.sha256(f"{digest}\n{about}".encode("utf-8", "surrogatepass")).hexdigest()
     return digest if key is None else hmac.new(key, digest.encode("ascii"), hashlib.sha256).hexdigest()
 
 

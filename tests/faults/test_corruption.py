@@ -11,6 +11,7 @@ import json
 import random
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -102,19 +103,20 @@ def test_the_answers_of_a_build(world: Path, every: int) -> None:
 def test_every_byte_of_a_networks_card_and_many_of_its_weights(tmp_path: Path) -> None:
     folder = tmp_path / "net"
     networks.save(toy_network(1), folder)
-    whole, card = networks.load(folder), folder / networks.CARD_FILE
-    for path, every in ((card, 1), (next(folder.glob("weights-*")), 20_011)):
-        original = path.read_bytes()
-        for where, changed in damages(original, every):
-            path.write_bytes(changed)
-            try:
-                back = networks.load(folder)
-            except BadInput as error:
-                one_line(error, str(folder))
-            else:  # a blank between two words of the card
-                assert path == card, where
-                assert back.card == whole.card, where
-        path.write_bytes(original)
+    whole, path = networks.load(folder), folder / networks.NETWORK_FILE
+    original = path.read_bytes()
+    header = 8 + int.from_bytes(original[:8], "little")
+    every_byte = ((w, c + original[header:]) for w, c in damages(original[:header], 1))
+    for where, changed in chain(every_byte, damages(original, 20_011)):
+        path.write_bytes(changed)
+        try:
+            back = networks.load(folder)
+        except BadInput as error:
+            one_line(error, str(folder))
+        else:  # a blank between two words of the header
+            assert back.card == whole.card, where
+            pairs = zip(chain(*back.layers), chain(*whole.layers), strict=True)
+            assert all(np.array_equal(*pair) for pair in pairs), where
 
 
 # --------------------------------------------------------------------------- what is made or asked again

@@ -32,7 +32,7 @@ def test_any_bytes(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     for read in READERS:
         accepted(lambda read=read: read(path))
-    (tmp_path / "network.json").write_bytes(data)
+    (tmp_path / "network.safetensors").write_bytes(data)
     accepted(lambda: load(tmp_path))
     accepted(lambda: read_scores(path))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdx.amortised.network import load, save
-from simdx.disk import load_arrays, save_arrays
+from simdx.amortised.network import NETWORK_FILE, load, save
+from simdx.disk import load_arrays, load_described, save_arrays
 from simdx.errors import SimdxError
 from simdx.runs import Record, Store
 from simdx.service.audit import AuditKey, KeyRing, open_store
@@ -134,13 +134,14 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @bounded
 @given(trees, st.data())
 def test_any_value_in_a_networks_card(network: Path, tree: object, data: st.DataObject) -> None:
-    """Unsealed, as a card of another hand would be: what it says is checked, not believed."""
-    path = network / "network.json"
+    """Sealed, as a card of another hand may be: what it says is checked, not believed."""
+    path = network / NETWORK_FILE
     whole = path.read_bytes()
-    card = json.loads(whole)
+    arrays, about = load_described(path)
+    card = json.loads(about)
     key = data.draw(st.sampled_from(sorted(card)))
     try:
-        path.write_text(json.dumps({**card, "seal": "", key: tree}), encoding="utf-8")
+        save_arrays(path, {n: a.copy() for n, a in arrays.items()}, about=json.dumps({**card, key: tree}))
         found = accepted(lambda: load(network))
         if found is not None:
             assert found.card.labels
@@ -151,7 +152,7 @@ def test_any_value_in_a_networks_card(network: Path, tree: object, data: st.Data
 @few
 @given(st.integers(0), st.binary(min_size=1, max_size=40))
 def test_any_change_of_a_networks_weights(network: Path, place: int, data: bytes) -> None:
-    (path,) = network.glob("weights-*.safetensors")
+    path = network / NETWORK_FILE
     whole = path.read_bytes()
     try:
         at = place % len(whole)

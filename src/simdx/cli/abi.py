@@ -75,7 +75,7 @@ def train(
     metrics = network.card.metrics
     say(
         json,
-        {"network": str(folder), **network.card.model_dump(mode="json", exclude={"weights", "seal"})},
+        {"network": str(folder), **network.card.model_dump(mode="json")},
         f"{folder}: trained on {metrics['observations']:,} observations in {metrics['seconds']:.0f} s, "
         f"{metrics['epochs']} epochs, held-out loss {metrics['held_out_loss']:.4f}",
     )

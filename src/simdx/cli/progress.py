@@ -16,7 +16,7 @@ from simdx.cli.output import note
 
 if TYPE_CHECKING:
     from simdx.amortised.train import TrainingProgress
-    from simdx.bank.live import Usage
+    from simdx.bank.fresh import Usage
     from simdx.bank.report import BuildProgress
     from simdx.methods.fitted import Fitted
 
