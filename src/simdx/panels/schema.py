@@ -48,7 +48,7 @@ class LabelFile(BaseModel):
 
 
 class ReviewRuleFile(BaseModel):
-    """Phrases, or a regular expression of the safe subset in `decide.rules`."""
+    """Phrases, or a regular expression that `panels.rules` takes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

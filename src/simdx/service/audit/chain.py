@@ -8,7 +8,7 @@ from heapq import merge
 from pathlib import Path
 from typing import Any
 
-from simdx.disk import CannotWrite, create_once, make_folder
+from simdx.disk import CannotWrite, create_once, make_folder, sweep
 from simdx.errors import BadInput
 from simdx.service.audit.checkpoints import Checkpoint
 from simdx.service.audit.record import GENESIS, AuditRecord, Entry, canonical
@@ -36,6 +36,8 @@ class AuditKey:
             if create and not path.exists():
                 make_folder(path.parent)
                 create_once(path, secrets.token_hex(KEY_BYTES) + "\n")  # two services that start agree on one
+            elif create:
+                sweep(path.parent, f".{path.name}-*")  # a second name of the key, from a start that was killed
             return cls(bytes.fromhex(path.read_text(encoding="ascii")))
         except FileNotFoundError:
             raise BadInput(f"no audit key at {path}: give --key, the file the service was run with") from None
