@@ -2,7 +2,7 @@
 
 A rule is a list of phrases, or a regular expression. Phrases match whole words, ignoring case and spacing.
 Expressions come from a file that may not be ours, so RE2 runs them: its time grows with the length of the
-text alone, whatever the expression. It has no back-references and no look-around, and `\\w`, `\\d`, `\\b` know
+text alone, whatever the expression. It has no back-references and no look-around; `\\w`, `\\d` and `\\b` know
 ASCII letters only (`\\pL` is any letter).
 """
 

@@ -37,7 +37,7 @@ class AuditKey:
                 make_folder(path.parent)
                 create_once(path, secrets.token_hex(KEY_BYTES) + "\n")  # two services that start agree on one
             elif create:
-                sweep(path.parent, f".{path.name}-*")  # a second name of the key, from a start that was killed
+                sweep(path.parent, f".{path.name}-*")  # of a start that was killed
             return cls(bytes.fromhex(path.read_text(encoding="ascii")))
         except FileNotFoundError:
             raise BadInput(f"no audit key at {path}: give --key, the file the service was run with") from None
