@@ -44,7 +44,7 @@ def test_files_with_cases_are_for_whom_the_umask_says(cli: Cli, cases: Path, tmp
     try:
         assert cli(*EVALUATE, cases, "--out", tmp_path / "out").code == 0
         page = ("--panel", "oral-lesions", "--embedder", "hashing", "--html", tmp_path / "page.html")
-        assert cli("classify", "--text", "a bluish lip", *page).code == 0
+        assert cli("classify", "a bluish lip", *page).code == 0
     finally:
         os.umask(before)
     written = [*(tmp_path / "out").iterdir(), tmp_path / "page.html"]
