@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, tell
+from simdx.cli.output import note, print_json, tell, write_line
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def verify(
         raise RunFailed(f"the audit log does not hold: {verdict.problem}")
     if not json:
         seen = f"{verdict.checkpoints} checkpoints agree" if verdict.checkpoints else "no checkpoint was seen"
-        print(f"{verdict.records} records hold; {seen}; head {verdict.head}")
+        write_line(f"{verdict.records} records hold; {seen}; head {verdict.head}")
 
 
 def _key_file() -> Path:
@@ -129,7 +129,7 @@ def _lines(store: AuditStore, key: AuditKey, patient: str | None, user: str | No
     for record in store.records():
         context = json_format.loads(record.context or "{}") if wanted else {}
         if all(context.get(name) == value for name, value in wanted.items()):
-            yield json_format.dumps(asdict(record), ensure_ascii=False) + "\n"
+            yield json_format.dumps(asdict(record)) + "\n"
 
 
 def _exported(path: Path) -> Iterator[AuditRecord]:
