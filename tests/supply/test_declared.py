@@ -21,7 +21,7 @@ EXTRA_OF = {
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",
 }  # fmt: skip
-IMPORTED_AS = {"pyyaml": "yaml", "faiss_cpu": "faiss", "scikit_learn": "sklearn"}
+IMPORTED_AS = {"pyyaml": "yaml", "google_re2": "re2", "faiss_cpu": "faiss", "scikit_learn": "sklearn"}
 # Used where they are, never asked for: triton comes with torch for CUDA, xgrammar is the user's choice.
 UNASKED = {"triton", "xgrammar"}
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from simdx.errors import BadInput, NotAllowed
-from simdx.markup import plain
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SILENT = ("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_DISABLE_UPDATE_CHECK")
@@ -84,4 +83,4 @@ def may_ask(name: str, allow_remote: bool) -> bool:
 
 
 def announce(name: str) -> None:
-    print(f"simdx: asking the Hugging Face hub for '{plain(name[:80])}'", file=sys.stderr, flush=True)
+    print(f"simdx: asking the Hugging Face hub for {name[:80]!r}", file=sys.stderr, flush=True)
