@@ -128,16 +128,11 @@ def open_client(base_url: str, timeout: float, allow_remote: bool) -> openai.Ope
 def _key_for(url: str) -> str:
     """The key a server may have. SIMDX_API_KEY is for the server named to simdx; OPENAI_API_KEY is for OpenAI
     or the host of OPENAI_BASE_URL. Neither goes to another machine over plain http."""
-    private = url.lower().startswith("https://") or is_loopback(url)
-    ours, openais = os.environ.get("SIMDX_API_KEY"), os.environ.get("OPENAI_API_KEY")
-    if ours and not private:
-        raise BadInput(
-            f"SIMDX_API_KEY is not sent to '{url[:80]}' over plain http: give an https address, or unset it"
-        )
+    if not (url.lower().startswith("https://") or is_loopback(url)):
+        return "none"
     theirs = _host(os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
-    if not ours and openais and private and _host(url) == theirs:
-        return openais
-    return ours or "none"
+    key = os.environ.get("OPENAI_API_KEY") if _host(url) == theirs else None
+    return os.environ.get("SIMDX_API_KEY") or key or "none"
 
 
 def _local_transport() -> Any:

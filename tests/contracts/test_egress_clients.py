@@ -153,8 +153,8 @@ KNOWN = {
     "simulators/scoring.py": {"http", "urllib"},  # tokens of the llama.cpp inside this process
     "models/hub.py": {"socket"},  # weights come in: is there a network?
     "service/config.py": {"urllib"},  # the parsing of addresses
-    "service/record_servers.py": {"urllib"},
-    "service/fetch.py": {"httpx2"},  # key sets and attachments come in, from servers the operator named
+    # Key sets and attachments come in, from servers the operator named.
+    "service/record_servers.py": {"httpx2", "urllib"},
     "service/server.py": {"socket"},  # listens
 }
 
