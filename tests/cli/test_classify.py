@@ -102,13 +102,14 @@ def test_priors(cli: Cli) -> None:
         (["--html", "no/such/folder/x.html"], "does not exist"),
         (["--html", str(Path(__file__).parent)], "--html names a folder"),
         (["--seed", "-1"], "--seed"),
-        (["--embedder", "own/er"], "hub cannot be reached"),
-        (["--method", "likelihood", "--simulator", "hf:nothere"], "hub cannot be reached"),
+        (["--embedder", "own/er", "--allow-remote"], "hub cannot be reached"),
+        (["--embedder", "own/er"], "hub would be asked for it: add --allow-remote"),
+        (["--embedder", "own/../er"], "neither a folder nor a hub name"),
+        (["--method", "likelihood", "--simulator", "hf:no/here"], "hub would be asked for it"),
     ],
 )
 def test_bad_options(cli: Cli, args: list[str], problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for user in ("embedders.sentence", "simulators.transformers"):
-        monkeypatch.setattr(f"simdx.{user}.hub_answers", lambda: False)
+    monkeypatch.setattr("simdx.models.hub.hub_answers", lambda: False)
     assert problem in cli("classify", CASE, *ORAL, *args).complaint
 
 

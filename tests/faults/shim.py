@@ -58,6 +58,7 @@ def built(folder: Path) -> Path | None:
 def environment(library: Path, home: Path) -> dict[str, str]:
     """What a child runs in: one thread everywhere, since it will fork, and a cache folder of its own."""
     quiet = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
-    own = {"LD_PRELOAD": str(library), "SIMDX_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    source = f"{ROOT / 'src'}{os.pathsep}{ROOT}"
+    own = {"LD_PRELOAD": str(library), "SIMDX_HOME": str(home), "PYTHONPATH": source}
     kept = {k: v for k, v in os.environ.items() if k not in ("SIMDX_DEBUG", "COVERAGE_PROCESS_START")}
     return {**kept, **quiet, **own, "TOKENIZERS_PARALLELISM": "false"}

@@ -29,7 +29,7 @@ from simdx.embedders import embed_cached, get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.panels import load_panel
 from simdx.runs import Record, Store
-from simdx.service.audit import Entry, KeyRing, open_store
+from simdx.service.audit import AuditKey, AuditStore, Entry
 from simdx.types import Bank
 from tests.faults.conftest import Cli
 from tests.faults.networks import toy_network
@@ -219,7 +219,7 @@ def log(tmp_path: Path) -> tuple[Path, Path]:
     """An audit log at rest, and its key."""
     key = tmp_path / "audit.key"
     path = tmp_path / "audit.sqlite3"
-    store = open_store(f"sqlite:///{path}", KeyRing.from_file(key, create=True))
+    store = AuditStore(f"sqlite:///{path}", AuditKey.from_file(key, create=True))
     store.append([Entry(f"{i}.0", "answer", "me", "toy", answer={"label": "apple"}) for i in range(4)])
     store.close()
     with sqlite3.connect(path) as connection:
@@ -229,13 +229,13 @@ def log(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def content_of(path: Path, key: Path) -> list[object]:
-    store = open_store(f"sqlite:///{path}", KeyRing.from_file(key))
+    store = AuditStore(f"sqlite:///{path}", AuditKey.from_file(key))
     return [*store.records(), store.head(), *(store.find(f"{i}.0") for i in range(4))]
 
 
 def verified(**options: Any) -> SimdxError | None:
     """What `simdx audit verify` finds, without the cost of a command line; None where the log holds."""
-    asked = {"source": None, "head": None, "checkpoints": None, "without": None, "url": None, "key": None,
+    asked = {"source": None, "head": None, "checkpoints": None, "url": None, "key": None,
              "json": False, **options}  # fmt: skip
     try:
         with contextlib.redirect_stdout(io.StringIO()):

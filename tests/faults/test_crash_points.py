@@ -19,7 +19,7 @@ from tests.faults.workloads import WORKLOADS
 QUICK = (
     "bank:killed:5", "bank:torn:13", "bank:full:9", "bank:read-only:1", "bank-grown:killed:14",
     "bank-import:killed:5", "network:killed:4", "network:full:2", "audit:killed:48", "audit:full:90",
-    "audit-rotate:killed:40", "tokens:killed:8", "review-make:killed:7", "replies:killed:4",
+    "tokens:killed:8", "review-make:killed:7", "replies:killed:4",
     "models:killed:5",
 )  # fmt: skip
 # Some jobs fit and tune for a second or more before they write; their points are sampled more sparsely.
@@ -94,7 +94,7 @@ def test_killed_at_every_point(name: str, library: Path, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_every_writer_meets_every_kind_of_failure(library: Path, tmp_path: Path) -> None:
-    many = {"audit": 20, "audit-rotate": 20}
+    many = {"audit": 20}
     several = [f"{name}:{kind}:{many.get(name, 6)}" for name in WORKLOADS if name not in COSTLY
                for kind in KINDS]  # fmt: skip
     costly = [f"{name}:{kind}:8" for name in COSTLY for kind in ("full", "read-only")]

@@ -24,7 +24,7 @@ from simdx.models import fetch
 from simdx.models.registry import Weights, Wheels
 from simdx.review import read_scores
 from simdx.rows import read_rows
-from simdx.service.audit import Entry, KeyRing, open_store
+from simdx.service.audit import AuditKey, AuditStore, Entry
 from simdx.service.audit.checkpoints import CheckpointFile
 from simdx.service.auth import TokenFile
 from tests.faults.networks import toy_network
@@ -191,16 +191,14 @@ class Network(Workload):
 def open_log(folder: Path, create: bool = False) -> Any:
     """The audit log of a folder, with its key and its checkpoints beside it."""
     service = folder / "service"
-    ring = KeyRing.from_file(service / "audit.key", create=create)
-    url = f"sqlite:///{service}/audit.sqlite3"
-    return open_store(url, ring, keep_text=True, checkpoints=service / "audit.checkpoints")
+    key = AuditKey.from_file(service / "audit.key", create=create)
+    return AuditStore(f"sqlite:///{service}/audit.sqlite3", key, checkpoints=service / "audit.checkpoints")
 
 
 def _anchored(folder: Path) -> int:
     """Records that the last checkpoint covers."""
-    service = folder / "service"
-    last = CheckpointFile(service / "audit.checkpoints").last(KeyRing.from_file(service / "audit.key"))
-    return last.records if last else 0
+    found = CheckpointFile(folder / "service" / "audit.checkpoints").read()
+    return max((one.records for one in found), default=0)
 
 
 def _queried(folder: Path, question: str) -> list[tuple[Any, ...]]:
@@ -251,9 +249,9 @@ class Audit(Workload):
 
     def state(self, folder: Path) -> Any:
         store = open_log(folder)
-        rows = [[r.seq, r.id, store.text_of(r.id)] for r in store.records() if r.kind == "answer"]
+        rows = [[r.seq, r.id, r.text_hash is not None] for r in store.records() if r.kind == "answer"]
         verdict = store.verify()
-        whole = [verdict.ok, verdict.unseen, _anchored(folder) == verdict.records]
+        whole = [verdict.ok, _anchored(folder) == verdict.records]
         return {"rows": rows, "whole": whole, "database": _queried(folder, "PRAGMA integrity_check")[0][0]}
 
 
@@ -263,28 +261,6 @@ class Filled(Audit):
     def prepare(self, folder: Path) -> None:
         super().prepare(folder)
         Audit.run(self, folder)
-
-
-class Rotated(Filled):
-    """`audit rotate-key`: at every moment the log verifies and its texts open."""
-
-    def run(self, folder: Path) -> Any:
-        ring = KeyRing.from_file(folder / "service" / "audit.key")
-        if len(ring.keys) == 2 and ring.retired:  # it was done
-            return 0
-        return at(folder, ("audit", "rotate-key", *LOG, "--checkpoints", "@/service/audit.checkpoints"))
-
-    def look(self, folder: Path, before: Any) -> list[str]:
-        store = open_log(folder)
-        closed = not all(store.text_of(f"{i}.{j}") for i in range(3) for j in range(2))
-        return [*super().look(folder, before), *(["a kept text does not open"] if closed else [])]
-
-    def state(self, folder: Path) -> Any:
-        ring = KeyRing.from_file(folder / "service" / "audit.key")
-        sealed = _queried(folder, "SELECT DISTINCT key_id FROM texts")
-        keys = [len(ring.keys), ring.retired == {ring.keys[0].id}, sealed == [(ring.newest.id,)]]
-        kinds = _queried(folder, "SELECT kind FROM records ORDER BY seq")
-        return {**super().state(folder), "keys": keys, "kinds": kinds}
 
 
 class Exported(Filled):
@@ -471,7 +447,6 @@ WORKLOADS: dict[str, Workload] = {
     "network": Network(),
     "audit": Audit(),
     "audit-export": Exported(),
-    "audit-rotate": Rotated(),
     "tokens": Tokens(),
     "experiment": Experiment("experiment", "run", "@/experiment.yaml", "--out", "@/out", "--workers", "1"),
     "evaluate": Evaluate("evaluate", "--panel", "@/with-bank.yaml", "--data", "@/cases.jsonl", "--out",

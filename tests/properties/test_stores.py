@@ -12,7 +12,7 @@ from simdx.amortised.network import NETWORK_FILE, load, save
 from simdx.disk import load_arrays, load_described, save_arrays
 from simdx.errors import SimdxError
 from simdx.runs import Record, Store
-from simdx.service.audit import AuditKey, KeyRing, open_store
+from simdx.service.audit import AuditKey, AuditStore
 from simdx.service.auth import TokenFile
 from tests.faults.networks import toy_network
 from tests.properties.strategies import accepted, bounded, few, texts, trees
@@ -50,9 +50,9 @@ def test_any_audit_log(tmp_path: Path, data: bytes, headed: bool) -> None:
     for left in tmp_path.glob("audit.sqlite3*"):
         left.unlink()
     path.write_bytes((b"SQLite format 3\0" + bytes(84) if headed else b"") + data)
-    key = KeyRing(AuditKey(bytes(32)))
+    key = AuditKey(bytes(32))
     try:
-        store = open_store(f"sqlite:///{path}", key, must_exist=True)
+        store = AuditStore(f"sqlite:///{path}", key, must_exist=True)
         store.close()
     except SimdxError:
         refused = True
@@ -65,10 +65,10 @@ def test_any_audit_log(tmp_path: Path, data: bytes, headed: bool) -> None:
 @given(texts, st.binary(max_size=80))
 def test_any_audit_address_and_key(tmp_path: Path, url: str, secret: bytes) -> None:
     if not url.startswith(("sqlite:", "postgres")):
-        assert accepted(lambda: open_store(url, KeyRing(AuditKey(bytes(32))))) is None
+        assert accepted(lambda: AuditStore(url, AuditKey(bytes(32)))) is None
     path = tmp_path / "key"
     path.write_bytes(secret)
-    accepted(lambda: KeyRing.from_file(path))
+    accepted(lambda: AuditKey.from_file(path))
 
 
 @bounded

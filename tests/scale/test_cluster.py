@@ -138,3 +138,35 @@ def test_a_killed_driver_and_the_run_that_goes_on(cluster: Any, job: Job, many: 
     kept = {p.name: p.stat().st_mtime_ns for p in out.glob("part-*.parquet")}
     assert all(kept[name] == when for name, when in before.items())
     check_against_one_process(job, many, out, summary, tmp_path / "alone")
+
+
+OWN = """
+import os, sys
+from pathlib import Path
+import psutil
+from simdx.scale.cluster import connected
+with connected(None, cpus=1):
+    import ray
+    assert ray.get(ray.remote(lambda: 7).remote()) == 7
+    ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    sockets = [c.laddr.ip for p in ours for c in p.net_connections("inet") if c.status == "LISTEN"]
+    token = Path.home() / ".ray" / "auth_token"
+    print(sorted(set(sockets)), oct(token.stat().st_mode & 0o777))
+"""
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_ray_of_our_own_is_on_loopback_and_its_token_for_the_owner(tmp_path: Path, before: bool) -> None:
+    """It listened on every address, and whoever could read the home folder could read its token."""
+    if before:  # left there by a Ray that somebody else started
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("0" * 64)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", OWN], env={**kept, "HOME": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    addresses, mode = done.stdout.strip().rsplit(" ", 1)
+    assert set(re.findall(r"'(.*?)'", addresses)) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    assert addresses != "[]"
+    assert mode == "0o600"

@@ -106,7 +106,6 @@ NO_SERVERS = (
     [
         ({"panels": {}}, "no panel"), ({"port": 70_000}, "from 0 to 65535"), ({"workers": -1}, "--workers"),
         ({"workers": 65}, "--workers"), ({"cors_origins": ("*",)}, "not an origin"),
-        ({"keep_text": True, "keep_text_days": 0}, "retention time"),
         ({"limits": Limits(rate=-1.0)}, "from 0 up"), ({"limits": Limits(rate=float("nan"))}, "from 0 up"),
         ({"limits": Limits(address_sockets=-1)}, "from 0 up"), ({"cds_clients": (EHR,)}, "--public-url"),
         ({"cds_clients": (EHR, TWICE), "public_url": "https://simdx.example"}, "same issuer twice"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say
+from simdx.cli.output import note, print_json, say, write_line
 from simdx.cli.progress import CasesBar, building
 from simdx.errors import BadInput, SimdxError
 
@@ -264,6 +264,6 @@ def conditions(
         by_label = {"by_label": found} if simulator is not None else {}
         print_json({"panel": chosen.name, "source": heading, "conditions": names, **by_label})
     elif out is not None:
-        print(f"{out}: {len(names)} conditions")
+        write_line(f"{out}: {len(names)} conditions")
     else:
-        print("\n".join(lines))
+        write_line("\n".join(lines))

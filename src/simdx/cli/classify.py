@@ -84,12 +84,12 @@ def classify(
         return
     from rich.console import Console
 
-    from simdx.report.terminal import print_answer, print_question
+    from simdx.report.terminal import escape, print_answer, print_question
 
     console = Console(highlight=False)
     for i, answer in enumerate(answers):
         if len(answers) > 1:
-            console.print(("\n" if i else "") + f"[bold]{answer.panel}[/], {answer.method}")
+            console.print(("\n" if i else "") + f"[bold]{escape(answer.panel)}[/], {answer.method}")
         print_answer(answer, console, verbose=verbose)
         if ask:
             print_question(answer, console)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, print_json, write_line
 from simdx.cli.progress import CasesBar, prepare, say_model
 from simdx.errors import BadInput
 
@@ -104,7 +104,7 @@ def evaluate(
 
     print_evaluation(result)
     for one in found:
-        print("\n".join(lines(one)))
+        write_line("\n".join(lines(one)))
 
 
 def _outside(ood: str | None, columns: Columns) -> Dataset | None:

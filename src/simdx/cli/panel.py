@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say
+from simdx.cli.output import note, print_json, say, write_line
 from simdx.errors import BadInput
 
 app = Typer(
@@ -48,25 +48,25 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
         }
         print_json({**asdict(p), "hash": p.hash, **files})
         return
-    print(f"{p.name}: {p.title}".rstrip(": "))
+    write_line(f"{p.name}: {p.title}".rstrip(": "))
     if p.description:
-        print(f"  {p.description}")
+        write_line(f"  {p.description}")
     banks = ", ".join(b.name for b in source.banks) or "none"
     if source.background and source.against:
         banks += f" ({', '.join(b.name for b in source.against)} against the background)"
-    print(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
+    write_line(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
     if source.none_prior is not None:
-        print(f"  prior probability of another condition {source.none_prior:g}")
+        write_line(f"  prior probability of another condition {source.none_prior:g}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
-        print(f"\n  {label.name}{mark}{'  (' + codes + ')' if codes else ''}")
+        write_line(f"\n  {label.name}{mark}{'  (' + codes + ')' if codes else ''}")
         if label.description:
-            print(f"    {label.description}")
+            write_line(f"    {label.description}")
         if label.aliases:
-            print(f"    also: {', '.join(label.aliases)}")
+            write_line(f"    also: {', '.join(label.aliases)}")
     if p.notice:
-        print(f"\n  {p.notice}")
+        write_line(f"\n  {p.notice}")
 
 
 @app.command()
@@ -98,7 +98,9 @@ def new(
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
     write_atomically(path, scaffold(path.stem, labels, register))
-    print(f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'")
+    write_line(
+        f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'"
+    )
 
 
 @app.command()
@@ -169,9 +171,9 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
         said = [p.removeprefix(ours[0]).removeprefix(ours[1]) for p in problems]
         raise BadInput(f"panel {path}: {'; '.join(said)}")
     if not json:
-        print(f"{path}: fine")
+        write_line(f"{path}: fine")
         for line in advice:
-            print(f"  could be better: {line}")
+            write_line(f"  could be better: {line}")
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from simdx.cli.output import note
+from simdx.cli.output import note, write_line
 from simdx.errors import BadInput
 
 SAMPLE = 3  # texts a label, shown before the rest is asked for
@@ -160,9 +160,9 @@ def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> No
         panel = load_panel(file)
         made = read_bank(bank, panel)
         for k, label in enumerate(panel.names):
-            print(f"\n{label}")
+            write_line(f"\n{label}")
             for i in (made.label_index == k).nonzero()[0]:
-                print(f"  - {' '.join(made.texts[i].split())[:300]}")
+                write_line(f"  - {' '.join(made.texts[i].split())[:300]}")
         if yes:
             return
         said = _ask(

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json, say
+from simdx.cli.output import print_json, say, write_line
 from simdx.errors import BadInput
 
 app = Typer(help="Blinded expert review of cases and banks.", no_args_is_help=True)
@@ -84,15 +84,15 @@ def summary(folder: Folder, json: options.AsJson = False) -> None:
     if json:
         print_json(found)
         return
-    print(f"{found['n_scored']} of {found['n_cases']} texts scored")
+    write_line(f"{found['n_scored']} of {found['n_cases']} texts scored")
     for name, about in found["reviewers"].items():
-        print(f"  {name} ({about['role']}): {about['n']} texts")
+        write_line(f"  {name} ({about['role']}): {about['n']} texts")
     for scale, values in found["scales"].items():
         shown = [f"{k} {v:.2f}" for k, v in values.items() if isinstance(v, float)]
-        print(f"{scale}: {', '.join(shown) or 'no scores yet'}")
+        write_line(f"{scale}: {', '.join(shown) or 'no scores yet'}")
     if found["label_agreement"]:
         agreement = found["label_agreement"]
-        print(f"named diagnosis agrees with the label: {agreement['agreement']:.2f} of {agreement['n']}")
-    print(f"to revise: {len(found['revise'])}")
+        write_line(f"named diagnosis agrees with the label: {agreement['agreement']:.2f} of {agreement['n']}")
+    write_line(f"to revise: {len(found['revise'])}")
     for row in found["revise"]:
-        print(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")
+        write_line(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")

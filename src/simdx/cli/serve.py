@@ -31,8 +31,6 @@ def serve(
     audit_checkpoints: Annotated[
         Path | None, Option(help="Where the log's head is noted; default: beside the SQLite log, or the key.")
     ] = None,
-    keep_text: Annotated[bool, Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
-    keep_text_days: Annotated[float, Option(help="Days after which a kept text is deleted.")] = 30.0,
     allowed_host: Annotated[
         list[str] | None, Option(help="A further Host name to answer to; repeatable; needs tokens.")
     ] = None,
@@ -90,8 +88,8 @@ def serve(
     if any(value is None for value in files.values()):  # some are where the service keeps its data
         settled_home(note)
     config = ServiceConfig(
-        host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
-        keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
+        host=host, port=port, embedder=embedder, require_token=require_token,
+        allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url,
         fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints, workers=workers,
         limits=Limits(rate=rate, address_sockets=address_sockets), **chosen,  # type: ignore[arg-type]

@@ -7,11 +7,14 @@ blocks having fixed rows and fixed names.
 
 import logging
 import os
+import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
+from simdx.disk import create_once, make_folder
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.scale.blocks import Block, Piece, read
@@ -53,6 +56,8 @@ def connected(address: str | None, *, cpus: int | None = None, allow_remote: boo
             raise BadInput(f"no Ray cluster answers at '{address}'")
     # Neither usage reports nor a dashboard: case text passes through these processes.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None:
+        _keep_to_this_machine()
     try:
         import ray
     except ImportError:
@@ -77,6 +82,21 @@ def connected(address: str | None, *, cpus: int | None = None, allow_remote: boo
         yield
     finally:
         ray.shutdown()
+
+
+def _keep_to_this_machine() -> None:
+    """A Ray of our own listens on loopback, and its token is for the owner only; Ray would do neither.
+
+    The variable is Ray's own and read when Ray is imported; its name speaks of where it is the default.
+    """
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if os.environ.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
+        return
+    token = Path.home() / ".ray" / "auth_token"
+    make_folder(token.parent)
+    if not create_once(token, secrets.token_hex(32)):
+        with suppress(OSError):  # not ours
+            token.chmod(0o600)
 
 
 @dataclass(frozen=True, slots=True)

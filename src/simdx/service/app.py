@@ -20,9 +20,8 @@ from starlette.middleware.cors import CORSMiddleware
 from simdx import __version__
 from simdx.errors import BadInput
 from simdx.service import record_systems, routes
-from simdx.service.audit import AuditStore, KeyRing, open_store
+from simdx.service.audit import AuditKey, AuditStore, AuditUnavailable
 from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
-from simdx.service.audit.database import AuditUnavailable
 from simdx.service.auth import Guard, TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.cds_clients import ClientKeys
@@ -70,15 +69,10 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         )
     audit = None
     if config.audit_url != "none":
-        ring = KeyRing.from_file(Path(config.audit_key), create=True)
+        key = AuditKey.from_file(Path(config.audit_key), create=True)
         noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
-        audit = open_store(
-            config.audit_url, ring, keep_text=config.keep_text, keep_text_days=config.keep_text_days,
-            checkpoints=noted,
-        )  # fmt: skip
+        audit = AuditStore(config.audit_url, key, checkpoints=noted)
         audit.resume()
-    elif config.keep_text:
-        raise BadInput("--keep-text needs an audit log: leave out --audit none")
     meters = Meters()
     workers = [Worker(config) for _ in range(config.workers)]  # they load while this process does
     try:
@@ -180,7 +174,7 @@ def _mount_page(app: FastAPI) -> None:
 
 
 async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
-    """Once a second, asked or not: records get their checkpoint, refusals their record, texts their end."""
+    """Once a second, asked or not: records get their checkpoint, refusals their record."""
     failing = False
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):

@@ -39,16 +39,12 @@ OVERRIDE_REASONS = {
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
 
 
-def service_id(panel: str, hook: str) -> str:
-    return f"{panel}-{hook}"
-
-
 def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
     return {
         "services": [
             {
                 "hook": hook,
-                "id": service_id(panel.name, hook),
+                "id": f"{panel.name}-{hook}",
                 "title": f"simdx: {panel.title or panel.name}",
                 "description": (
                     f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the "
@@ -69,19 +65,23 @@ def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
 
 def resolve(service: str, panels: Sequence[str]) -> tuple[str, str]:
     """(panel, hook) of a service id."""
-    offered = {service_id(panel, hook): (panel, hook) for panel in panels for hook in HOOKS}
-    if service not in offered:
-        raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
-    return offered[service]
+    for panel in panels:
+        for hook in HOOKS:
+            if service == f"{panel}-{hook}":
+                return panel, hook
+    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
 
 
 # --------------------------------------------------------------------------- what a call looks like
 
 
 class _Sent(BaseModel):
-    """The specification lets a record system send more than it names."""
+    """The specification lets a record system send more than it names: nothing of it is kept."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="ignore")
+
+
+Selection = Annotated[str, Field(max_length=300)]
 
 
 class Context(_Sent):
@@ -91,7 +91,7 @@ class Context(_Sent):
     # Bare ids; some record systems send the reference.
     patientId: Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$")]
     encounterId: Annotated[str | None, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$")] = None
-    selections: list[str] | None = None
+    selections: Annotated[list[Selection], Field(max_length=500, fail_fast=True)] | None = None
     draftOrders: dict[str, Any] | None = None
 
     @property
@@ -131,7 +131,7 @@ class Invocation(_Sent):
     hook: Literal["patient-view", "order-select"]
     hookInstance: uuid.UUID
     context: Context
-    prefetch: dict[str, Any] | None = None
+    prefetch: Annotated[dict[str, Any], Field(max_length=50)] | None = None
     fhirServer: Annotated[str | None, Field(max_length=2_000, pattern=r"^https?://\S+$")] = None
     fhirAuthorization: FhirAuthorization | None = None
 
@@ -153,12 +153,10 @@ class Invocation(_Sent):
 
 class _Reason(_Sent):
     code: Annotated[str, Field(min_length=1, max_length=200)]
-    system: Annotated[str | None, Field(max_length=500)] = None
 
 
 class _Override(_Sent):
-    reason: _Reason | None = None
-    userComment: Annotated[str | None, Field(max_length=20_000)] = None
+    reason: _Reason | None = None  # the user's comment beside it is free text about a patient: not taken
 
 
 class _Accepted(_Sent):
@@ -168,7 +166,7 @@ class _Accepted(_Sent):
 class FeedbackItem(_Sent):
     card: uuid.UUID
     outcome: Literal["accepted", "overridden"]
-    acceptedSuggestions: Annotated[list[_Accepted], Field(max_length=20)] | None = None
+    acceptedSuggestions: Annotated[list[_Accepted], Field(max_length=20, fail_fast=True)] | None = None
     overrideReason: _Override | None = None
     outcomeTimestamp: AwareDatetime
 
@@ -193,7 +191,7 @@ class Feedback(_Sent):
         }
     )
 
-    feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100)]
+    feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100, fail_fast=True)]
 
 
 # --------------------------------------------------------------------------- the card
@@ -227,10 +225,7 @@ def card(
     read: str,
     unread: Sequence[str],
 ) -> dict[str, Any]:
-    """One card: the leading label and the decision in a line, everything else in the detail.
-
-    `read` names the resource the text came from; `unread` those that were left out, and why.
-    """
+    """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
     urgent = action != "accept" or panel.labels[panel.names.index(label)].must_not_miss
     summary = f"{ACTIONS[action]}: {leading(label, _shown(answer))}"

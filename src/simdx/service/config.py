@@ -96,8 +96,6 @@ class ServiceConfig:
     audit_url: str = field(default_factory=lambda: default_audit_url())
     audit_key: Path = field(default_factory=lambda: service_home() / "audit.key")
     audit_checkpoints: Path | None = None  # None: see `checkpoint_file`
-    keep_text: bool = False
-    keep_text_days: float = 30.0
     limits: Limits = field(default_factory=Limits)
     workers: int = 0  # processes that answer beside this one; 0: it answers by itself
     allow_remote: bool = False  # whether case text may leave this machine
@@ -107,8 +105,6 @@ class ServiceConfig:
             raise BadInput("the service has no panel: give at least one --panel")
         if not 0 <= self.port <= 65_535:
             raise BadInput(f"--port is {self.port}: give a number from 0 to 65535")
-        if self.keep_text and not 0 < self.keep_text_days <= 36_500:
-            raise BadInput("--keep-text-days must be above 0: kept texts have a retention time")
         if not (0 <= self.limits.rate < math.inf and self.limits.address_sockets >= 0):
             raise BadInput("--rate and --address-sockets are numbers from 0 up; 0 sets no limit")
         if not 0 <= self.workers <= MOST_WORKERS:

@@ -1,7 +1,7 @@
-"""Cases kept for a while in memory, so that another prior costs no second embedding. Never on disk.
+"""Cases kept for a while in memory, never on disk, so that another prior costs no second embedding.
 
-An observation is named by a keyed hash of its content: the same case has the same name, and the name
-tells nothing to someone without the process's key. It belongs to the caller who brought it.
+An observation belongs to the caller who brought it. Its name is a hash under the process's key: the same case
+has the same name, which tells nothing to others.
 """
 
 import hashlib

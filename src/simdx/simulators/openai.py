@@ -3,8 +3,7 @@
 The `openai` package carries the bytes, through a client that `simdx.egress` makes; retrying, waiting and
 judging replies happen here, because a build of hours needs them bounded, interruptible and told apart. A
 reply is untrusted: it is parsed with pydantic, and nothing of it or of an exception's text goes into an error
-message, since servers echo keys. The key comes from the environment (SIMDX_API_KEY, else OPENAI_API_KEY) and
-is kept nowhere else.
+message, since servers echo keys. The key comes from the environment (see `egress`) and is kept nowhere else.
 """
 
 import os
