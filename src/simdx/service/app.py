@@ -5,7 +5,7 @@ import contextlib
 import hmac
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -32,9 +32,9 @@ from simdx.service.auth import HEALTH, Guard, TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import BACKLOG, Limits, ServiceConfig, checkpoint_file
-from simdx.service.gate import Gate, address_of
+from simdx.service.gate import Gate
 from simdx.service.meters import Meters
-from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
+from simdx.service.problems import RESPONSE_SCHEMA, as_problem
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 from simdx.service.state import AppState
@@ -111,7 +111,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         return await page.get_response("index.html", request.scope)
 
     app.add_api_route("/", index, include_in_schema=False)
-    _answer_errors(app)
+    for kind in (HTTPException, RequestValidationError):  # which the framework would answer in its own words
+        app.add_exception_handler(kind, _to_the_gate)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
     described = cache(lambda: dump(app.openapi()))  # everyone may ask for it: it is written once
 
@@ -180,24 +181,8 @@ async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
             failing = True
 
 
-def _answer_errors(app: FastAPI) -> None:
-    state: AppState = app.state.simdx
-
-    def answer(kind: type[Exception], problem_of: Callable[[Any], Problem]) -> None:
-        async def handler(request: Request, error: Exception) -> Response:
-            problem = problem_of(error)
-            state.meters.refused.labels(problem.kind).inc()
-            state.guard.refused(address_of(request.scope), problem.kind)
-            return problem.response(request.url.path)
-
-        app.add_exception_handler(kind, handler)
-
-    unrecorded = "No answer leaves without its record; try again."
-    answer(Problem, lambda problem: problem)
-    answer(RequestValidationError, lambda error: from_validation(error.errors()))
-    answer(HTTPException, lambda error: from_status(error.status_code, error.headers))
-    answer(BadInput, lambda error: Problem("bad-input", str(error)))
-    answer(AuditUnavailable, lambda error: Problem("audit-unavailable", unrecorded, retry_after=5))
+async def _to_the_gate(request: Request, error: Exception) -> Response:
+    raise as_problem(error)
 
 
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:

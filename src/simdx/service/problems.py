@@ -9,6 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from simdx.errors import BadInput
+from simdx.service.audit.database import AuditUnavailable
 from simdx.service.wire import Json
 
 MEDIA_TYPE = "application/problem+json"
@@ -91,10 +96,20 @@ class Problem(Exception):
         return Json(self.body(), self.status, headers, MEDIA_TYPE)
 
 
-def from_status(status: int, headers: Mapping[str, str] | None = None) -> Problem:
-    """The problem for a bare HTTP status the framework raised."""
-    kind = _BY_STATUS.get(status, "bad-request" if status < 500 else "internal")
-    return Problem(kind, KINDS[kind][1] + ".", headers=headers)
+def as_problem(error: Exception) -> Problem:
+    """What the caller is told of an error. The message of an unforeseen one might quote a case."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, BadInput):
+        return Problem("bad-input", str(error))
+    if isinstance(error, AuditUnavailable):
+        return Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+    if isinstance(error, RequestValidationError):
+        return from_validation(error.errors())
+    if isinstance(error, HTTPException):
+        kind = _BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
+        return Problem(kind, KINDS[kind][1] + ".", headers=error.headers)
+    return Problem("internal", "An unforeseen failure; the log names it by the x-request-id of this reply.")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
@@ -155,27 +170,18 @@ _FIELD_NAMES = {
     "display", "id", "outside",
 }  # fmt: skip
 
+_TEXT = {"type": "string"}
+_ERROR = {"type": "object", "required": ["where", "why"], "properties": {"where": _TEXT, "why": _TEXT}}
 RESPONSE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "enum": sorted(_URN + kind for kind in KINDS)},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["where", "why"],
-                "properties": {"where": {"type": "string"}, "why": {"type": "string"}},
-            },
-        },
+        "type": {**_TEXT, "enum": sorted(_URN + kind for kind in KINDS)},
+        "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT,
+        "errors": {"type": "array", "items": _ERROR},
     },
     "example": Problem("empty-text", "text: give the description of a case.").body(),
-}
-
-
+}  # fmt: skip
 Documented = dict[int | str, dict[str, Any]]
 
 

@@ -45,7 +45,7 @@ async def discovery(request: Request) -> Response:
     openapi_extra=takes(cds.Invocation),
 )
 async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> Response:
-    body, state = await parse(cds.Invocation, request), state_of(request)
+    body, state = parse(cds.Invocation, request), state_of(request)
     name, hook = _service(state, caller, service)
     if body.hook != hook:
         raise Problem("bad-input", f"hook: this service answers '{hook}'.")
@@ -103,7 +103,7 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
     openapi_extra=takes(cds.Feedback),
 )
 async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify) -> Response:
-    body, state = await parse(cds.Feedback, request), state_of(request)
+    body, state = parse(cds.Feedback, request), state_of(request)
     name, _ = _service(state, caller, service)
     entries, said = [], "A card of this feedback is not one this service has sent."
     for i, item in enumerate(body.feedback):
@@ -143,7 +143,7 @@ async def metadata(request: Request) -> Response:
     openapi_extra=takes(schemas.FhirBody),
 )
 async def risk_assessment(request: Request, caller: MayClassify) -> Response:
-    body, state = await parse(schemas.FhirBody, request), state_of(request)
+    body, state = parse(schemas.FhirBody, request), state_of(request)
     sent = body.model_dump(exclude_none=True)
     subject, encounter = sent.get("subject"), sent.get("encounter")
 

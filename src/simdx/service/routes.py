@@ -70,7 +70,7 @@ hot = APIRouter(route_class=Direct)
 async def classify(request: Request) -> Response:
     state = state_of(request)
     caller = state.guard.allow(request.scope["simdx.caller"], "classify")
-    body = await schemas.parse(schemas.ClassifyBody, request)
+    body = schemas.parse(schemas.ClassifyBody, request)
     code = "" if body.text is None else state.preview_code(caller, body.panel, body.text)
     if body.preview is not None and not hmac.compare_digest(body.preview, code):
         raise Problem("bad-input", "preview: it is not of an answer you got for this text; ask without it.")
@@ -122,7 +122,7 @@ async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Resp
     openapi_extra=schemas.takes(schemas.FeedbackBody),
 )
 async def feedback(request: Request, caller: MayClassify) -> Response:
-    body, state = await schemas.parse(schemas.FeedbackBody, request), state_of(request)
+    body, state = schemas.parse(schemas.FeedbackBody, request), state_of(request)
     found = await state.find(body.answer if "." in body.answer else f"{body.answer}.0", caller)
     if found.answer is None:
         raise Problem("unknown-answer", "No answer with this id is in the audit log.")
