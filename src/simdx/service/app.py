@@ -34,7 +34,7 @@ from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import BACKLOG, Limits, ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate
 from simdx.service.meters import Meters
-from simdx.service.problems import RESPONSE_SCHEMA, as_problem
+from simdx.service.problems import FHIR_BASE, SCHEMA, as_problem, documented
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 from simdx.service.state import AppState
@@ -51,6 +51,7 @@ DESCRIPTION = (
 )
 
 BODIES = (schemas.ClassifyBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation, cds.Feedback)
+OPEN = {*HEALTH, "/cds-services", f"{FHIR_BASE}/metadata"}  # no token is asked for there
 _REF = "#/components/schemas/{model}"
 
 
@@ -189,17 +190,15 @@ def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
     schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
     parts = schema["components"]
     bodies = models_json_schema([(model, "validation") for model in BODIES], ref_template=_REF)[1]["$defs"]
-    parts["schemas"] |= {**bodies, "Problem": RESPONSE_SCHEMA}
+    parts["schemas"] |= {**bodies, "Problem": SCHEMA}
     # The framework documents its own error shape, which this service never sends.
     for unused in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(unused, None)
     parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    for operation in (o for methods in schema["paths"].values() for o in methods.values()):
-        if "401" not in operation["responses"]:
-            continue
-        if tokens_needed:
-            operation["security"] = [{"bearer": []}]
-        else:
-            for status in ("401", "403"):
-                operation["responses"].pop(status, None)
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = documented(path)
+            if tokens_needed and path not in OPEN:
+                operation["security"] = [{"bearer": []}]
     return schema

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import platformdirs
 from filelock import FileLock
 
-from simdx.disk import CannotWrite
+from simdx.disk import CannotWrite, make_folder
 from simdx.errors import BadInput
 from simdx.models.verify import home
 from simdx.panels.load import PACKAGED
@@ -171,6 +171,7 @@ def service_home() -> Path:
 def alone(path: Path, what: str) -> Iterator[None]:
     """Read, change and write as one step: of two commands at once neither undoes the other's."""
     try:
+        make_folder(path.parent)
         with FileLock(path.with_name(f".{path.name}.lock"), timeout=-1, mode=0o600):
             yield
     except CannotWrite as error:

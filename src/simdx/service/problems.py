@@ -172,7 +172,7 @@ _FIELD_NAMES = {
 
 _TEXT = {"type": "string"}
 _ERROR = {"type": "object", "required": ["where", "why"], "properties": {"where": _TEXT, "why": _TEXT}}
-RESPONSE_SCHEMA: dict[str, Any] = {
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
@@ -182,17 +182,12 @@ RESPONSE_SCHEMA: dict[str, Any] = {
     },
     "example": Problem("empty-text", "text: give the description of a case.").body(),
 }  # fmt: skip
-Documented = dict[int | str, dict[str, Any]]
 
 
-def documented(*statuses: int) -> Documented:
-    """OpenAPI entries for the refusals an address may answer with."""
-    titles = {s: " / ".join(t for v, t, _ in KINDS.values() if v == s) for s in statuses}
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {s: {"description": titles[s], "content": content} for s in statuses}
-
-
-def in_fhir(refusals: Documented) -> Documented:
-    """The same refusals on the FHIR face."""
-    content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
-    return {status: {**said, "content": content} for status, said in refusals.items()}
+def documented(path: str) -> dict[str, Any]:
+    """What OpenAPI says of an address's refusals."""
+    if path.startswith(FHIR_BASE):
+        content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
+    else:
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": "A refusal", "content": content}
