@@ -122,7 +122,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
         # Keys of the request's own making (a prior's label names) are values too: keep only our names.
         loc = [str(p) for p in error.get("loc", ()) if isinstance(p, int) or str(p) in _FIELD_NAMES]
         listed.append({"where": ".".join(loc) or "body", "why": _reason(error)})
-    kind = "empty-text" if "empty_text" in kinds else "too-large" if "too_long" in kinds else "invalid-body"
+    kind = "empty-text" if "empty_text" in kinds else "invalid-body"
     return Problem(kind, f"{listed[0]['where']}: {listed[0]['why']}.", errors=listed)
 
 
