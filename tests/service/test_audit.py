@@ -145,7 +145,7 @@ def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
 
 def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path) as client:
-        audit = client.app.state.house.audit
+        audit = client.app.state.simdx.audit
         audit.close()  # the next record opens a connection again
 
         def broken(database: Database) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, tell, write_line
+from simdx.cli.output import print_json, tell, write_line
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def verify(
 
 
 def _key_file() -> Path:
-    from simdx.service.config import settled_home
+    from simdx.service.config import service_home
 
-    return settled_home(note) / "audit.key"
+    return service_home() / "audit.key"
 
 
 def _key(path: Path | None) -> AuditKey:

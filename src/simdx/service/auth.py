@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
-from simdx.disk import CannotWrite, make_folder, write_atomically
+from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.service.config import alone
 from simdx.service.problems import Problem
@@ -64,20 +64,17 @@ class Caller:
     name: str
     scopes: tuple[str, ...]
     panels: Panels = None
-    id: str = ""  # of the token: what open requests and the rate are counted by
 
     def may_ask(self, panel: str) -> bool:
         return self.panels is None or panel in self.panels
 
 
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    tokens: list[Token]
+class _File(BaseModel):
+    tokens: list[Token]  # a number in place of a digest is damage before a caller meets it
     format: int = 1
 
 
-_FILE = TypeAdapter(_Tokens)  # a number in place of a digest is damage before a caller meets it
-LOCAL = Caller("local", SCOPES, id="local")
+LOCAL = Caller("local", SCOPES)
 
 
 class TokenFile:
@@ -96,7 +93,7 @@ class TokenFile:
         """Make a token; its text is returned once and kept nowhere."""
         if not _NAME.fullmatch(name):
             raise BadInput(
-                "a token's name is 1 to 64 letters, digits, spaces or ._@- and starts with a letter or digit"
+                "a token's name is 1 to 64 letters, digits, spaces or ._@-, a letter or digit first"
             )
         if not scopes or not set(scopes) <= set(SCOPES):
             raise BadInput(f"a token's scopes are {', '.join(SCOPES)}")
@@ -138,14 +135,10 @@ class TokenFile:
         same = hmac.compare_digest(known.encode("utf-8", "surrogatepass"), _digest(text).encode("ascii"))
         if not same or token is None or not token.active(_stamp(datetime.now(UTC))):
             return None
-        return Caller(token.name, token.scopes, token.panels, token.id)
+        return Caller(token.name, token.scopes, token.panels)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        try:
-            make_folder(self._path.parent)
-        except CannotWrite as error:
-            raise BadInput(f"the token file: {error}") from None
         with alone(self._path, "the token file"):
             self._refresh()
             yield
@@ -161,7 +154,7 @@ class TokenFile:
         if stamp == self._seen:
             return
         try:
-            self._tokens = {t.id: t for t in _FILE.validate_json(self._path.read_bytes()).tokens}
+            self._tokens = {t.id: t for t in _File.model_validate_json(self._path.read_bytes()).tokens}
         except (OSError, ValueError):
             raise BadInput(f"the token file {self._path} cannot be read: it is damaged or not ours") from None
         self._seen = stamp
@@ -187,48 +180,34 @@ class Guard:
         public_url: str | None = None,
     ) -> None:
         self._tokens, self._on_refused = tokens, on_refused
-        self._clients, self._public_url = clients, public_url
+        self._clients, self._public_url = clients, (public_url or "").rstrip("/")
 
     @property
     def asks_for_tokens(self) -> bool:
         return self._tokens is not None
 
-    def identify(self, authorization: str) -> Caller | Problem:
+    async def identify(self, authorization: str, path: str) -> Caller | Problem:
         """Who sends this header, or why nobody does: which of the two matters is for the address to say."""
         if self._tokens is None:
             return LOCAL
         if not authorization:
             return Problem("no-token", "Send 'Authorization: Bearer TOKEN'; 'simdx token new' makes one.")
         kind, _, text = authorization.partition(" ")
-        try:
-            caller = self._tokens.check(text.strip()) if kind.lower() == "bearer" else None
-        except BadInput as error:
-            log.error("%s", error)
-            return Problem("not-ready", "The token file cannot be read; the log says which.", retry_after=5)
+        caller, text = None, text.strip()
+        if kind.lower() == "bearer":
+            try:
+                # Only CDS Hooks has calls that a record system signs.
+                if self._clients and text.count(".") == 2 and path.startswith("/cds-services/"):
+                    client = await self._clients.check(text, self._public_url + path, time.time())
+                    return Caller(client.issuer, ("classify",), client.panels)
+                caller = self._tokens.check(text)
+            except Problem as problem:
+                return problem
+            except BadInput as error:
+                log.error("%s", error)
+                said = "The token file cannot be read; the log says which."
+                return Problem("not-ready", said, retry_after=5)
         return caller or Problem("bad-token", "The token is unknown, expired or revoked.")
-
-    def is_heard(self, authorization: str, path: str) -> bool:
-        """Is this a request to answer, however often its address was refused: a caller's, or a probe's?"""
-        known = isinstance(self.identify(authorization), Caller)
-        return known or path in HEALTH or self.is_signed(authorization, path)
-
-    def is_signed(self, authorization: str, path: str) -> bool:
-        """Is this a record system's signed call? Only CDS Hooks has such calls."""
-        if self._clients is None or self._public_url is None or not path.startswith("/cds-services/"):
-            return False
-        kind, _, text = authorization.partition(" ")
-        return kind.lower() == "bearer" and text.count(".") == 2
-
-    async def signed_by(self, authorization: str, path: str) -> Caller | Problem:
-        """The record system that signed a call; its keys may have to be fetched first."""
-        assert self._clients is not None
-        assert self._public_url is not None
-        text = authorization.partition(" ")[2].strip()
-        try:
-            client = await self._clients.check(text, self._public_url.rstrip("/") + path, time.time())
-        except Problem as problem:
-            return problem
-        return Caller(client.issuer, ("classify",), client.panels, id=client.issuer)
 
     def allow(self, who: Caller | Problem, scope: str) -> Caller:
         if isinstance(who, Problem):

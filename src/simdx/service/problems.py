@@ -9,18 +9,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from simdx.errors import BadInput
+from simdx.service.audit.database import AuditUnavailable
 from simdx.service.wire import Json
 
 MEDIA_TYPE = "application/problem+json"
 FHIR_MEDIA_TYPE = "application/fhir+json"
 FHIR_BASE = "/v1/fhir"
 _URN = "urn:simdx:problem:"
+MOST_ERRORS = 20  # of a body
 
 # slug -> (status, title, FHIR's IssueType). The slugs are a contract: clients may branch on them.
 KINDS: dict[str, tuple[int, str, str]] = {
     "not-json": (400, "The body is not JSON", "structure"),
     "bad-request": (400, "The request cannot be read", "structure"),
-    "bad-host": (421, "The host name is not served here", "forbidden"),
     "no-token": (401, "A token is needed", "login"),
     "bad-token": (401, "The token is not valid", "login"),
     "wrong-scope": (403, "The token does not allow this", "forbidden"),
@@ -32,7 +37,6 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "method-not-allowed": (405, "The address does not take this method", "not-supported"),
     "slow-body": (408, "The body came too slowly", "timeout"),
     "no-audit": (409, "This service keeps no audit log", "processing"),
-    "gone": (410, "The observation is no longer kept", "processing"),
     "missing-prefetch": (412, "The service needs the prefetched text", "processing"),
     "too-large": (413, "The request is too large", "too-long"),
     "wrong-type": (415, "The body must be JSON", "structure"),
@@ -40,7 +44,6 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "empty-text": (422, "The case is empty", "required"),
     "bad-input": (422, "The request cannot be answered as it was put", "invalid"),
     "too-many-requests": (429, "Too many requests from this caller", "throttled"),
-    "headers-too-large": (431, "The headers are too large", "processing"),
     "internal": (500, "The service failed", "exception"),
     "overloaded": (503, "The service is busy", "transient"),
     "not-ready": (503, "The service is starting", "transient"),
@@ -93,27 +96,34 @@ class Problem(Exception):
         return Json(self.body(), self.status, headers, MEDIA_TYPE)
 
 
-def from_status(status: int, headers: Mapping[str, str] | None = None) -> Problem:
-    """The problem for a bare HTTP status the framework raised."""
-    kind = _BY_STATUS.get(status, "bad-request" if status < 500 else "internal")
-    return Problem(kind, KINDS[kind][1] + ".", headers=headers)
+def as_problem(error: Exception) -> Problem:
+    """What the caller is told of an error. The message of an unforeseen one might quote a case."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, BadInput):
+        return Problem("bad-input", str(error))
+    if isinstance(error, AuditUnavailable):
+        return Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+    if isinstance(error, RequestValidationError):
+        return from_validation(error.errors())
+    if isinstance(error, HTTPException):
+        kind = _BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
+        return Problem(kind, KINDS[kind][1] + ".", headers=error.headers)
+    return Problem("internal", "An unforeseen failure; the log names it by the x-request-id of this reply.")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """The problem for a body that failed its schema: where and why, never the value itself."""
     kinds = {str(e.get("type")) for e in errors}
     if "json_invalid" in kinds:
-        said = "The body is not valid JSON: send an object with content type application/json."
-        return Problem("not-json", said)
+        return Problem("not-json", "The body is not valid JSON: send an object, encoded as UTF-8.")
     listed = []
-    for error in list(errors)[:20]:
+    for error in errors[:MOST_ERRORS]:
         # Keys of the request's own making (a prior's label names) are values too: keep only our names.
         loc = [str(p) for p in error.get("loc", ()) if isinstance(p, int) or str(p) in _FIELD_NAMES]
-        place = ".".join(loc[1:] if len(loc) > 1 else loc)
-        listed.append({"where": place or "body", "why": _reason(error)})
-    first = listed[0]
+        listed.append({"where": ".".join(loc) or "body", "why": _reason(error)})
     kind = "empty-text" if "empty_text" in kinds else "invalid-body"
-    return Problem(kind, f"{first['where']}: {first['why']}.", errors=listed)
+    return Problem(kind, f"{listed[0]['where']}: {listed[0]['why']}.", errors=listed)
 
 
 def _reason(error: Mapping[str, Any]) -> str:
@@ -128,6 +138,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 _PLAIN = {
     **dict.fromkeys(("model_attributes_type", "model_type", "dict_type"), "a JSON object is expected"),
     "list_type": "a JSON list is expected",
+    "too_long": "it has more items than this address takes",
     "string_type": "a string is expected",
     "missing": "it is required and was not sent",
     "extra_forbidden": "a field was sent that this address does not take",
@@ -136,7 +147,7 @@ _PLAIN = {
 }
 _FORMS = {
     "answer": "the id of an answer is expected: its Simdx-Answer header, with .N for text N of several",
-    "observation": "the id of an observation is expected, as POST /v1/explore gave it",
+    "preview": "the `preview` of an answer to this text is expected",
     "reference": "a FHIR reference is expected: Patient/ID as the subject, Encounter/ID as the encounter",
     "patientId": "the id of a FHIR Patient is expected",
     "encounterId": "the id of a FHIR Encounter is expected",
@@ -145,52 +156,38 @@ _FORMS = {
 
 # pydantic's further error types whose message holds no part of the input.
 _SAFE_TYPES = {
-    "string_too_long", "string_too_short", "string_unicode", "too_long", "too_short", "float_type",
+    "string_too_long", "string_too_short", "string_unicode", "too_short", "float_type",
     "float_parsing", "int_type", "int_parsing", "finite_number", "greater_than_equal", "less_than_equal",
     "greater_than", "less_than", "empty_text", "text_or_texts", "bool_type", "literal_error", "json_type",
     "uuid_type", "cds_rule", "bool_parsing", "datetime_type", "timezone_aware", "int_from_float",
 }  # fmt: skip
 _FIELD_NAMES = {
-    "body", "query", "path", "header", "panel", "text", "texts", "prior", "method", "observation",
-    "draws", "answer", "label", "hook", "hookInstance", "context", "prefetch", "fhirServer",
+    "panel", "text", "texts", "prior", "method", "explain",
+    "draws", "preview", "answer", "label", "hook", "hookInstance", "context", "prefetch", "fhirServer",
     "fhirAuthorization", "access_token", "token_type", "feedback", "card", "outcome", "outcomeTimestamp",
     "acceptedSuggestions", "overrideReason", "reason", "code", "userId", "patientId", "encounterId",
     "selections", "draftOrders", "limit", "before", "kind", "subject", "encounter", "reference",
     "display", "id", "outside",
 }  # fmt: skip
 
-RESPONSE_SCHEMA: dict[str, Any] = {
+_TEXT = {"type": "string"}
+_ERROR = {"type": "object", "required": ["where", "why"], "properties": {"where": _TEXT, "why": _TEXT}}
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "enum": sorted(_URN + kind for kind in KINDS)},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["where", "why"],
-                "properties": {"where": {"type": "string"}, "why": {"type": "string"}},
-            },
-        },
+        "type": {**_TEXT, "enum": sorted(_URN + kind for kind in KINDS)},
+        "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT,
+        "errors": {"type": "array", "items": _ERROR},
     },
     "example": Problem("empty-text", "text: give the description of a case.").body(),
-}
+}  # fmt: skip
 
 
-Documented = dict[int | str, dict[str, Any]]
-
-
-def documented(*statuses: int) -> Documented:
-    """OpenAPI entries for the refusals an address may answer with."""
-    titles = {s: " / ".join(t for v, t, _ in KINDS.values() if v == s) for s in statuses}
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {s: {"description": titles[s], "content": content} for s in statuses}
-
-
-def in_fhir(refusals: Documented) -> Documented:
-    """The same refusals on the FHIR face."""
-    content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
-    return {status: {**said, "content": content} for status, said in refusals.items()}
+def documented(path: str) -> dict[str, Any]:
+    """What OpenAPI says of an address's refusals."""
+    if path.startswith(FHIR_BASE):
+        content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
+    else:
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": "A refusal", "content": content}
