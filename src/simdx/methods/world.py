@@ -33,7 +33,7 @@ from simdx.types import EmbeddedBank, Float, Int, Mask
 NEAREST = 900  # texts of the library, by nearness to the bank
 NEIGHBOURS = 5  # of the bank, that nearness is the mean cosine with
 LEAST_NEARNESS = 0.25  # the median bank text's cosine with its neighbours in the library
-INSIDE_SHARE = 0.03  # mean probability that held-out simulated texts of the labels lose to the library
+INSIDE_SHARE = 0.04  # mean probability that held-out simulated texts of the labels lose to the library
 
 
 def world_of(data: PanelData) -> PanelData | None:
