@@ -247,7 +247,7 @@ def test_the_service_does_not_start(
     serve = ["serve", "--panel", panel, "--port", 0, "--audit", "none"]
     assert world.asked(*serve, *([] if by == "panel file" else ["--embedder", far])) == REFUSED
     permitted = cli(*serve, "--embedder", far, "--allow-remote").complaint
-    assert "a port was opened" in permitted
+    assert "cannot listen" in permitted
     assert canary.received == b""
 
 
