@@ -9,15 +9,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cachetools import TTLCache
 
 from simdx.methods import Observations
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     panel: str
     caller: str
     observations: Observations
