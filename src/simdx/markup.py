@@ -1,6 +1,4 @@
-"""Text from others: words a terminal may show, and the words and data blocks of a page.
-
-Pages are read in time that grows with their length alone.
+"""Pages from others: their words, and the data blocks of a form, in time that grows with their length alone.
 
 The parser of the standard library looks at all that follows for every mark left open, so that 20 kB of `<a `
 take seconds and a few megabytes days; it also fails on marked sections it does not know and on numbers of
@@ -21,14 +19,6 @@ _HUGE_NUMBER = re.compile(r"&#[0-9a-fA-FxX]{9,};?")
 _BLANKS = re.compile(r"[ \t]+")
 # Elements whose content is not text.
 _HIDING = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style")}
-
-# Controls that move a terminal's cursor or colour it, and those that turn the direction of writing.
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def plain(text: str) -> str:
-    """The text without control characters, for a terminal; line ends and tabs stay."""
-    return CONTROLS.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ from importlib import import_module
 
 import typer
 
-from simdx.errors import SimdxError
-from simdx.markup import plain
+from simdx.errors import SimdxError, plain
 
 # In the order of the help text.
 VERBS = (

@@ -8,7 +8,7 @@ import math
 import sys
 from typing import Any
 
-from simdx.markup import CONTROLS, plain
+from simdx.errors import CONTROLS, plain
 
 
 def print_json(value: Any) -> None:

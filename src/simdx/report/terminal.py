@@ -7,7 +7,7 @@ from rich.markup import escape as escape_markup
 from rich.text import Text
 
 from simdx.answer import Answer
-from simdx.markup import plain
+from simdx.errors import plain
 from simdx.types import NONE_OF_THESE
 from simdx.words import ACTIONS, NO_PROMISE, percent
 

@@ -30,6 +30,7 @@ PREFETCH = {
     "responses": "QuestionnaireResponse?patient={{context.patientId}}&_sort=-authored&_count=1",
     "conditions": "Condition?patient={{context.patientId}}&_sort=-recorded-date&_count=1",
 }
+USAGE = "Needs the notes in the prefetch; reads only attachments they link to, where the operator allows it."
 OVERRIDE_SYSTEM = "urn:simdx:override-reason"
 OVERRIDE_REASONS = {
     "other-diagnosis": "The patient has another diagnosis",
@@ -52,10 +53,7 @@ def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
                     "where the text is more likely about none of them."
                 ),
                 "prefetch": dict(PREFETCH),
-                "usageRequirements": (
-                    "Needs the notes in the prefetch; of the FHIR server only attachments they link to are "
-                    "read, where the operator allows it."
-                ),
+                "usageRequirements": USAGE,
             }
             for panel in panels
             for hook in HOOKS
@@ -111,22 +109,16 @@ class FhirAuthorization(_Sent):
 
 
 class Invocation(_Sent):
-    model_config = shown(
-        {
-            "hook": "patient-view",
-            "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
-            "context": {"userId": "Practitioner/example", "patientId": "1288992"},
-            "prefetch": {
-                "documents": {
-                    "resourceType": "DocumentReference",
-                    "id": "note-1",
-                    "status": "current",
-                    "subject": {"reference": "Patient/1288992"},
-                    "content": [{"attachment": {"contentType": "text/plain", "data": _EXAMPLE_NOTE}}],
-                }
-            },
-        }
-    )
+    model_config = shown({
+        "hook": "patient-view",
+        "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
+        "context": {"userId": "Practitioner/example", "patientId": "1288992"},
+        "prefetch": {"documents": {
+            "resourceType": "DocumentReference", "id": "note-1", "status": "current",
+            "subject": {"reference": "Patient/1288992"},
+            "content": [{"attachment": {"contentType": "text/plain", "data": _EXAMPLE_NOTE}}],
+        }},
+    })  # fmt: skip
 
     hook: Literal["patient-view", "order-select"]
     hookInstance: uuid.UUID
@@ -178,18 +170,10 @@ class FeedbackItem(_Sent):
 
 
 class Feedback(_Sent):
-    model_config = shown(
-        {
-            "feedback": [
-                {
-                    "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719",
-                    "outcome": "overridden",
-                    "overrideReason": {"reason": {"code": "other-diagnosis"}},
-                    "outcomeTimestamp": "2026-03-01T08:30:00Z",
-                }
-            ]
-        }
-    )
+    model_config = shown({"feedback": [{
+        "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719", "outcome": "overridden",
+        "overrideReason": {"reason": {"code": "other-diagnosis"}}, "outcomeTimestamp": "2026-03-01T08:30:00Z",
+    }]})  # fmt: skip
 
     feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100, fail_fast=True)]
 

@@ -123,8 +123,8 @@ class _KeySet:
         """The keys as they are now; those known before stay when none come."""
         try:
             if "://" in self._source:
-                asked = {"accept": "application/json", "limit": SET_BYTES, "seconds": SET_SECONDS}
-                content, _ = await get(self._source, **asked)  # type: ignore[arg-type]
+                limits: Any = {"limit": SET_BYTES, "seconds": SET_SECONDS}
+                content, _ = await get(self._source, accept="application/json", **limits)
             else:
                 content = await asyncio.to_thread(Path(self._source).read_bytes)
         except (CannotFetch, OSError):
@@ -138,7 +138,7 @@ def parse_keys(content: bytes) -> dict[tuple[str, str], Key] | None:
     try:
         listed = json.loads(content)["keys"]
     except _BROKEN:
-        return None
+        listed = None
     if not isinstance(listed, list):
         return None
     keys: dict[tuple[str, str], Key] = {}

@@ -13,7 +13,7 @@ import binascii
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from simdx.markup import words_of
 from simdx.service.problems import Problem
@@ -55,11 +55,8 @@ _CODECS = {
 _MODIFIERS = ("modifierExtension", "implicitRules")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """An attachment that is not in the prefetch."""
-
-    url: str
+class Link(NamedTuple):
+    url: str  # of an attachment that is not in the prefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +194,10 @@ def _status_codes(concept: Any) -> list[Any]:
 
 def _stated(kind: str, resource: Mapping[str, Any]) -> str:
     """The statuses of a resource that may be read, in words for a card."""
+    said = [f"{n} {resource[n]}" for n in ("status", "docStatus") if n in resource]
     if kind == "Condition":
         names = ("clinicalStatus", "verificationStatus")
         said = [f"{n} {code}" for n in names for code in _status_codes(resource.get(n))[:1]]
-    else:
-        said = [f"{n} {resource[n]}" for n in ("status", "docStatus") if n in resource]
     return ", ".join(said) or "status not stated"
 
 
