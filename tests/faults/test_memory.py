@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from simdx.errors import RunFailed
-from simdx.simulators.base import Completion, Request
-from simdx.simulators.stream import stream
+from simdx.simulators.base import Completion, Request, stream
 from tests.conftest import ROOT
 from tests.faults.world import write_world
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from simdx.bank.conditions import outside
 from simdx.bank.exchange import export_bank, merge_banks, read_any_bank
-from simdx.bank.facets import choose, facets_of
 from simdx.bank.files import background_texts, problems_of, read_bank, read_manifest, write_bank
+from simdx.bank.plan import choose, facets_of
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.bank.store import read_answers
 from simdx.errors import BadInput

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdx.panels import advice_for, load_panel, load_source, problems_of
-from simdx.panels.load import parse_panel
-from simdx.panels.scaffold import scaffold
+from simdx.panels.load import parse_panel, scaffold
 from tests.properties.strategies import accepted, bounded, broken_texts, filled_texts, texts, trees
 
 KEYS = ("name", "title", "register", "embedder", "labels", "facets", "banks", "background", "review_rules")

@@ -22,9 +22,7 @@ def make(
     *,
     reviewer: Annotated[list[str] | None, Option(help="A reviewer; repeatable.")] = None,
     sample: Annotated[int | None, Option(help="Review a random sample of this many.")] = None,
-    revise: Annotated[
-        Path | None, Option(help="An earlier review: only the cases it asked to revise.")
-    ] = None,
+    revise: Annotated[Path | None, Option(help="An earlier review: its cases to revise.")] = None,
     show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
     layout: options.CaseColumns,
     seed: Annotated[int, Option(help="Seed of sample and order.")] = 0,

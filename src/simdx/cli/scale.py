@@ -31,9 +31,7 @@ def classify(
     top: Annotated[int | None, Option(min=1, help="Keep the likeliest labels only.")] = None,
     decide: Annotated[bool, Option(help="Also action, alarm and conformal set (slower).")] = False,
     block_rows: Annotated[int, Option(min=1, help="Rows worked on together, one file each.")] = 2048,
-    address: Annotated[
-        str | None, Option(help="A running Ray cluster (host:port or auto); default: processes here.")
-    ] = None,
+    address: Annotated[str | None, Option(help="A running Ray cluster: host:port or auto.")] = None,
     embedders: Annotated[int, Option(min=1, help="Ray actors that embed.")] = 1,
     engines: Annotated[int, Option(min=1, help="Ray actors that answer.")] = 1,
     cpus: Annotated[int | None, Option(min=1, help="Cores to use without --address.")] = None,
