@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,14 +54,6 @@ def check(path: Path) -> None:
 
 
 @bounded
-@given(st.binary(max_size=300))
-def test_any_bytes(tmp_path: Path, data: bytes) -> None:
-    for name in ("b.jsonl", "b.parquet"):
-        (tmp_path / name).write_bytes(data)
-        check(tmp_path / name)
-
-
-@bounded
 @given(rows)
 def test_any_rows(tmp_path: Path, found: list[object]) -> None:
     path = tmp_path / "b.jsonl"
@@ -111,15 +101,6 @@ def test_any_manifest(tmp_path: Path, tree: object) -> None:
         accepted(lambda: read_manifest(folder))
         accepted(lambda: list(problems_of(folder)))
         accepted(lambda: read_bank(folder, PANEL))
-
-
-@bounded
-@given(
-    st.lists(st.fixed_dictionaries({"label": st.sampled_from(["a", "b", "c"]), "text": texts}), min_size=1)
-)
-def test_any_parquet(tmp_path: Path, found: list[dict[str, str]]) -> None:
-    pq.write_table(pa.Table.from_pylist(found), tmp_path / "b.parquet")
-    check(tmp_path / "b.parquet")
 
 
 @bounded

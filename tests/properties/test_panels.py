@@ -33,14 +33,6 @@ def check(path: Path) -> None:
 
 
 @bounded
-@given(st.binary(max_size=300))
-def test_any_bytes(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "p.yaml"
-    path.write_bytes(data)
-    check(path)
-
-
-@bounded
 @given(st.one_of(nearly, trees))
 def test_any_tree(tmp_path: Path, tree: object) -> None:
     path = tmp_path / "p.yaml"

@@ -17,13 +17,13 @@ from typing import Any
 from simdx.errors import BadInput, RunFailed
 from simdx.scale.blocks import RowColumns, Span, cut, folder_at, write_whole
 from simdx.scale.job import Job, digest
-from simdx.scale.workers import Report, Worker
+from simdx.scale.workers import BlockWorker, Report
 
 JOB_FILE, DONE_FILE = "_job.json", "_done.json"
 NAMED_FAILURES = 20
 
 # Does the blocks and hands over a report of each, in any order.
-Execute = Callable[[Worker, list[Span]], Iterable[Report]]
+Execute = Callable[[BlockWorker, list[Span]], Iterable[Report]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def classify_parquet(
     described = job.describe(classifier)
     described |= {"input": input_digest, "block_rows": block_rows, "columns": asdict(columns)}
     _open_output(output, described)
-    worker = Worker(job, job.embedder or classifier.panel.embedder, source, output, columns)
+    worker = BlockWorker(job, job.embedder or classifier.panel.embedder, source, output, columns)
     rows = {span.name: span.rows for span in spans}
     before = _parts(output) & rows.keys()
     total, done = sum(rows.values()), sum(rows[name] for name in before)

@@ -18,7 +18,7 @@ from simdx.disk import create_once, make_folder
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.scale.blocks import Block, Span, tasks
-from simdx.scale.workers import Report, Worker
+from simdx.scale.workers import BlockWorker, Report
 
 
 @contextmanager
@@ -79,7 +79,7 @@ class OnRay:
     embedder_gpus: float = 0.0
     engine_gpus: float = 0.0
 
-    def __call__(self, worker: Worker, spans: list[Span]) -> Iterator[Report]:
+    def __call__(self, worker: BlockWorker, spans: list[Span]) -> Iterator[Report]:
         import ray
         from ray.data import ActorPoolStrategy, DataContext
 
@@ -113,7 +113,7 @@ class _Stage:
     def __init__(self, worker: Any, work: Any) -> None:
         import ray
 
-        self._worker: Worker = ray.get(worker)
+        self._worker: BlockWorker = ray.get(worker)
         self._work: list[tuple[Span, ...]] = ray.get(work)
 
 

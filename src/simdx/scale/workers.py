@@ -40,7 +40,7 @@ Report = dict[str, Any]  # of a block: "name", "rows" written, "problem" or ""
 
 
 @dataclass(frozen=True)
-class Worker:
+class BlockWorker:
     """The steps of a block. Embedder and classifier are loaded when first used, and once: loading is slow."""
 
     job: Job
@@ -224,7 +224,7 @@ class InProcesses:
 
     count: int
 
-    def __call__(self, worker: Worker, spans: list[Span]) -> Iterator[Report]:
+    def __call__(self, worker: BlockWorker, spans: list[Span]) -> Iterator[Report]:
         left = dict(enumerate(tasks(spans, self.count)))
         for _ in range(TRIES):
             # Started anew, not forked: threads of libraries that are loaded here would be lost in a fork.
@@ -245,16 +245,16 @@ class InProcesses:
         )
 
 
-def in_this_process(worker: Worker, spans: list[Span]) -> Iterator[Report]:
+def in_this_process(worker: BlockWorker, spans: list[Span]) -> Iterator[Report]:
     """The executor without other processes."""
     for task in tasks(spans, 1):
         yield from worker.do(task)
 
 
-_HERE: list[Worker] = []  # the worker of this process
+_HERE: list[BlockWorker] = []  # the worker of this process
 
 
-def _start(worker: Worker) -> None:
+def _start(worker: BlockWorker) -> None:
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     _HERE.append(worker)
 
