@@ -16,7 +16,7 @@ from paper.replies import LEAST_READABLE
 from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.abc.second_order import concentration_cap
-from simdx.datasets.splits import make_splits
+from simdx.datasets.dataset import make_splits
 from simdx.errors import BadInput
 from simdx.metrics.calibration import apply_temperature, fit_temperature
 from simdx.types import Float, Int

@@ -118,7 +118,7 @@ def test_loading_and_running_needs_no_torch(plain: Network, tmp_path: Path) -> N
 def test_a_first_network_that_cannot_be_saved_leaves_nothing(
     plain: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over an earlier one: tests/faults, at every call that changes the disk."""
+    """Killed over an earlier one: tests/faults."""
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

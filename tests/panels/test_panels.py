@@ -8,11 +8,11 @@ import pytest
 
 from simdx.bank import packaged_bank
 from simdx.bank.describe import write_descriptions
-from simdx.bank.facets import facets_of, generic_facets
+from simdx.bank.plan import facets_of, generic_facets
 from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
 from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
-from simdx.panels.scaffold import scaffold
+from simdx.panels.load import scaffold
 
 
 def write(folder: Path, text: str, name: str = "p.yaml") -> Path:

@@ -3,15 +3,14 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simdx.amortised.network import NETWORK_FILE, load, save
-from simdx.disk import load_arrays, load_described, save_arrays
+from simdx.disk import load_described, save_arrays
 from simdx.errors import SimdxError
-from simdx.runs import Record, Store
+from simdx.runs import Store
 from simdx.service.audit import AuditKey, AuditStore
 from simdx.service.auth import TokenFile
 from tests.faults.networks import toy_network
@@ -82,46 +81,6 @@ def test_any_record_of_an_experiment(tmp_path: Path, tree: object, data: bytes) 
         found = Store(tmp_path).read("c")
         assert found is None or found.status in ("done", "failed", "not run")
         assert len(Store(tmp_path).records()) == (found is not None)
-
-
-plain = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), texts
-    ),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@bounded
-@given(plain, st.integers(0))
-def test_a_record_comes_back_or_is_known_to_be_damaged(tmp_path: Path, value: object, place: int) -> None:
-    store, record = Store(tmp_path), Record("c", "done", {"value": value})
-    store.write(record)
-    assert store.read("c") == record
-    path = tmp_path / "cells" / "c.json"
-    content = bytearray(path.read_bytes())
-    content[place % len(content)] ^= 1
-    path.write_bytes(bytes(content))
-    found = store.read("c")
-    assert found is None or found == record or "seal" not in json.loads(path.read_bytes())
-
-
-@bounded
-@given(st.lists(st.floats(width=32), max_size=6), st.binary(max_size=60), st.integers(0))
-def test_arrays_come_back_or_nothing_does(tmp_path: Path, row: list[float], data: bytes, place: int) -> None:
-    path = tmp_path / "a.safetensors"
-    kept = {"x": np.array(row, dtype=np.float32), "y": np.arange(3)}
-    save_arrays(path, kept)
-    found = load_arrays(path)
-    np.testing.assert_array_equal(found["x"], kept["x"])
-    content = bytearray(path.read_bytes())
-    content[place % len(content)] ^= 255
-    path.write_bytes(bytes(content))
-    again = load_arrays(path)
-    assert again is None or all(np.array_equal(again[k], kept[k], equal_nan=k == "x") for k in kept)
-    path.write_bytes(data)
-    assert load_arrays(path) is None
 
 
 @pytest.fixture(scope="module")

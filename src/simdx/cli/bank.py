@@ -24,9 +24,7 @@ def import_(
     panel: options.PanelName,
     source: Annotated[Path, Option("--from", help="JSONL, CSV or Parquet rows with label and text.")],
     out: Annotated[Path, Option(help="The bank folder to make.")],
-    background: Annotated[
-        Path | None, Option(help="JSONL or CSV of other conditions, for 'none of these'.")
-    ] = None,
+    background: Annotated[Path | None, Option(help="JSONL or CSV of other conditions.")] = None,
     *,
     layout: options.ColumnOptions,
     json: options.AsJson = False,
@@ -46,9 +44,7 @@ def import_(
 @app.command()
 def show(
     folder: Folder,
-    panel: Annotated[
-        str | None, Option(help="The bank's panel, where it is not a packaged one: for the embedder.")
-    ] = None,
+    panel: Annotated[str | None, Option(help="The bank's panel, unless packaged.")] = None,
     picture: Annotated[Path | None, Option("--map", help="Write a 2-D map of the bank (SVG).")] = None,
     stats: Annotated[bool, Option(help="Lengths, diversity and nearest-label confusions.")] = True,
     allow_remote: options.AllowRemote = False,

@@ -27,12 +27,8 @@ def classify(
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
     policy: Annotated[Path | None, Option(help="A decision policy (YAML); default: the panel's own.")] = None,
-    ask: Annotated[
-        bool, Option("--ask", help="Also say which missing finding is most worth asking for.")
-    ] = False,
-    verbose: Annotated[
-        bool, Option("--verbose", "-v", help="Everything the answer holds, in words.")
-    ] = False,
+    ask: Annotated[bool, Option("--ask", help="Also say which finding to ask for next.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="The whole answer, in words.")] = False,
     json: options.AsJson = False,
     html: Annotated[Path | None, Option(help="Also write a self-contained page.")] = None,
 ) -> None:

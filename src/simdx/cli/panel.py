@@ -72,22 +72,15 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
 @app.command()
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
-    label: Annotated[
-        list[str] | None, Option(help="NAME or NAME=DESCRIPTION of a label; give it at least twice.")
-    ] = None,
+    label: Annotated[list[str] | None, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
     register: Annotated[
-        str,
-        Option(
-            help="The words of the texts: clinician | patient | case-report | plain | general; general for "
-            "texts that are not about illness."
-        ),
+        str, Option(help="clinician | patient | case-report | plain | general.")
     ] = "clinician",
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
     from simdx.panels import load_panel
-    from simdx.panels.load import parse_panel
-    from simdx.panels.scaffold import scaffold
+    from simdx.panels.load import parse_panel, scaffold
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
     given = [text.partition("=") for text in label or ["first diagnosis", "second diagnosis"]]
@@ -107,9 +100,7 @@ def new(
 def describe(
     path: Annotated[Path, Argument(help="A panel file.")],
     simulator: Annotated[str, Option(help="The model that proposes; see 'simdx bank build'.")] = "smollm2",
-    yes: Annotated[
-        bool, Option("--yes", help="Write them without asking; they are shown all the same.")
-    ] = False,
+    yes: Annotated[bool, Option("--yes", help="Write what is shown without asking.")] = False,
     json: options.AsJson = False,
 ) -> None:
     """Have a model propose a line for every label without a description; nothing is written unseen."""
@@ -192,16 +183,9 @@ def calibrate(
     name: PanelArgument,
     *,
     chosen: options.MaterialOptions,
-    data: Annotated[
-        Path | None, Option(help="Labelled cases (20 to 100 are plenty): measure on them as well.")
-    ] = None,
-    inside: Annotated[
-        Path | None,
-        Option(help="Texts of the labels by another writer, with their labels: rehearse on them too."),
-    ] = None,
-    outside: Annotated[
-        list[Path] | None, Option(help="Texts of other conditions by that writer; may be given again.")
-    ] = None,
+    data: Annotated[Path | None, Option(help="Labelled cases (20 to 100) to measure on.")] = None,
+    inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
+    outside: Annotated[list[Path] | None, Option(help="Texts of other conditions; repeatable.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.

@@ -22,13 +22,8 @@ def make(
     *,
     reviewer: Annotated[list[str] | None, Option(help="A reviewer; repeatable.")] = None,
     sample: Annotated[int | None, Option(help="Review a random sample of this many.")] = None,
-    revise: Annotated[
-        Path | None, Option(help="An earlier review: only the cases it asked to revise.")
-    ] = None,
+    revise: Annotated[Path | None, Option(help="An earlier review: its cases to revise.")] = None,
     show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
-    tool: Annotated[
-        str | None, Option("--for", help="Also files for label-studio | argilla.", metavar="TOOL")
-    ] = None,
     layout: options.CaseColumns,
     seed: Annotated[int, Option(help="Seed of sample and order.")] = 0,
     json: options.AsJson = False,
@@ -43,7 +38,7 @@ def make(
             raise BadInput(f"the review in {revise} asks for no case to be revised")
     sheet = make_review(
         data, out, reviewers=reviewer or ["reviewer-1"], seed=seed, sample=sample, only=only,
-        show_label=show_label, tool=tool, columns=layout.columns,
+        show_label=show_label, columns=layout.columns,
     )  # fmt: skip
     forms = [str(out / f"form-{name}.html") for name in sheet.order]
     say(
@@ -57,9 +52,7 @@ def make(
 @app.command("import")
 def import_(
     folder: Folder,
-    source: Annotated[
-        Path, Option("--from", help="A saved form (HTML), its CSV twin, or a Label Studio or Argilla export.")
-    ],
+    source: Annotated[Path, Option("--from", help="A saved form (HTML) or its CSV twin.")],
     role: Annotated[str, Option(help="What the reviewer is, e.g. 'oral pathologist'.")],
     json: options.AsJson = False,
 ) -> None:

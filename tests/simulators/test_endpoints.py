@@ -8,8 +8,8 @@ from simdx.bank.builder import build_bank
 from simdx.bank.files import read_manifest
 from simdx.bank.plan import BuildSettings
 from simdx.errors import BadInput
-from simdx.scale.endpoints import Endpoints, open_endpoints
 from simdx.simulators.base import Completion, Request, ask_all, failed
+from simdx.simulators.endpoints import Endpoints, open_endpoints
 from simdx.simulators.scripted import ScriptedSimulator
 from simdx.types import Panel
 

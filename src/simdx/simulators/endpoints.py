@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from simdx.egress import is_remote
 from simdx.errors import BadInput
-from simdx.simulators.base import Capabilities, Completion, Request, Simulator, ask, failed
-from simdx.simulators.stream import stream
+from simdx.simulators.base import Capabilities, Completion, Request, Simulator, ask, failed, stream
 
 FIRST_REST = 2.0  # seconds a server is passed over after a failure; doubles with each in a row
 LONGEST_REST = 120.0
