@@ -239,8 +239,10 @@ class Context:
 
         def make() -> tuple[Asked, ...]:
             found = read_asked(self.asking_folder, panel, self.cases(panel))
-            if not found and self.size.asked_cases:
-                found = asked_directly(panel, self.cases(panel), self.size.asked_cases, self.out / "asking")
+            if not found and self.size.asked_cases and panel == self.panels[0]:
+                spec = Spec(panel, "")
+                about = self.material(spec), self.prior(spec), self.cases(panel)
+                found = asked_directly(*about, self.size.asked_cases, self.out / "asking")
             return found
 
         return self._once(("asked", panel), make)

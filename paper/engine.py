@@ -87,10 +87,18 @@ def train_network(
 
 
 def ask_model(
-    material: Material, way: str, simulator: str, texts: list[str], prior: Prior, seed: int, replies: Path
+    material: Material,
+    way: str,
+    simulator: str,
+    texts: list[str],
+    prior: Prior,
+    seed: int,
+    replies: Path,
+    budget: int | None = None,
 ) -> tuple[Float, Float]:
     """A model asked about texts: its answers, and how many readable replies are behind each."""
-    fitted = fit_method(material, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
+    settings = Settings(method=way, simulator=simulator, replies=str(replies), seed=seed, budget=budget)
+    fitted = fit_method(material, settings)
     table = fitted.answer(material.observe(texts), prior)
     return table.posterior_in_class, table.effective_simulations
 

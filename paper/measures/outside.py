@@ -16,8 +16,8 @@ from paper.context import Context
 from paper.intervals import interval, mean_interval
 from paper.measures import packaged_used
 from paper.spec import Measured
+from paper.world import subset
 from simdx.errors import SimdxError
-from simdx.experiments.cells import subset
 from simdx.metrics.ood import ood_auroc
 from simdx.models.fetch import locate
 from simdx.runs import NotRun

@@ -12,15 +12,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.disk import write_atomically
-from simdx.experiments.config import read_config
-from simdx.experiments.runner import run_experiment
-from simdx.runs import Store
 from simdx.service import auth
 from simdx.service.app import create_app
 from simdx.service.audit import AuditKey, Entry, KeyRing, open_store, reader, record, store
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
-from tests.faults.workloads import EXPERIMENT
 
 NOW = datetime.now(UTC)
 PAST, FUTURE = datetime(1970, 1, 2, tzinfo=UTC), datetime(2099, 6, 1, tzinfo=UTC)
@@ -110,13 +106,3 @@ def test_the_service_answers_and_records_through_a_jump(world: Path, tmp_path: P
     assert len(log["records"]) == 4
     key, noted = KeyRing.from_file(tmp_path / "audit.key"), tmp_path / "audit.sqlite3.checkpoints"
     assert open_store(f"sqlite:///{tmp_path}/audit.sqlite3", key, checkpoints=noted).verify().ok
-
-
-def test_durations_of_an_experiment_are_never_negative(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(10**9, 0, -86_400))
-    monkeypatch.setattr(time, "time", lambda: float(next(ticks)))  # each look is a day before the last
-    (world / "experiment.yaml").write_text(EXPERIMENT)
-    run_experiment(read_config(world / "experiment.yaml"), world / "out", base=world)
-    for found in Store(world / "out").records():
-        assert found.done
-        assert all(found.cost[name] >= 0 for name in ("seconds", "prepare_seconds", "infer_seconds"))

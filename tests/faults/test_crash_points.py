@@ -23,7 +23,7 @@ QUICK = (
     "models:killed:5",
 )  # fmt: skip
 # Some jobs fit and tune for a second or more before they write; their points are sampled more sparsely.
-COSTLY = {"evaluate": 8, "policy": 3, "experiment": 3, "classify": 2}
+COSTLY = {"evaluate": 8, "policy": 3, "classify": 2}
 KINDS = ("torn", "full", "unsynced", "read-only", "cut-short")
 
 

@@ -325,29 +325,7 @@ class Tokens(Workload):
         return [[t.name, t.revoked is None] for t in self._file(folder).list()]
 
 
-# --------------------------------------------------------------------------- experiments and evaluation
-
-EXPERIMENT = """\
-name: toy
-panels: [{panel: with-bank.yaml, data: cases.jsonl}]
-methods: [m-smc, centroid]
-resamples: 100
-"""
-
-
-class Experiment(Workload):
-    def prepare(self, folder: Path) -> None:
-        super().prepare(folder)
-        (folder / "experiment.yaml").write_text(EXPERIMENT)
-
-    def look(self, folder: Path, before: Any) -> list[str]:
-        found = []
-        for path in [p for p in (folder / "out").rglob("*.json") if not p.name.startswith(".")]:
-            try:
-                json.loads(path.read_text())
-            except ValueError:
-                found.append(f"{path.name} is visible and not whole")
-        return found
+# --------------------------------------------------------------------------- evaluation
 
 
 class Evaluate(Workload):
@@ -473,7 +451,6 @@ WORKLOADS: dict[str, Workload] = {
     "audit-export": Exported(),
     "audit-rotate": Rotated(),
     "tokens": Tokens(),
-    "experiment": Experiment("experiment", "run", "@/experiment.yaml", "--out", "@/out", "--workers", "1"),
     "evaluate": Evaluate("evaluate", "--panel", "@/with-bank.yaml", "--data", "@/cases.jsonl", "--out",
                          "@/out"),
     "replies": Replies(),
