@@ -81,7 +81,7 @@ def asked_in(one: Replies) -> Iterator[Asked]:
         return
     if one.method == "logits":
         orders = _orders(one)
-        yield _asked_of(one, "ML", orders.at(0), np.ones(len(one.positions)), 1.0)
+        yield _asked_of(one, "ML", orders.at(0, PAPER_TEMPERATURE), np.ones(len(one.positions)), 1.0)
         if one.calls > 1:
             every = np.mean([orders.at(i) for i in range(one.calls)], axis=0)
             yield _asked_of(one, ALL_ORDERS, every, one.readable, float(one.calls))

@@ -12,7 +12,7 @@ from simdx.abc.space import Space
 from simdx.baselines.asking import GUESSES
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
-from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.wording import PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Material, Observations, Settings
 from simdx.methods.logistic import choose_penalty
@@ -21,6 +21,7 @@ from simdx.types import Bank, Float, Int, Panel
 
 __all__ = [
     "CALIBRATION_SHARE",
+    "PARAPHRASES",
     "RECIPE_VERSION",
     "Fitted",
     "Material",

@@ -23,8 +23,7 @@ from simdx.panels import load_source
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Int
 
-# The paper's name of each panel's data set, and the folder of $SIMDX_DATA that holds ours.
-PAPER_NAMES = {"oral-lesions": "OLB-300", "symptom-to-diagnosis": "SD", "case-reports": "MultiCaRe"}
+# The folder of $SIMDX_DATA that holds each panel's cases.
 _FOLDERS = {"symptom-to-diagnosis": "sd", "case-reports": "pmc"}
 REFERENCE = "reference"  # the panel's packaged bank: both of its files
 PARTS = ("bank_a", "bank_b")  # the two files of a packaged bank, each alone
@@ -140,7 +139,3 @@ def pool(bank: Bank, per_label: int, seed: int) -> Bank:
         kept += order[bank.label_index[order] == label][:per_label].tolist()
     kept.sort()
     return bank.subset(kept, name=f"{bank.name}:{per_label} per label")
-
-
-def labels_of(panel: str) -> tuple[str, ...]:
-    return load_source(panel).panel.names
