@@ -18,7 +18,7 @@ ORDER = [
     "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank", "methods",
     "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier", "estimator", "runs",
     "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",
-    "experiments", "scale", "service", "bench", "demo", "cli",
+    "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines
 LONG: dict[str, str] = {}  # file -> why it is one all the same

@@ -2,7 +2,7 @@
 
 An embedder or simulator says whether it is `remote`; one that does not say counts as remote. Each passes
 `admit` before it is sent anything, and the permission is an argument of the call (`--allow-remote`,
-`allow_remote=True`): a panel or an experiment file may name a server and cannot allow it.
+`allow_remote=True`): a panel file may name a server and cannot allow it.
 
 A client of a server on this machine holds to that: no proxy of the environment, no redirect, and the address
 the connection really has is looked at before the first byte is written. A client of another machine follows

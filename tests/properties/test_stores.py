@@ -72,7 +72,7 @@ def test_any_audit_address_and_key(tmp_path: Path, url: str, secret: bytes) -> N
 
 @bounded
 @given(trees, st.binary(max_size=120))
-def test_any_record_of_an_experiment(tmp_path: Path, tree: object, data: bytes) -> None:
+def test_any_record(tmp_path: Path, tree: object, data: bytes) -> None:
     cells = tmp_path / "cells"
     cells.mkdir(exist_ok=True)
     record = {"format": 1, "status": "done", "x": tree}

@@ -1,6 +1,6 @@
 """One local model heard three ways: the table of `results/voices`, from scores that were made on a GPU.
 
-    python -m benchmarks.voices [--simulate ../shared/data]
+    python results/voices/study.py [--simulate ../shared/data]
 
 `scores/` holds what Qwen2.5-Coder-1.5B said (numbers in the order of the cases; its README says how):
 log-probabilities of every text under every prompt, those of the option letters in every order, and the
@@ -327,7 +327,7 @@ def main() -> None:
     development = {panel: measure(panel) for panel in DEVELOPMENT}
     record = {
         "model": "Qwen2.5-Coder-1.5B-Instruct (Q4_K_M read as bfloat16), one H200",
-        "command": "python -m benchmarks.voices --simulate ../shared/data",
+        "command": "python results/voices/study.py --simulate ../shared/data",
         "panels": panels, "mean": means(panels),
         "few_texts": {panel: few_texts(panel) for panel in PANELS},
         "development": {"panels": development, "mean": means(development), "trials": trials()},
