@@ -1,8 +1,7 @@
 """What a clinical text says of its patient: each stretch is present, negated, possible, past or another's.
 
-    reading = read("No fever or chills. Mother has asthma.")
-    reading.spans       # with places, assertion, section and trigger
-    split(text)         # (what is asserted, what is denied, what is past, hypothetical or another person's)
+`read(text).spans` gives places, assertion, section and trigger; `split(text)` gives three texts for methods:
+what is asserted, what is denied, and what is past, hypothetical or another person's.
 """
 
 from __future__ import annotations

@@ -1,46 +1,44 @@
 """How each finding of a text is meant: present, negated, possible, hypothetical, past, or of another person.
 
-One regular expression finds the places where a trigger, a conjunction or a stop may stand; most words are never
-looked at. A trigger gives its assertion to the words before or behind it, up to what ends its scope: a stop, a
-contrasting conjunction, a new trigger, another clause, or a number of words. The algorithm is that of NegEx and
-ConText (`triggers.py` has the references); the additions are lists, checklists, sections and unpunctuated text.
+One regular expression finds the places where a trigger, a conjunction or a stop may stand; most words are
+never looked at. A trigger gives its assertion to the words before or behind it, up to what ends its scope: a
+stop, a contrasting conjunction, a new trigger, another clause, or a number of words. The algorithm is that of
+NegEx and ConText (`triggers.txt` has the references); the additions are lists, checklists, sections and
+unpunctuated text.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from itertools import pairwise
 from typing import NamedTuple
 
 from simdx.reading.triggers import (
-    AND,
-    BEFORE,
-    BEHIND,
+    ARTICLES,
     CLAUSE_VERBS,
-    COLON,
-    COMMA,
-    EITHER,
-    END,
-    FAMILY,
+    FILLERS,
     FINDING_ENDINGS,
     FINDINGS,
-    HERE,
     HYPOTHETICAL,
-    NARROW,
     NEGATED,
-    NOTHING,
-    OR,
+    NUMBERS,
     PAST,
     POSSIBLE,
     PRESENT,
+    REPORTED,
     RULES,
     SECTIONS,
     STARTERS,
-    STOP,
+    STRONG_ENDS,
     TAILS,
-    WITH,
-    Kind,
+    Rule,
 )
+
+# What an event is: the kinds of `triggers.txt`, and punctuation.
+BEFORE, BEHIND, EITHER, NARROW, NOTHING, HERE = "before", "behind", "either", "narrow", "nothing", "here"
+END, AND, OR, WITH = "end", "and", "or", "with"
+COMMA, COLON, STOP = "comma", "colon", "stop"
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
@@ -70,21 +68,16 @@ class Mark(NamedTuple):
 _TRIGGERS = frozenset({BEFORE, NARROW, BEHIND, EITHER})
 _ANSWER = re.compile(
     r"(?:\?|:|=|\s-|\()\s*"
-    r"(?:(?P<no>no|none|n|nil|absent|negative|never|nowhere|not at all|none known)|(?:yes|y|present|positive))\b\)?"
+    r"(?:(?P<no>no|none|n|nil|absent|negative|never|nowhere|not at all|none known)|"
+    r"(?:yes|y|present|positive))\b\)?"
     r"(?=\s*(?:[.,;)\n]|$))"
 )
 _WORD = re.compile(r"[^\s,;.:()]+")
 _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
-    r"over the|came on|got|worse\w*|ongoing|return\w*|present\w*|past|within|during)\b"
+    r"over the|came|been|first|got|worse\w*|ongoing|return\w*|present\w*|past|within|during)\b"
 )
 _OVER = re.compile(r"\b(?:had|was|were|went|treated|underwent)\b")
-_SEEN = frozenset(
-    "seen identified found detected observed noted present appreciated visualized visualised demonstrated evident "
-    "palpable apparent reported denied absent".split()
-)
-_FILLERS = frozenset("a an any the of having some for is was".split())
-_STRONG_ENDS = frozenset("but however although though except yet otherwise whereas".split())
 
 
 def _tree(words: list[str]) -> str:
@@ -99,31 +92,21 @@ def _tree(words: list[str]) -> str:
     return f"(?:{inner}){'?' if '' in words else ''}"
 
 
-def _openers() -> dict[str, list[tuple[Kind, str]]]:
-    out: defaultdict[str, list[tuple[Kind, str]]] = defaultdict(list)
-    for kind, first, rest in RULES:
-        for word in first.split():
-            out[word].append((kind, rest.replace(" ", r"\s+")))
-    return dict(out)
-
-
-_OPENERS = _openers()
 _SCAN = re.compile(
-    rf"(?<![\w'])(?:{_tree(sorted(_OPENERS))})(?!\w)"
-    r"|\([-+]\)|(?<!\w)[-+]ve\b|\?(?=\w)|[.?!;](?=\s|$|\))|[\n,:(]| -(?=\s)"
+    rf"(?<![\w'])(?:{_tree(sorted(RULES))})(?!\w)"
+    r"|\([-+]\)|(?<!\w)[-+]ve\b|\?(?=\w)|[.?!;](?=\s|$|[)\"'”])|[\n,:(]| -(?=\s)"
 )
-_behind_opener: dict[str, tuple[re.Pattern[str], tuple[Kind, ...]]] = {}  # compiled when a word is first met
+_compiled: dict[str, re.Pattern[str]] = {}  # compiled when a word is first met
 
 
-def _phrase(word: str, low: str, end: int) -> tuple[Kind, int] | None:
-    """The kind and the end of the phrase that a first word opens, where it opens one."""
-    compiled = _behind_opener.get(word)
-    if compiled is None:
-        rules = _OPENERS[word]
-        pattern = "|".join(f"((?:{rest})(?!\\w))" for _, rest in rules)
-        compiled = _behind_opener[word] = (re.compile(pattern), tuple(kind for kind, _ in rules))
-    match = compiled[0].match(low, end)
-    return (compiled[1][(match.lastindex or 1) - 1], match.end()) if match else None
+def _phrase(word: str, low: str, end: int) -> tuple[Rule, int] | None:
+    """The rule and the end of the phrase that a first word opens, where it opens one."""
+    pattern = _compiled.get(word)
+    if pattern is None:
+        rests = "|".join(f"((?:{rule.rest})(?!\\w))" for rule in RULES[word])
+        pattern = _compiled[word] = re.compile(rests)
+    match = pattern.match(low, end)
+    return (RULES[word][(match.lastindex or 1) - 1], match.end()) if match else None
 
 
 def events_of(text: str) -> tuple[str, list[Event]]:
@@ -138,11 +121,11 @@ def events_of(text: str) -> tuple[str, list[Event]]:
         if start < done:
             continue
         word = match[0]
-        if word in _OPENERS:
+        if word in RULES:
             phrase = _phrase(word, low, end)
             if phrase is not None:
-                (what, assertion), done = phrase
-                found.append(Event(start, done, what, assertion, word))
+                rule, done = phrase
+                found.append(Event(start, done, rule.what, rule.assertion, word))
         elif word == ",":
             found.append(Event(start, end, COMMA, 0, word))
         elif word == "\n":
@@ -241,7 +224,7 @@ class _Reader:
             if what not in _TRIGGERS:
                 continue
             assertion = event.assertion
-            if meant and (event.start - said < 2 or _FILLERS.issuperset(self.low[said : event.start].split())):
+            if meant and (event.start - said < 2 or FILLERS.issuperset(self.low[said : event.start].split())):
                 assertion = max(assertion, meant)
             if what == BEHIND:
                 self._backward(i, first, start, assertion)
@@ -290,12 +273,15 @@ class _Reader:
             what = event.what
             if what in (COMMA, AND):
                 following = self._word_at(event.end)
-                if following in STARTERS and assertion != HYPOTHETICAL or following in ("i", "my", "it"):
+                if (following in STARTERS and assertion != HYPOTHETICAL) or following in ("i", "my", "it"):
                     return stop
                 if what == AND and chosen and assertion != HYPOTHETICAL:
                     return stop
-                if what == COMMA and narrow and self._each_has_its_own(at, first, j, last):
-                    return stop
+                if what == COMMA and assertion == NEGATED:
+                    if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
+                        return stop
+                    if narrow and self._ends_at_comma(at, first, j, last, following):
+                        return stop
                 listed = True
             elif what == OR:
                 chosen = listed = True
@@ -304,7 +290,7 @@ class _Reader:
                     return stop
             elif what == END:
                 subject = not words and event.word in ("i", "pt", "patient")
-                if not subject and (assertion != HYPOTHETICAL or event.word in _STRONG_ENDS):
+                if not subject and (assertion != HYPOTHETICAL or event.word in STRONG_ENDS):
                     return stop
             elif what == COLON:
                 pass
@@ -315,12 +301,18 @@ class _Reader:
             begin = event.end
         return end
 
-    def _each_has_its_own(self, at: int, first: int, comma: int, last: int) -> bool:
-        """Whether the writer repeats the trigger for each finding, as in "no cough, no fever, runny nose"."""
+    def _ends_at_comma(self, at: int, first: int, comma: int, last: int, following: str) -> bool:
+        """Whether "no" speaks for the finding before the comma alone. An "or" further on says that it does
+        not.
+
+        It does where the writer repeats "no" for each finding, as in "no cough, no fever, runny nose", and
+        where what follows has an article or a number of its own.
+        """
         events = self.events
-        return any(events[i].what == NARROW for i in range(first, at)) and not any(
-            events[i].what == OR for i in range(comma, last)
-        )
+        if any(events[i].what == OR for i in range(comma, last)):
+            return False
+        repeated = any(events[i].what == NARROW for i in range(first, at))
+        return repeated or following in ARTICLES or following[:1].isdigit()
 
     def _one_finding(self, begin: int, stop: int) -> int:
         """Where the first finding ends, in text without punctuation."""
@@ -353,62 +345,64 @@ class _Reader:
     # ----- before a trigger
 
     def _backward(self, at: int, first: int, start: int, assertion: int) -> None:
-        self._mark(
-            self._clause_start(at, first, start), self.events[at].start, assertion, self.events[at]
-        )
+        self._mark(self._clause_start(at, first, start), self.events[at].start, assertion, self.events[at])
 
     def _clause_start(self, at: int, first: int, start: int) -> int:
         events = self.events
         trigger = events[at]
-        whole = trigger.word in ("are", "were", "have", "all", "?") or "all" in self.low[trigger.start : trigger.end]
-        begin = trigger.start
+        said = self.low[trigger.start : trigger.end]
+        plural = trigger.word in ("are", "were", "have", "all", "?") or " all " in said
+        whole = plural
         for j in range(at - 1, first - 1, -1):
             event = events[j]
             if event.what == COMMA:
                 if not whole:
                     return event.end
             elif event.what in (AND, OR):
+                before = self.low[events[j - 1].end if j > first else start : event.start].split()
+                if not plural and (not before or _is_clause(before)):  # "he was well, and fever was denied"
+                    return event.end
                 whole = True
             elif event.what not in (WITH, COLON):
                 return event.end
-            begin = event.start
-        del begin
         return start
 
     def _either(self, at: int, first: int, last: int, start: int, end: int, assertion: int) -> None:
         event = self.events[at]
         begin = self._clause_start(at, first, start)
         clause = self.low[begin : event.start]
-        leads = not clause.strip(" \t\n,") or all(word.isdigit() or word in _NUMBERS for word in clause.split())
+        recent = event.word in ("last", "months") and not self.low[: event.end].endswith("year")
+        leads = not clause.strip(" \t\n,") or all(
+            word.isdigit() or word in NUMBERS for word in clause.split()
+        )
         if assertion == PAST and not leads:
             if _ONSET.search(clause):
                 return
-            recent = event.word in ("last", "months") and not self.low[event.start : event.end].endswith("year")
-            if recent and not _OVER.search(clause) and FAMILY not in [m.assertion for m in self.marks]:
+            if recent and not _OVER.search(clause):
                 return
+        if assertion == PAST and leads and recent and " had " not in self.low[event.end : event.end + 20]:
+            return
         if leads or assertion == POSSIBLE:
             self._mark(event.end, self._forward(at, first, last, end, assertion, False), assertion, event)
         if not leads:
             self._mark(begin, event.start, assertion, event)
 
 
-_NUMBERS = frozenset("one two three four five six seven eight nine ten twenty several many few some about".split())
-
-
 def _is_clause(words: list[str]) -> bool:
     return any(
-        word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in _SEEN) for i, word in enumerate(words)
+        word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in REPORTED)
+        for i, word in enumerate(words)
     )
 
 
 def _without_overlaps(marks: list[Mark]) -> list[Mark]:
     """Where two marks meet, the stronger assertion holds; `triggers.py` gives the order."""
     marks.sort()
-    if all(one.end <= other.start for one, other in zip(marks, marks[1:], strict=False)):
+    if all(one.end <= other.start for one, other in pairwise(marks)):
         return marks
     bounds = sorted({place for mark in marks for place in (mark.start, mark.end)})
     out: list[Mark] = []
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         over = [mark for mark in marks if mark.start < end and mark.end > start]
         if not over:
             continue

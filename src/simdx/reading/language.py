@@ -9,16 +9,17 @@ ENOUGH_WORDS = 6  # fewer say nothing of a language
 LEAST_SHARE = 0.08  # of function words in English; terse notes have about .15, other languages below .05
 
 # Function words that are rare in other languages that use the Latin alphabet, and words of triage notes.
-_ENGLISH = frozenset(
-    "the of and to is was with that my for it on are this have has had been not but she his her at from which or "
-    "by be they you when after since because no yes does do did there their very feel feels any all can would "
-    "about what some also pain left right days day history patient pt denies noted normal without neck head back "
-    "hand foot finger knee ankle fell hit old year states went while where will your how who".split()
-)
+_WORDS_OF_ENGLISH = """
+    the of and to is was with that my for it on are this have has had been not but she his her at from which
+    by be they you when after since because no yes does do did there their very feel feels any all can would
+    about what some also pain left right days day history patient pt denies noted normal without neck head
+    hand foot finger knee ankle fell hit old year states went while where will your how who
+"""
+_ENGLISH = frozenset(_WORDS_OF_ENGLISH.split())
 
 
 def is_english(text: str) -> bool:
-    """Whether the text reads as English. A text of few words is given the benefit of the doubt if it is ASCII."""
+    """Whether the text reads as English; a text of few words is taken for it where most of them are ASCII."""
     words = _WORDS.findall(text[:4000].lower())
     if not words:
         return True

@@ -35,7 +35,9 @@ class Reading:
         """The whole text without its triggers, in order."""
         out: list[Span] = []
         triggers = sorted({(m.trigger_start, m.trigger_end) for m in self.marks})
-        taken = sorted([*((m.start, m.end, m) for m in self.marks), *((a, b, None) for a, b in triggers)], key=_place)
+        taken = sorted(
+            [*((m.start, m.end, m) for m in self.marks), *((a, b, None) for a, b in triggers)], key=_place
+        )
         at = 0
         for start, end, mark in [*taken, (len(self.text), len(self.text), None)]:
             if start > at:
