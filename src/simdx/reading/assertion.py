@@ -1,19 +1,35 @@
 """How each finding of a text is meant: present, negated, possible, hypothetical, past, or of another person.
 
-One regular expression finds the places where a trigger, a conjunction or a stop may stand; most words are
-never looked at. A trigger gives its assertion to the words before or behind it, up to what ends its scope: a
-stop, a contrasting conjunction, a new trigger, another clause, or a number of words. The algorithm is that of
-NegEx and ConText (`triggers.txt` has the references); the additions are lists, checklists, sections and
-unpunctuated text.
+A trigger gives its assertion to the words before or behind it, up to what ends its scope: a contrasting
+conjunction, a new trigger, another clause, the end of the sentence, or a number of words. The algorithm is
+that of NegEx and ConText (`triggers.txt` has the references); lists, checklists, sections and text without
+punctuation are added.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
+from simdx.reading.events import (
+    AND,
+    BEHIND,
+    COLON,
+    COMMA,
+    EITHER,
+    END,
+    HERE,
+    NARROW,
+    OR,
+    TRIGGERS,
+    WITH,
+    Event,
+    events_of,
+    sentences,
+    small,
+    tells,
+)
 from simdx.reading.triggers import (
     ARTICLES,
     CLAUSE_VERBS,
@@ -27,31 +43,14 @@ from simdx.reading.triggers import (
     POSSIBLE,
     PRESENT,
     REPORTED,
-    RULES,
     SECTIONS,
     STARTERS,
     STRONG_ENDS,
     TAILS,
-    Rule,
 )
-
-# What an event is: the kinds of `triggers.txt`, and punctuation.
-BEFORE, BEHIND, EITHER, NARROW, NOTHING, HERE = "before", "behind", "either", "narrow", "nothing", "here"
-END, AND, OR, WITH = "end", "and", "or", "with"
-COMMA, COLON, STOP = "comma", "colon", "stop"
 
 MOST_WORDS = 10  # of one finding behind a trigger
 MOST_WORDS_LISTED = 6  # of a further finding of the list
-
-
-class Event(NamedTuple):
-    """A place that matters: a trigger, a conjunction or a stop."""
-
-    start: int
-    end: int
-    what: str
-    assertion: int
-    word: str
 
 
 class Mark(NamedTuple):
@@ -62,16 +61,8 @@ class Mark(NamedTuple):
     assertion: int
     trigger_start: int
     trigger_end: int
-    section: str | None
 
 
-_TRIGGERS = frozenset({BEFORE, NARROW, BEHIND, EITHER})
-_ANSWER = re.compile(
-    r"(?:\?|:|=|\s-|\()\s*"
-    r"(?:(?P<no>no|none|n|nil|absent|negative|never|nowhere|not at all|none known)|"
-    r"(?:yes|y|present|positive))\b\)?"
-    r"(?=\s*(?:[.,;)\n]|$))"
-)
 _WORD = re.compile(r"[^\s,;.:()]+")
 _ONSET = re.compile(
     r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
@@ -80,316 +71,213 @@ _ONSET = re.compile(
 _OVER = re.compile(r"\b(?:had|was|were|went|treated|underwent)\b")
 
 
-def _tree(words: list[str]) -> str:
-    """A regular expression for any of the words that looks at each letter once."""
-    branches: defaultdict[str, list[str]] = defaultdict(list)
-    for word in words:
-        if word:
-            branches[word[0]].append(word[1:])
-    if not branches:
-        return ""
-    inner = "|".join(re.escape(first) + _tree(rest) for first, rest in sorted(branches.items()))
-    return f"(?:{inner}){'?' if '' in words else ''}"
+def marks_of(text: str) -> tuple[list[Mark], list[tuple[int, str]]]:
+    """Every stretch that is not plainly present, in order and apart; and where each section begins."""
+    low = small(text)
+    marks: list[Mark] = []
+    sections: list[tuple[int, str]] = []
+    meant = since = 0  # by default in this section, and where that began
 
+    def leave(at: int) -> None:
+        nonlocal meant
+        if meant:
+            _add(marks, low, since, at, meant, (since, since))
+        meant = PRESENT
 
-_SCAN = re.compile(
-    rf"(?<![\w'])(?:{_tree(sorted(RULES))})(?!\w)"
-    r"|\([-+]\)|(?<!\w)[-+]ve\b|\?(?=\w)|[.?!;](?=\s|$|[)\"'”])|[\n,:(]| -(?=\s)"
-)
-_compiled: dict[str, re.Pattern[str]] = {}  # compiled when a word is first met
-
-
-def _phrase(word: str, low: str, end: int) -> tuple[Rule, int] | None:
-    """The rule and the end of the phrase that a first word opens, where it opens one."""
-    pattern = _compiled.get(word)
-    if pattern is None:
-        rests = "|".join(f"((?:{rule.rest})(?!\\w))" for rule in RULES[word])
-        pattern = _compiled[word] = re.compile(rests)
-    match = pattern.match(low, end)
-    return (RULES[word][(match.lastindex or 1) - 1], match.end()) if match else None
-
-
-def events_of(text: str) -> tuple[str, list[Event]]:
-    """The text in small letters of the same length, and the places that matter."""
-    low = text.lower().replace("’", "'")
-    if len(low) != len(text):  # a letter such as İ has a small form of two characters
-        low = "".join(c.lower() if len(c.lower()) == 1 else c for c in text).replace("’", "'")
-    found: list[Event] = []
-    done = 0
-    for match in _SCAN.finditer(low):
-        start, end = match.span()
-        if start < done:
+    for start, end, after, sign in sentences(text, low):
+        if sign == "no":
+            _add(marks, low, start, end, NEGATED, (end, after))
             continue
-        word = match[0]
-        if word in RULES:
-            phrase = _phrase(word, low, end)
-            if phrase is not None:
-                rule, done = phrase
-                found.append(Event(start, done, rule.what, rule.assertion, word))
-        elif word == ",":
-            found.append(Event(start, end, COMMA, 0, word))
-        elif word == "\n":
-            following = text[end : end + 1]
-            if not following or following.isupper() or not following.isalpha():
-                found.append(Event(start, end, STOP, 0, word))
-        elif word in ".!;":
-            found.append(Event(start, end, STOP, 0, word))
-        else:
-            done = _mark_of_punctuation(word, low, start, end, found)
-    return low, found
+        if sign == "\n" and low[start:end].strip() in SECTIONS:  # a header on a line of its own
+            leave(start)
+            section, meant = SECTIONS[low[start:end].strip()]
+            since = after
+            sections.append((since, section))
+            continue
+        sentence = low[start:end]
+        if not meant and not tells(sentence):
+            continue
+        name, colon, _ = sentence.partition(":")
+        if colon and name.count(" ") < 4:
+            leave(start)
+            name = name.strip(" \t\n*#-.0123456789")
+            if name in SECTIONS:
+                section, meant = SECTIONS[name]
+                since = start = start + sentence.index(":") + 1
+                sections.append((since, section))
+        events = events_of(low, start, end)
+        if meant:
+            here = next((event.start for event in events if event.what == HERE), None)
+            if here is not None:
+                leave(here)
+        marks += _Sentence(low, events, start, end).marks()
+    leave(len(low))
+    return _without_overlaps(marks), sections
 
 
-def _mark_of_punctuation(word: str, low: str, start: int, end: int, found: list[Event]) -> int:
-    answer = _ANSWER.match(low, start) if word in ("?", ":", "(", " -") else None
-    if answer:
-        no = answer["no"] is not None
-        found.append(Event(start, answer.end(), BEHIND if no else NOTHING, NEGATED if no else PRESENT, word))
-        if word != "(":
-            found.append(Event(answer.end(), answer.end(), STOP, 0, ""))
-        return answer.end()
-    if word in ("(-)", "-ve"):
-        found.append(Event(start, end, NARROW, NEGATED, word))
-    elif word in ("(+)", "+ve"):
-        found.append(Event(start, end, HERE, PRESENT, word))
-    elif word == "?" and low[end : end + 1].isalpha():
-        found.append(Event(start, end, BEFORE, POSSIBLE, word))
-    elif word == "?":
-        found.append(Event(start, end, STOP, 0, word))
-    elif word == ":":
-        found.append(Event(start, end, COLON, 0, word))
-    elif word == " -":
-        found.append(Event(start, end, END, 0, word))
-    return end
+def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:
+    while start < end and not low[start].isalnum():
+        start += 1
+    while start < end and low[end - 1] in " ,;:(\n\t":
+        end -= 1
+    if start < end:
+        marks.append(Mark(start, end, assertion, *trigger))
 
 
-def marks_of(text: str) -> list[Mark]:
-    """Every stretch that is not plainly present, in order, without overlaps."""
-    low, events = events_of(text)
-    reader = _Reader(low, events)
-    return _without_overlaps(reader.read())
+class _Sentence:
+    """One sentence, with its events, its start and its end."""
 
+    def __init__(self, low: str, events: list[Event], start: int, end: int) -> None:
+        self.low, self.events, self.start, self.end = low, events, start, end
+        kinds = [event.what for event in events]
+        ends_freely = end == len(low) or low[end] == "\n"
+        self.unpunctuated = ends_freely and COMMA not in kinds
+        self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
+        self.last_or = len(kinds) - 1 - kinds[::-1].index(OR) if OR in kinds else -1
 
-class _Reader:
-    """Reads one text, sentence by sentence."""
-
-    def __init__(self, low: str, events: list[Event]) -> None:
-        self.low, self.events = low, events
-        self.marks: list[Mark] = []
-        self.section: str | None = None
-        self.meant = PRESENT  # by default, in this section
-        self.since = 0  # where that default began
-
-    def read(self) -> list[Mark]:
-        first, start = 0, 0
+    def marks(self) -> list[Mark]:
+        out: list[Mark] = []
+        given = said = 0  # by the trigger before, so that "denies history of" denies; and its end
         for i, event in enumerate(self.events):
-            if event.what == STOP:
-                if i > first:
-                    self._sentence(first, i, start, event.start)
-                first, start = i + 1, event.end
-        if len(self.events) > first:
-            self._sentence(first, len(self.events), start, len(self.low))
-        self._leave(len(self.low), None, PRESENT)
-        return self.marks
-
-    def _leave(self, at: int, section: str | None, meant: int, since: int | None = None) -> None:
-        """End the section here; what it said by default becomes a mark."""
-        if self.meant and at > self.since:
-            self.marks.append(Mark(self.since, at, self.meant, self.since, self.since, self.section))
-        self.section, self.meant, self.since = section, meant, at if since is None else since
-
-    def _sentence(self, first: int, last: int, start: int, end: int) -> None:
-        events = self.events
-        i = first
-        while i < last:
-            what = events[i].what
-            if what == COLON:
-                name = self.low[start : events[i].start].strip(" \t\n*#-.0123456789")
-                known = SECTIONS.get(name)
-                if known is not None:
-                    self._leave(start, *known, since=events[i].end)
-                    first, start = i + 1, events[i].end
-                elif self.meant and name.count(" ") < 3:
-                    self._leave(start, None, PRESENT)
-            i += 1
-        meant = 0  # of the trigger before, so that "denies history of" denies
-        said = -1
-        for i in range(first, last):
-            event = events[i]
-            what = event.what
-            if what == HERE:
-                if self.meant:
-                    self._leave(event.start, self.section, PRESENT)
-                meant = 0
+            start, end, what, assertion, _ = event
+            if what not in TRIGGERS:
                 continue
-            if what not in _TRIGGERS:
-                continue
-            assertion = event.assertion
-            if meant and (event.start - said < 2 or FILLERS.issuperset(self.low[said : event.start].split())):
-                assertion = max(assertion, meant)
+            if given and FILLERS.issuperset(self.low[said:start].split()):
+                assertion = max(assertion, given)
+            given = PRESENT
             if what == BEHIND:
-                self._backward(i, first, start, assertion)
-                meant = 0
+                _add(out, self.low, self._clause_start(i), start, assertion, (start, end))
             elif what == EITHER:
-                self._either(i, first, last, start, end, assertion)
-                meant = 0
+                for first, last in self._both_sides(i, assertion):
+                    _add(out, self.low, first, last, assertion, (start, end))
             else:
-                stop = self._forward(i, first, last, end, assertion, what == NARROW or assertion == POSSIBLE)
-                self._mark(event.end, stop, assertion, event)
-                meant, said = assertion, event.end
+                stop = self._scope_end(i, assertion, what == NARROW or assertion == POSSIBLE)
+                _add(out, self.low, end, stop, assertion, (start, end))
+                given, said = assertion, end
+        return out
 
-    def _mark(self, start: int, end: int, assertion: int, trigger: Event) -> None:
-        low = self.low
-        while start < end and not low[start].isalnum():
-            start += 1
-        while start < end and low[end - 1] in " ,;:(\n\t":
-            end -= 1
-        if start < end:
-            self.marks.append(Mark(start, end, assertion, trigger.start, trigger.end, self.section))
-
-    # ----- behind a trigger
-
-    def _forward(self, at: int, first: int, last: int, end: int, assertion: int, narrow: bool) -> int:
-        events, low = self.events, self.low
-        trigger = events[at]
-        unpunctuated = end == len(low) or low[end] == "\n"
-        if unpunctuated:
-            unpunctuated = all(events[i].what != COMMA for i in range(first, last))
-        begin = trigger.end
-        chosen = listed = False
-        for j in range(at + 1, last + 1):
-            event = events[j] if j < last else None
-            stop = event.start if event else end
+    def _scope_end(self, at: int, assertion: int, narrow: bool) -> int:
+        """Where the scope of a trigger that stands before its findings ends."""
+        low, events = self.low, self.events
+        begin = events[at].end
+        firm = assertion == HYPOTHETICAL  # a condition goes on to the end of its sentence
+        either_or = listed = False
+        before: Event | None = None  # the comma or the "and" that ended the part before
+        for j in range(at + 1, len(events) + 1):
+            event = events[j] if j < len(events) else None
+            stop = event.start if event else self.end
             words = low[begin:stop].split()
-            if listed and not chosen and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
+            if before is not None:
+                following = words[0].partition("'")[0] if words else event.word if event else ""
+                if self._parts(at, j - 1, assertion, following, either_or, listed, narrow):
+                    return before.start
+                listed, before = True, None
+            if listed and not either_or and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
                 return begin
-            if narrow and unpunctuated:
+            if narrow and self.unpunctuated:
                 cut = self._one_finding(begin, stop)
                 if cut < stop:
                     return cut
             if len(words) > MOST_WORDS:
-                return self._after_words(begin, MOST_WORDS)
+                return self._after_words(begin)
             if event is None:
-                return end
+                return stop
             what = event.what
             if what in (COMMA, AND):
-                following = self._word_at(event.end)
-                if (following in STARTERS and assertion != HYPOTHETICAL) or following in ("i", "my", "it"):
-                    return stop
-                if what == AND and chosen and assertion != HYPOTHETICAL:
-                    return stop
-                if what == COMMA and assertion == NEGATED:
-                    if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
-                        return stop
-                    if narrow and self._ends_at_comma(at, first, j, last, following):
-                        return stop
-                listed = True
+                before = event
             elif what == OR:
-                chosen = listed = True
+                either_or = listed = True
             elif what == WITH:
-                if words and assertion != HYPOTHETICAL:
+                if words and not firm:
                     return stop
             elif what == END:
                 subject = not words and event.word in ("i", "pt", "patient")
-                if not subject and (assertion != HYPOTHETICAL or event.word in STRONG_ENDS):
+                if not subject and not (firm and event.word not in STRONG_ENDS):
                     return stop
-            elif what == COLON:
-                pass
-            elif assertion > event.assertion and assertion >= HYPOTHETICAL and what != HERE:
-                pass  # "if there is no improvement", "family history is negative for"
-            else:
-                return stop
+            elif what != COLON and (assertion < HYPOTHETICAL or assertion <= event.assertion or what == HERE):
+                return stop  # else as in "if there is no improvement", "family history is negative for"
             begin = event.end
-        return end
+        return self.end
 
-    def _ends_at_comma(self, at: int, first: int, comma: int, last: int, following: str) -> bool:
-        """Whether "no" speaks for the finding before the comma alone. An "or" further on says that it does
-        not.
-
-        It does where the writer repeats "no" for each finding, as in "no cough, no fever, runny nose", and
-        where what follows has an article or a number of its own.
-        """
-        events = self.events
-        if any(events[i].what == OR for i in range(comma, last)):
+    def _parts(
+        self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
+    ) -> bool:
+        """Whether a comma or an "and" parts two clauses rather than two findings of a list."""
+        firm = assertion == HYPOTHETICAL
+        if following in STARTERS and not (firm and following not in ("i", "my", "it")):
+            return True
+        if self.events[j].what == AND:
+            return either_or and not firm
+        if assertion != NEGATED:
             return False
-        repeated = any(events[i].what == NARROW for i in range(first, at))
-        return repeated or following in ARTICLES or following[:1].isdigit()
+        if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
+            return True
+        # "No cough, no fever, runny nose": one trigger for each finding. An "or" further on makes it a list.
+        own = self.first_narrow < at or following in ARTICLES or following[:1].isdigit()
+        return narrow and own and self.last_or < j
 
     def _one_finding(self, begin: int, stop: int) -> int:
         """Where the first finding ends, in text without punctuation."""
-        count = 0
-        open_tail = 0
+        count = 0  # two words, or one that is known to be a finding
+        tail = False  # "in stool"
         for word in _WORD.finditer(self.low, begin, stop):
-            if word[0] in TAILS:
-                open_tail = 2
-            elif open_tail:
-                open_tail -= word[0] not in ("the", "a", "his", "her", "left", "right", "l", "r")
-                count = max(count, 2)
-                if open_tail == 1:
-                    open_tail = 0
+            said = word[0]
+            if said in TAILS:
+                tail = True
+            elif tail:
+                tail = said in ("the", "a", "his", "her", "left", "right", "l", "r")
+                count = 2
             elif count >= 2:
                 return word.start()
             else:
-                count += 2 if word[0] in FINDINGS or word[0].endswith(FINDING_ENDINGS) else 1
+                count += 2 if said in FINDINGS or said.endswith(FINDING_ENDINGS) else 1
         return stop
 
-    def _after_words(self, begin: int, most: int) -> int:
-        for i, word in enumerate(_WORD.finditer(self.low, begin)):
-            if i + 1 == most:
+    def _after_words(self, begin: int) -> int:
+        for i, word in enumerate(_WORD.finditer(self.low, begin, self.end)):
+            if i + 1 == MOST_WORDS:
                 return word.end()
-        return len(self.low)
+        return self.end
 
-    def _word_at(self, place: int) -> str:
-        word = _WORD.search(self.low, place, place + 30)
-        return word[0] if word else ""
-
-    # ----- before a trigger
-
-    def _backward(self, at: int, first: int, start: int, assertion: int) -> None:
-        self._mark(self._clause_start(at, first, start), self.events[at].start, assertion, self.events[at])
-
-    def _clause_start(self, at: int, first: int, start: int) -> int:
-        events = self.events
+    def _clause_start(self, at: int) -> int:
+        """Where the clause before a trigger begins. A plural verb speaks for the whole list before it."""
+        low, events = self.low, self.events
         trigger = events[at]
-        said = self.low[trigger.start : trigger.end]
-        plural = trigger.word in ("are", "were", "have", "all", "?") or " all " in said
+        plural = trigger.word in ("are", "were", "have", "all") or " all" in low[trigger.start : trigger.end]
         whole = plural
-        for j in range(at - 1, first - 1, -1):
+        for j in range(at - 1, -1, -1):
             event = events[j]
             if event.what == COMMA:
                 if not whole:
                     return event.end
             elif event.what in (AND, OR):
-                before = self.low[events[j - 1].end if j > first else start : event.start].split()
+                before = low[events[j - 1].end if j else self.start : event.start].split()
                 if not plural and (not before or _is_clause(before)):  # "he was well, and fever was denied"
                     return event.end
                 whole = True
             elif event.what not in (WITH, COLON):
                 return event.end
-        return start
+        return self.start
 
-    def _either(self, at: int, first: int, last: int, start: int, end: int, assertion: int) -> None:
-        event = self.events[at]
-        begin = self._clause_start(at, first, start)
-        clause = self.low[begin : event.start]
-        recent = event.word in ("last", "months") and not self.low[: event.end].endswith("year")
-        leads = not clause.strip(" \t\n,") or all(
-            word.isdigit() or word in NUMBERS for word in clause.split()
-        )
-        if assertion == PAST and not leads:
-            if _ONSET.search(clause):
-                return
-            if recent and not _OVER.search(clause):
-                return
-        if assertion == PAST and leads and recent and " had " not in self.low[event.end : event.end + 20]:
-            return
-        if leads or assertion == POSSIBLE:
-            self._mark(event.end, self._forward(at, first, last, end, assertion, False), assertion, event)
-        if not leads:
-            self._mark(begin, event.start, assertion, event)
+    def _both_sides(self, at: int, assertion: int) -> list[tuple[int, int]]:
+        """The scope of a trigger such as "in the past": what follows where it leads its clause, else what
+        comes before."""
+        low, event = self.low, self.events[at]
+        begin = self._clause_start(at)
+        clause = low[begin : event.start]
+        leads = all(word.isdigit() or word in NUMBERS for word in clause.replace(",", " ").split())
+        if assertion == PAST:
+            recent = event.word in ("last", "months") and not low.endswith("year", event.start, event.end)
+            if leads and recent and " had " not in low[event.end : event.end + 20]:
+                return []
+            if not leads and (_ONSET.search(clause) or (recent and not _OVER.search(clause))):
+                return []
+        after = [(event.end, self._scope_end(at, assertion, False))] if leads or assertion == POSSIBLE else []
+        return after if leads else [(begin, event.start), *after]
 
 
 def _is_clause(words: list[str]) -> bool:
-    return any(
+    return not CLAUSE_VERBS.isdisjoint(words) and any(
         word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in REPORTED)
         for i, word in enumerate(words)
     )
@@ -400,13 +288,19 @@ def _without_overlaps(marks: list[Mark]) -> list[Mark]:
     marks.sort()
     if all(one.end <= other.start for one, other in pairwise(marks)):
         return marks
-    bounds = sorted({place for mark in marks for place in (mark.start, mark.end)})
     out: list[Mark] = []
+    over: list[Mark] = []  # those that reach the present stretch
+    following = iter([*marks, None])
+    mark = next(following)
+    bounds = sorted({place for one in marks for place in one[:2]})
     for start, end in pairwise(bounds):
-        over = [mark for mark in marks if mark.start < end and mark.end > start]
+        over = [one for one in over if one.end > start]
+        while mark is not None and mark.start <= start:
+            over.append(mark)
+            mark = next(following)
         if not over:
             continue
-        strongest = max(over, key=lambda mark: (mark.assertion, -mark.start))
+        strongest = max(over, key=lambda one: (one.assertion, -one.start))
         if out and out[-1].end == start and out[-1][2:] == strongest[2:]:
             out[-1] = out[-1]._replace(end=end)
         else:

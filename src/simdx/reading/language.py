@@ -20,7 +20,7 @@ _ENGLISH = frozenset(_WORDS_OF_ENGLISH.split())
 
 def is_english(text: str) -> bool:
     """Whether the text reads as English; a text of few words is taken for it where most of them are ASCII."""
-    words = _WORDS.findall(text[:4000].lower())
+    words = _WORDS.findall(text[:600].lower())
     if not words:
         return True
     latin = sum(word.isascii() for word in words) / len(words)

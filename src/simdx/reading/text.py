@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import NamedTuple
 
 from simdx.reading.assertion import Mark, marks_of
@@ -25,38 +27,38 @@ class Span:
 
 @dataclass(frozen=True)
 class Reading:
-    """A text and what is said in it of other than present findings."""
+    """A text, what in it is not plainly present, and where its sections begin."""
 
     text: str
     marks: tuple[Mark, ...]
+    sections: tuple[tuple[int, str], ...]
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """The whole text without its triggers, in order."""
         out: list[Span] = []
-        triggers = sorted({(m.trigger_start, m.trigger_end) for m in self.marks})
-        taken = sorted(
-            [*((m.start, m.end, m) for m in self.marks), *((a, b, None) for a, b in triggers)], key=_place
-        )
+        cuts = {(mark.trigger_start, mark.trigger_end): None for mark in self.marks}
+        parts = [*cuts.items(), *((mark[:2], mark) for mark in self.marks)]
         at = 0
-        for start, end, mark in [*taken, (len(self.text), len(self.text), None)]:
-            if start > at:
-                out += self._span(at, start, None)
+        for (start, end), mark in sorted(parts, key=lambda part: part[0]):
+            self._add(out, at, start, None)
             if mark is not None:
-                out += self._span(max(start, at), end, mark)
+                self._add(out, max(start, at), end, mark)
             at = max(at, end)
+        self._add(out, at, len(self.text), None)
         return tuple(out)
 
-    def _span(self, start: int, end: int, mark: Mark | None) -> list[Span]:
+    def _add(self, out: list[Span], start: int, end: int, mark: Mark | None) -> None:
         said = self.text[start:end]
         if not any(map(str.isalnum, said)):
-            return []
-        start += len(said) - len(said.lstrip())
-        said = said.strip()
-        if mark is None:
-            return [Span(start, start + len(said), said, "present", None, "")]
-        trigger = self.text[mark.trigger_start : mark.trigger_end]
-        return [Span(start, start + len(said), said, ASSERTIONS[mark.assertion], mark.section, trigger)]
+            return
+        start += len(said) - len(said.lstrip(_EDGES))
+        said = said.strip(_EDGES)
+        place = bisect(self.sections, start, key=itemgetter(0))
+        section = self.sections[place - 1][1] if place else None
+        meant = ASSERTIONS[mark.assertion] if mark else ASSERTIONS[PRESENT]
+        trigger = self.text[mark.trigger_start : mark.trigger_end] if mark else ""
+        out.append(Span(start, start + len(said), said, meant, section, trigger))
 
     def assertion(self, start: int, end: int) -> str:
         """Of a finding at a place of the text: the strongest that any part of it has."""
@@ -64,13 +66,13 @@ class Reading:
         return ASSERTIONS[max(over, default=PRESENT)]
 
 
-def _place(item: tuple[int, int, Mark | None]) -> tuple[int, int]:
-    return item[:2]
+_EDGES = " \t\r\n.,;:"
 
 
 def read(text: str) -> Reading:
     """How each part of a text is meant."""
-    return Reading(text, tuple(marks_of(text)))
+    marks, sections = marks_of(text)
+    return Reading(text, tuple(marks), tuple(sections))
 
 
 class Split(NamedTuple):
@@ -98,19 +100,19 @@ def split(text: str) -> Split:
     denied: list[str] = []
     if _IS_CHECKLIST.search(text):
         text = _PAIR.sub(lambda pair: _stated(pair, denied), text)
-    marks = marks_of(text)
+    marks, _ = marks_of(text)
     if not marks:
         return Split(text, ". ".join(denied), "")
     kept: list[str] = []
     others: list[str] = []
     at = 0
-    for start, end, assertion, trigger_start, trigger_end, _ in marks:
+    for start, end, assertion, trigger_start, trigger_end in marks:
         if assertion == POSSIBLE:
             continue  # a finding that may be there is evidence for what it may be
         first, last = min(start, trigger_start), max(end, trigger_end)
         if first > at:
             kept.append(text[at:first])
-        (denied if assertion == NEGATED else others).append(text[max(start, 0) : end])
+        (denied if assertion == NEGATED else others).append(text[start:end])
         at = max(at, last)
     kept.append(text[at:])
     return Split(" ".join(kept), ". ".join(denied), ". ".join(others))
