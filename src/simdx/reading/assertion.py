@@ -32,6 +32,7 @@ from simdx.reading.events import (
 )
 from simdx.reading.triggers import (
     ARTICLES,
+    ASSERTIONS,
     CLAUSE_VERBS,
     FILLERS,
     FINDING_ENDINGS,
@@ -283,11 +284,16 @@ def _is_clause(words: list[str]) -> bool:
     )
 
 
+_TRIGGER = len(ASSERTIONS)  # stronger than any of them
+
+
 def _without_overlaps(marks: list[Mark]) -> list[Mark]:
-    """Where two marks meet, the stronger assertion holds; `triggers.py` gives the order."""
+    """Where two marks meet, the stronger assertion holds; `triggers.py` gives the order; triggers have none."""
     marks.sort()
     if all(one.end <= other.start for one, other in pairwise(marks)):
         return marks
+    triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}
+    marks = sorted([*marks, *(Mark(*trigger, _TRIGGER, *trigger) for trigger in triggers)])
     out: list[Mark] = []
     over: list[Mark] = []  # those that reach the present stretch
     following = iter([*marks, None])
@@ -301,6 +307,8 @@ def _without_overlaps(marks: list[Mark]) -> list[Mark]:
         if not over:
             continue
         strongest = max(over, key=lambda one: (one.assertion, -one.start))
+        if strongest.assertion == _TRIGGER:
+            continue
         if out and out[-1].end == start and out[-1][2:] == strongest[2:]:
             out[-1] = out[-1]._replace(end=end)
         else:
