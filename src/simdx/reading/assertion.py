@@ -288,7 +288,7 @@ _TRIGGER = len(ASSERTIONS)  # stronger than any of them
 
 
 def _without_overlaps(marks: list[Mark]) -> list[Mark]:
-    """Where two marks meet, the stronger assertion holds; `triggers.py` gives the order; triggers have none."""
+    """Where marks meet, the stronger assertion holds, in the order of `triggers.py`; triggers have none."""
     marks.sort()
     if all(one.end <= other.start for one, other in pairwise(marks)):
         return marks
