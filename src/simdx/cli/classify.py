@@ -36,7 +36,7 @@ def classify(
 
     Several panels are independent questions: {"results": […]} with --json, an answer for each.
     """
-    case = _read_case(text, file)
+    case = read_case(text, file)
     from simdx.classifier import infer_panels
     from simdx.methods.panel_data import check_text
     from simdx.panels import load_panel
@@ -102,7 +102,8 @@ def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path
     return names
 
 
-def _read_case(text: str | None, file: Path | None) -> str:
+def read_case(text: str | None, file: Path | None) -> str:
+    """The case that was given as a text, as a file or on standard input."""
     if file is not None and text is not None:
         raise BadInput("give either a text or --file, not both")
     if file is not None:

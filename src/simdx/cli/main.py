@@ -18,7 +18,7 @@ from simdx.errors import SimdxError, plain
 
 # In the order of the help text.
 VERBS = (
-    "quickstart", "classify", "evaluate", "compare", "panel", "models", "bank", "abi", "bench",
+    "quickstart", "classify", "read", "evaluate", "compare", "panel", "library", "models", "bank", "abi", "bench",
     "review", "policy", "serve", "token", "audit", "scale", "validate",
 )  # fmt: skip
 
