@@ -14,8 +14,8 @@ SOURCE = ROOT / "src" / "simdx"
 FREE = {"types", "errors", "plugins"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
-    "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "reading", "answer",
-    "abc", "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank",
+    "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "reading",
+    "answer", "abc", "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank",
     "methods", "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier",
     "estimator", "runs",
     "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from simdx import library
 from simdx.disk import filling, seal_holds, sealed
 from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
@@ -30,6 +31,7 @@ FORMAT = 1
 BANK_FILE = "bank.jsonl"
 BACKGROUND_FILE = "background.jsonl"
 MANIFEST_FILE = "manifest.json"
+FEWEST_OF_LIBRARY = 8  # texts of a label that a bank from the library needs
 
 
 # --------------------------------------------------------------------------- reading
@@ -58,9 +60,7 @@ def bank_for(
 def packaged_bank(source: PanelSource) -> Bank:
     """The bank a panel ships beside its YAML file."""
     if not source.banks:
-        raise BadInput(
-            f"panel '{source.panel.name}' ships no bank: give --bank, or build one with 'simdx bank build'"
-        )
+        return library_bank(source)
     parts = [_labelled_rows(path, source.panel) for path in source.banks]
     background = background_texts(source.background, source.panel) if source.background else ()
     name = f"{source.panel.name}:" + "+".join(path.stem for path in source.banks)
@@ -76,6 +76,21 @@ def packaged_bank(source: PanelSource) -> Bank:
             f"panel '{source.panel.name}': no bank of against_background describes {', '.join(silent)}"
         )
     return replace(bank, against=against)
+
+
+def library_bank(source: PanelSource) -> Bank:
+    """Texts of the library, for a panel without a bank of its own whose every label the library knows."""
+    panel = source.panel
+    found = {label.name: library.texts_for(label) for label in panel.labels}
+    if unknown := [repr(name) for name, texts in found.items() if len(texts) < FEWEST_OF_LIBRARY]:
+        raise BadInput(
+            f"panel '{panel.name}' has no bank, and the library does not know {', '.join(unknown)}: "
+            "give --bank, or build one with 'simdx bank build'"
+        )
+    rows = [(name, text) for name, texts in found.items() for text in texts]
+    background = background_texts(source.background, panel) if source.background else ()
+    bank = assemble(panel, rows, background, f"{panel.name}:library")
+    return replace(bank, none_prior=source.none_prior) if source.none_prior is not None else bank
 
 
 def read_bank(path: str | Path, panel: Panel) -> Bank:

@@ -1,6 +1,7 @@
 """A library of conditions and everyday topics, each with simulated texts: banks without a model, and the rest
 of medicine as a background."""
 
+from simdx.library.banks import conditions_of, texts_for
 from simdx.library.conditions import (
     REGISTERS,
     Condition,
@@ -12,4 +13,4 @@ from simdx.library.conditions import (
     vectors,
     version,
 )
-from simdx.library.search import Match, embedded, find, meant_by, related_to, suggestions
+from simdx.library.search import Match, embedded, find, meant_by, nearest, related_to, suggestions
