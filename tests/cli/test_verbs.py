@@ -46,6 +46,12 @@ def test_panel_verbs(cli: Cli, tmp_path: Path) -> None:
     assert not (tmp_path / "one.yaml").exists()
 
 
+def test_experiment_is_no_verb(cli: Cli) -> None:
+    done = cli("experiment", "run", "x.yaml")
+    assert done.code == 2
+    assert "experiment" in done.err
+
+
 def test_models_verbs(cli: Cli) -> None:
     rows = {m["name"]: m for m in cli("models", "list", "--json").json["models"]}
     assert rows["wordllama"]["here"] is True

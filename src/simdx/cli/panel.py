@@ -1,15 +1,19 @@
 """`simdx panel list|show|new|describe|check|status|calibrate|compile`."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
 from simdx.cli.output import note, print_json, say, write_line
 from simdx.errors import BadInput
+
+if TYPE_CHECKING:
+    from simdx.library import Condition
 
 app = Typer(
     help="Closed sets of labels: list, show, scaffold, check, calibrate and compile them.",
@@ -79,6 +83,7 @@ def new(
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
+    from simdx.library import suggestions
     from simdx.panels import load_panel
     from simdx.panels.load import parse_panel, scaffold
 
@@ -90,10 +95,28 @@ def new(
         raise BadInput(f"{path} exists already: choose another name, nothing was written")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
-    write_atomically(path, scaffold(path.stem, labels, register))
-    write_line(
-        f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'"
-    )
+    known = _from_library(labels) if register != "general" else {}
+    write_atomically(path, scaffold(path.stem, labels, register, known))
+    write_line(f"wrote {path}: {len(load_panel(path).names)} labels")
+    unknown = [name for name in labels if name not in known]
+    if not unknown:
+        write_line(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
+        return
+    for name in unknown if label and register != "general" else ():
+        near = ", ".join(m.condition.name for m in suggestions(name, 3, medical=True))
+        write_line(f"the library does not know '{name}' (nearest by meaning: {near})")
+    write_line(f"edit it, check it with 'simdx panel check {path}', then build a bank")
+
+
+def _from_library(labels: Iterable[str]) -> "dict[str, Condition]":
+    """Labels that name a condition of the library, by name, alias or code."""
+    from simdx.library import meant_by
+
+    found = {name: match for name in labels if (match := meant_by(name)) is not None}
+    for name, match in found.items():
+        if match.how != "name":
+            note(f"'{name}' is taken as the library's '{match.condition.name}' ({match.how})")
+    return {name: match.condition for name, match in found.items()}
 
 
 @app.command()

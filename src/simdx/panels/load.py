@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from simdx import library
 from simdx.errors import BadInput
 from simdx.panels.schema import LabelFile, PanelFile
 from simdx.types import Panel
@@ -148,8 +149,13 @@ def _read_yaml(path: Path) -> Any:
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def scaffold(name: str, labels: Mapping[str, str], register: str = "clinician") -> str:
-    """The text of a new panel file, from label names and what is known of each.
+def scaffold(
+    name: str,
+    labels: Mapping[str, str],
+    register: str = "clinician",
+    known: Mapping[str, library.Condition] | None = None,
+) -> str:
+    """The text of a new panel file, from label names and what is known of each: in words, and in the library.
 
     JSON strings are valid YAML once what YAML cannot print is escaped.
     """
@@ -170,18 +176,19 @@ def scaffold(name: str, labels: Mapping[str, str], register: str = "clinician") 
         "labels:",
     ]
     for label, description in labels.items():
+        same = (known or {}).get(label)
         lines += [
             f"  - name: {quoted(label)}",
             "    # every other name of it: removed from simulated texts, so that they cannot give it away",
-            "    aliases: []",
+            f"    aliases: [{', '.join(map(quoted, same.aliases)) if same else ''}]",
             "    # one or two sentences on how it presents: the simulator is told this",
             f"    description: {quoted(description)}",
         ]
         if medical:  # no code of a disease belongs to a kind of text that is not about illness
-            lines += ["    icd10: []", "    snomed: []"]
+            lines += [f"    icd10: [{quoted(same.icd10) if same and same.icd10 else ''}]", "    snomed: []"]
         lines += [
             "    # true asks for more tests when this label keeps 10 % without leading",
-            "    must_not_miss: false",
+            f"    must_not_miss: {'true' if same and same.emergency else 'false'}",
         ]
     lines += [
         "# What a good set of descriptions should vary, beside the built-in facets; one of the same",

@@ -1,0 +1,109 @@
+"""The library keeps what its data sheet promises, and finds conditions as users name them."""
+
+import re
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from simdx import library
+from simdx.library.search import plain
+from simdx.types import Label
+
+TEXTS, CONDITIONS = library.texts(), library.conditions()
+MEDICAL = [c for c in CONDITIONS if c.medical]
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9']+", text.lower())
+
+
+def test_the_sizes_of_the_data_sheet() -> None:
+    registers = defaultdict(Counter)
+    for text in TEXTS:
+        registers[text.condition][text.register] += 1
+    assert len(MEDICAL) >= 400
+    assert len(CONDITIONS) - len(MEDICAL) >= 120
+    large = [n for n in registers.values() if n["lay"] >= 16 and n["note"] >= 8]
+    assert len(large) >= 200
+    for c in CONDITIONS:
+        n = registers[c.name]
+        assert (n["lay"] >= 8 and n["note"] >= 4) if c.medical else n["topic"] >= 12, c.name
+
+
+def test_every_text_is_written_for_itself() -> None:
+    grams, openings = defaultdict(set), Counter()
+    for i, text in enumerate(TEXTS):
+        said = words(text.text)
+        assert 5 <= len(said) <= 130, text
+        openings[tuple(said[:3])] += 1
+        for k in range(len(said) - 4):
+            grams[tuple(said[k : k + 5])].add(i)
+    shared = sum(len(found) for found in grams.values() if len(found) > 1)
+    assert shared / sum(map(len, grams.values())) <= 0.03
+    assert openings.most_common(1)[0][1] / len(TEXTS) <= 0.02
+    assert len({text.text for text in TEXTS}) == len(TEXTS)
+
+
+def test_no_text_names_its_condition() -> None:
+    for text in TEXTS:
+        c = library.condition(text.condition)
+        said = f" {' '.join(words(text.text))} "
+        for name in (c.name, *c.aliases) if c.medical else ():
+            assert f" {' '.join(words(name))} " not in said, (c.name, text.text)
+
+
+def test_what_is_packaged_beside_the_texts_is_of_these_texts() -> None:
+    assert library.version() == library.digest()
+    assert library.vectors().shape == (len(TEXTS), 256)
+    some = np.arange(0, len(TEXTS), 500)
+    again = library.embedded([TEXTS[i].text for i in some])
+    assert (again * library.vectors()[some]).sum(axis=1).min() > 0.999
+
+
+@pytest.mark.parametrize(
+    ("said", "meant", "how"),
+    [
+        ("migraine", "migraine", "name"), ("Heart attack", "acute myocardial infarction", "alias"),
+        ("haemorrhoids", "haemorrhoids", "name"), ("hemorrhoids", "haemorrhoids", "name"),
+        ("G43", "migraine", "code"), ("pulmonary embolisms", "pulmonary embolism", "name"),
+    ],
+)  # fmt: skip
+def test_a_condition_is_found_as_it_is_named(said: str, meant: str, how: str) -> None:
+    found = library.meant_by(said)
+    assert found is not None
+    assert found.condition.name == meant
+    assert found.how in (how, "alias")
+
+
+def test_nothing_is_made_of_a_name_that_is_unknown() -> None:
+    assert library.meant_by("frobnitis") is None
+    assert len(library.suggestions("a clot in the lung", 3)) == 3
+    assert "pulmonary embolism" in [m.condition.name for m in library.find("blood clot in the lung")]
+
+
+def test_names_that_mean_one_thing_belong_to_one_condition() -> None:
+    names = Counter(plain(c.name) for c in CONDITIONS)
+    assert max(names.values()) == 1
+
+
+def test_kinds_of_a_label_are_not_something_else_beside_it() -> None:
+    beside = library.related_to([Label("arthritis"), Label("dengue")])
+    assert {"arthritis", "rheumatoid arthritis", "gout", "dengue"} <= beside
+    assert "malaria" not in beside
+    assert "bacterial meningitis" not in beside
+
+
+def test_a_wide_label_is_described_by_its_kinds() -> None:
+    assert len(library.texts_for(Label("stroke"))) >= 24
+    assert len(library.texts_for(Label("migraine"))) >= 24
+    assert library.texts_for(Label("frobnitis")) == ()
+
+
+def test_the_nearest_condition_has_a_name() -> None:
+    text = "Suddenly breathless after the flight, my calf is swollen and I coughed up blood"
+    found = library.nearest(text, 5)
+    assert "pulmonary embolism" in [m.condition.name for m in found]
+    assert 0 < sum(m.score for m in found) <= 1
+    without = library.nearest(text, 5, without=frozenset({"pulmonary embolism"}))
+    assert "pulmonary embolism" not in [m.condition.name for m in without]
