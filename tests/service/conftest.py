@@ -1,6 +1,7 @@
 """A service with one real panel, in a folder of its own, for all tests of the room."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +12,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-import uvicorn
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from simdx.service import app as application
 from simdx.service.auth import TokenFile
-from simdx.service.config import ServiceConfig
+from simdx.service.config import Limits, ServiceConfig
 from simdx.service.meters import Meters
 from simdx.service.registry import Registry
 from tests.loopback import until
@@ -58,11 +58,13 @@ class Live:
 
     def __init__(self, app: FastAPI) -> None:
         self.app = app
-        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.server = application.server_for(app, Limits())
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self.listener.getsockname()
+        self.url = f"http://127.0.0.1:{self.address[1]}"
+        self.thread = threading.Thread(target=self.server.run, args=([self.listener],), daemon=True)
         self.thread.start()
         until(lambda: self.server.started)
-        self.url = f"http://127.0.0.1:{self.server.servers[0].sockets[0].getsockname()[1]}"
 
     def __enter__(self) -> Self:
         return self
@@ -70,6 +72,7 @@ class Live:
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
         self.thread.join(timeout=20)
+        self.listener.close()
 
 
 def tickets(folder: Path) -> tuple[Path, Path]:

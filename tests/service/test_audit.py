@@ -215,14 +215,14 @@ def test_the_service_records_and_shows_its_answers(tmp_path: Path) -> None:
         assert last["previous"] == first["hash"]
         assert client.get("/v1/audit", params={"id": first["id"]}).json()["records"] == [first]
         assert client.get("/v1/audit/verify").json()["ok"] is True
-        store = client.app.state.house.audit
+        store = client.app.state.simdx.audit
         assert store.text_of(first["id"]) == TEXT
     assert TEXT.encode() not in (tmp_path / "audit.sqlite3").read_bytes()
 
 
 def test_a_log_that_cannot_be_written_stops_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(tmp_path) as client:
-        audit = client.app.state.house.audit
+        audit = client.app.state.simdx.audit
         audit.close()  # the next record opens a connection again
 
         def broken(database: SqliteDatabase) -> None:

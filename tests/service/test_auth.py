@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from simdx.errors import BadInput
 from simdx.service.auth import TokenFile
-from simdx.service.config import CdsClient, Limits, ServiceConfig, is_loopback
+from simdx.service.config import CdsClient, ServiceConfig, is_loopback
 from tests.service.conftest import ASK, PANEL, URL, Guarded, bearer, kind, serving
 from tests.service.test_cds import VIEW, invocation
 
@@ -104,11 +104,11 @@ NO_SERVERS = (
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"panels": {}}, "no panel"), ({"port": 70_000}, "from 0 to 65535"), ({"workers": -1}, "--workers"),
-        ({"workers": 65}, "--workers"), ({"cors_origins": ("*",)}, "not an origin"),
+        ({"panels": {}}, "no panel"), ({"port": 70_000}, "from 0 to 65535"),
+        ({"cors_origins": ("*",)}, "not an origin"),
+        ({"cors_origins": ("https://ehr.example",)}, "--cors-origin needs tokens"),
         ({"keep_text": True, "keep_text_days": 0}, "retention time"),
-        ({"limits": Limits(rate=-1.0)}, "from 0 up"), ({"limits": Limits(rate=float("nan"))}, "from 0 up"),
-        ({"limits": Limits(address_sockets=-1)}, "from 0 up"), ({"cds_clients": (EHR,)}, "--public-url"),
+        ({"cds_clients": (EHR,)}, "--public-url"),
         ({"cds_clients": (EHR, TWICE), "public_url": "https://simdx.example"}, "same issuer twice"),
         *(({"fhir_servers": (url,)}, "--fhir-server is an https address") for url in NO_SERVERS),
     ],
@@ -121,11 +121,14 @@ def test_configuration_is_checked(wrong: dict[str, Any], said: str) -> None:
 def test_cors_is_closed_unless_an_origin_is_named(tmp_path: Path) -> None:
     named = "https://ehr.example"
     preflight = {"origin": named, "access-control-request-method": "POST"}
-    with serving(tmp_path, cors_origins=(named,)) as client:
+    TokenFile(tmp_path / "tokens.json").new("clinic", ("classify",))
+    with serving(tmp_path, require_token=True, cors_origins=(named,)) as client:
         allowed = client.options("/cds-services", headers=preflight).headers
         assert allowed["access-control-allow-origin"] == named
         other = client.get("/cds-services", headers={"origin": "https://other.example"})
         assert "access-control-allow-origin" not in other.headers
+        refused = client.post("/v1/classify", json=ASK, headers={"origin": named})
+        assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (401, named)
 
 
 # --------------------------------------------------------------------------- what a token may do
@@ -145,12 +148,11 @@ def test_a_token_of_named_panels_asks_those_and_no_others(guarded: Guarded) -> N
     client, _, _, tokens = guarded
     here = bearer(tokens.new("here", ("classify",), panels=(PANEL,))[0])
     elsewhere = bearer(tokens.new("elsewhere", ("classify",), panels=("case-reports", "secret"))[0])
-    assert client.post("/v1/explore", json=ASK, headers=here).status_code == 200
+    assert client.post("/v1/classify", json=ASK, headers=here).status_code == 200
     assert [p["id"] for p in client.get("/v1/panels", headers=here).json()["panels"]] == [PANEL]
     assert client.get("/v1/panels", headers=elsewhere).json()["panels"] == []
     refused = [
         client.post("/v1/classify", json=ASK, headers=elsewhere),
-        client.post("/v1/explore", json=ASK, headers=elsewhere),
         client.post("/v1/fhir/RiskAssessment", json=ASK, headers=elsewhere),
         client.post(VIEW, json=invocation(), headers=elsewhere),
         client.get(f"/v1/panels/{PANEL}", headers=elsewhere),

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from simdx.service.asks import Ask, Told
 
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service import batching
-from simdx.service.asks import Ask, Told
 from simdx.service.audit.record import Entry
 from simdx.service.batching import BUSY, Batcher
 from simdx.service.meters import Meters

@@ -159,7 +159,7 @@ def test_type_classify_and_move_a_slider(browser: Any, page: Page) -> None:
 
 
 def test_moves_are_not_recorded_and_the_answer_at_rest_is(live: Live, page: Page) -> None:
-    audit = live.app.state.house.audit
+    audit = live.app.state.simdx.audit
     records, _ = audit.head()
     page.browser.execute_script(
         "const s = document.querySelector('input[data-label=\"oral mucocele\"]');"
@@ -182,10 +182,10 @@ def test_moves_are_not_recorded_and_the_answer_at_rest_is(live: Live, page: Page
 
 
 def test_a_case_the_service_has_forgotten_is_brought_again(live: Live, page: Page) -> None:
-    cache = live.app.state.house.cache
+    cache = live.app.state.simdx.cache
     mine = cache.name(PANEL, "local", TEXT)
     assert cache.get(mine, "local") is not None
-    for i in range(live.app.state.house.config.limits.observations):
+    for i in range(live.app.state.simdx.config.limits.observations):
         cache.put(str(i), PANEL, "others", None)
     assert cache.get(mine, "local") is None
     page.set_slider("oral mucocele", 0)
@@ -230,7 +230,7 @@ def test_a_prior_is_set_for_one_case(live: Live, page: Page) -> None:
     page.set_slider("oral mucocele", 90)
     until(page.settled)
     page.classify(ULCER)
-    audit = live.app.state.house.audit
+    audit = live.app.state.simdx.audit
     assert audit.page(limit=1)[0].to_json()["prior"]["oral mucocele"] == pytest.approx(1 / 3)
     assert "set back to even" in page("prior-note").text
     page("last-prior").click()
@@ -265,11 +265,11 @@ def test_an_answer_to_another_text_is_not_shown_as_one_to_this(browser: Any, pag
 
 
 def test_no_final_diagnosis_is_chosen_for_the_reader(live: Live, page: Page) -> None:
-    records, _ = live.app.state.house.audit.head()
+    records, _ = live.app.state.simdx.audit.head()
     assert page("feedback-label").get_attribute("value") == ""
     page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
     until(lambda: "nothing was recorded" in page("feedback-said").text)
-    assert live.app.state.house.audit.head()[0] == records
+    assert live.app.state.simdx.audit.head()[0] == records
     page("feedback-label").send_keys("none of these")
     page.browser.find_element(By.CSS_SELECTOR, "#feedback-form button").click()
     until(lambda: "differs" in page("feedback-said").text)

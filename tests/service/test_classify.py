@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from simdx.service.straight import Straight
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from simdx.classifier import Classifier
 from simdx.service.gate import Gate
-from simdx.service.straight import Straight
 from simdx.service.wire import dump
 from tests.service.conftest import ASK, PANEL, TEXT, URL, create_app, kind, make_config, told
 
@@ -56,7 +56,7 @@ def test_concurrent_requests_share_engine_calls_and_keep_their_own_answers(
     app: FastAPI, client: TestClient, classifier: Classifier
 ) -> None:
     texts = [f"{TEXT} Seen on day {i}." for i in range(60)]
-    meters = app.state.house.meters
+    meters = app.state.simdx.meters
     calls = told(meters, "simdx_batch_texts_count")
     with ThreadPoolExecutor(30) as pool:
         replies = list(pool.map(lambda t: client.post("/v1/classify", json={**ASK, "text": t}), texts))
@@ -129,7 +129,7 @@ def test_feedback_is_recorded_beside_the_answer(app: FastAPI, client: TestClient
     said = client.post("/v1/feedback", json={"answer": answer, "label": "oral mucocele"})
     assert said.status_code == 201
     assert said.json()["agrees"] is True
-    record = app.state.house.audit.find(said.json()["id"])
+    record = app.state.simdx.audit.find(said.json()["id"])
     assert (record.kind, record.about) == ("feedback", f"{answer}.0")
     none = client.post("/v1/feedback", json={"answer": f"{answer}.0", "label": None})
     assert none.json()["agrees"] is False

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from fastapi import FastAPI
+from simdx.service.observations import ObservationCache
 from starlette.testclient import TestClient
 
 from simdx.service.intervals import posterior_intervals
-from simdx.service.observations import ObservationCache
 from tests.service.conftest import PANEL, TEXT, Guarded, bearer, told
 
 
@@ -31,14 +31,14 @@ def explore(client: TestClient, **body: object) -> dict:
 def test_another_prior_gives_what_a_fresh_question_would(app: FastAPI, client: TestClient) -> None:
     first = explore(client, draws=50)
     prior = {"oral mucocele": 0.02, "atrophic glossitis": 0.49}
-    with watched(app.state.house.registry.get(PANEL, "auto").material.embedder, "embed_batch") as asked:
+    with watched(app.state.simdx.registry.get(PANEL, "auto").material.embedder, "embed_batch") as asked:
         again = client.post(f"/v1/explore/{first['observation']}", json={"prior": prior, "draws": 50}).json()
     assert asked == []
     fresh = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "prior": prior}).json()
     assert again["answer"]["posterior"] == pytest.approx(fresh["posterior"], abs=1e-6)
     assert again["answer"]["decision"] == fresh["decision"]
     assert again["observation"] == first["observation"]
-    record = app.state.house.audit.find(again["answer_id"])
+    record = app.state.simdx.audit.find(again["answer_id"])
     assert record.kind == "explore"
     assert record.to_json()["prior"] == pytest.approx({**prior, "oral squamous cell carcinoma": 0.49})
     for reply in (first, again):
@@ -59,7 +59,7 @@ def test_a_preview_is_what_the_answer_will_say(client: TestClient, method: str) 
 
 
 def test_a_preview_is_no_answer(app: FastAPI, client: TestClient) -> None:
-    first, house = explore(client), app.state.house
+    first, house = explore(client), app.state.simdx
     before = house.audit.head(), told(house.meters, "simdx_answers_total")
     reply = client.post(f"/v1/explore/{first['observation']}/preview", json={"prior": {"oral mucocele": 0.9}})
     assert set(reply.json()) == {"outcomes", "intervals"}  # nothing to act on
@@ -69,7 +69,7 @@ def test_a_preview_is_no_answer(app: FastAPI, client: TestClient) -> None:
 
 def test_a_preview_needs_neither_embedding_nor_new_draws(app: FastAPI, client: TestClient) -> None:
     where, body = f"/v1/explore/{explore(client)['observation']}", {"prior": {"oral mucocele": 0.123}}
-    classifier = app.state.house.registry.get(PANEL, "auto")
+    classifier = app.state.simdx.registry.get(PANEL, "auto")
     embedder, simplex = classifier.material.embedder, classifier.fitted.simplex
     with watched(embedder, "embed_batch") as embedded, watched(simplex, "shared") as drawn:
         assert client.post(f"{where}/preview", json=body).status_code == 200

@@ -1,7 +1,8 @@
 """How many requests a second the service answers, how evenly, and whether its memory stays flat.
 
-The service runs in a second process on loopback with the default embedder; this process is the load:
-64 clients that each send a request, wait for the answer and send the next, over kept-alive connections.
+The service runs in a process of its own on loopback, or as several replicas with one audit log, with the
+default embedder. This process is the load: 64 clients that each send a request, wait for the answer and send
+the next, over kept-alive connections.
 Both share the machine's cores, so the load generator does as little as it can: one protocol object a
 client, requests encoded in advance, answers counted by their headers and checked by status. `explained`
 says how many answers came with their sentences: a busy service leaves those out.
@@ -17,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,23 +38,31 @@ def run(
     seconds: float = SECONDS,
     clients: int = CLIENTS,
     requests: int | None = None,
-    workers: int = 0,
+    replicas: int = 1,
     panel: str = PANEL,
 ) -> dict[str, Any]:
-    """Measure; with `requests`, until that many are answered instead of for `seconds`."""
+    """Measure; with `requests`, until that many are answered instead of for `seconds`.
+
+    The clients are shared out among the replicas, as a proxy in front would; the replicas share one log.
+    """
     texts = clinic_texts()
     direct = _direct(panel, texts)
-    with (
-        tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder,
-        running_service(Path(folder), panel, "--workers", str(workers)) as service,
-    ):
-        host, port = service.host, service.port
-        bodies = [classify_request(f"{host}:{port}", panel, text) for text in texts]
+    with tempfile.TemporaryDirectory(prefix="simdx-bench-") as folder, ExitStack() as stack:
+        services = [stack.enter_context(running_service(Path(folder), panel)) for _ in range(replicas)]
+
+        def spend(seconds: float | None, requests: int | None) -> _Load:
+            return asyncio.run(
+                _load([(s.host, s.port) for s in services], panel, texts, clients, seconds, requests)
+            )
+
+        def total(figure: Callable[[int], float]) -> float:
+            return sum(figure(service.pid) for service in services)
+
         # Every text once and again, so that what the service remembers of words is there before it counts.
-        asyncio.run(_load(host, port, bodies, clients, None, WARM_UP_ROUNDS * len(bodies)))
-        start, spent = rss_mb(service.pid), cpu_seconds(service.pid)
-        outcome = asyncio.run(_load(host, port, bodies, clients, None if requests else seconds, requests))
-        end, spent = rss_mb(service.pid), cpu_seconds(service.pid) - spent
+        spend(None, WARM_UP_ROUNDS * len(texts) * replicas)
+        start, spent = total(rss_mb), total(cpu_seconds)
+        outcome = spend(None if requests else seconds, requests)
+        end, spent = total(rss_mb), total(cpu_seconds) - spent
     if not outcome.milliseconds:
         raise RunFailed("the service answered nothing while it was measured")
     answered = len(outcome.milliseconds)
@@ -69,7 +78,7 @@ def run(
         "requests": answered,
         "explained": outcome.explained,
         "clients": clients,
-        "workers": workers,
+        "replicas": replicas,
         "seconds": round(outcome.seconds, 2),
         "cores": os.cpu_count(),
     }
@@ -89,9 +98,10 @@ def running_service(home: Path, panel: str, *options: str) -> Iterator[Running]:
         sys.executable, "-m", "simdx", "serve", "--port", "0", "--panel", panel,
         "--audit", f"sqlite:///{home / 'audit.sqlite3'}", "--audit-key", str(home / "audit.key"), *options,
     ]  # fmt: skip
-    log = home / "log"  # a file: a pipe that nobody reads would stop the service
-    with log.open("wb") as said:
-        process = subprocess.Popen(command, stderr=said, stdout=subprocess.DEVNULL)
+    with tempfile.NamedTemporaryFile(
+        dir=home, delete=False
+    ) as said:  # a pipe that nobody reads would stop it
+        process, log = subprocess.Popen(command, stderr=said, stdout=subprocess.DEVNULL), Path(said.name)
     try:
         yield Running(process.pid, *_announced(process, log))
     finally:
@@ -196,12 +206,21 @@ class _Load:
 
 
 async def _load(
-    host: str, port: int, bodies: Sequence[bytes], clients: int, seconds: float | None, requests: int | None
+    services: Sequence[tuple[str, int]],
+    panel: str,
+    texts: Sequence[str],
+    clients: int,
+    seconds: float | None,
+    requests: int | None,
 ) -> _Load:
-    load = _Load(clients, seconds, requests)
-    loop = asyncio.get_running_loop()
+    load, loop = _Load(clients, seconds, requests), asyncio.get_running_loop()
+    bodies = {
+        (host, port): [classify_request(f"{host}:{port}", panel, text) for text in texts]
+        for host, port in services
+    }
     for i in range(clients):
-        await loop.create_connection(lambda i=i: _Client(bodies, i, clients, load), host, port)  # type: ignore[misc]
+        where = services[i % len(services)]
+        await loop.create_connection(lambda i=i, w=where: _Client(bodies[w], i, clients, load), *where)  # type: ignore[misc]
     await load.done.wait()
     return load
 
@@ -238,28 +257,21 @@ def _direct(panel: str, texts: Sequence[str], seconds: float = 3.0, batch: int =
 
 
 def rss_mb(pid: int) -> float:
-    """Memory of a service and its workers."""
-    found = [re.search(r"VmRSS:\s+(\d+) kB", said) for said in _of_each(pid, "status")]
-    return sum(int(f[1]) for f in found if f) / 1024 if any(found) else float("nan")
+    """Memory of a process, where the system says it."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", _file_of(pid, "status"))
+    return int(found[1]) / 1024 if found else float("nan")
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a service and its workers: on a shared machine the rate says more of others."""
-    used = [said.rpartition(")")[2].split()[11:13] for said in _of_each(pid, "stat")]
-    ticks = sum(int(tick) for ticks in used for tick in ticks)
-    return ticks / os.sysconf("SC_CLK_TCK") if used else float("nan")
+    """Processor time of a process: on a shared machine the rate says more of others."""
+    ticks = _file_of(pid, "stat").rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK") if ticks else float("nan")
 
 
-def _of_each(pid: int, name: str) -> list[str]:
-    """A file of a process and of those that it started, where the system has it."""
-    family, found = [pid], []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):  # threads and processes end while they are read of
-            family += map(int, children.read_text(encoding="ascii").split())
-    for one in family:
-        with suppress(OSError):
-            found.append(Path(f"/proc/{one}/{name}").read_text(encoding="utf-8", errors="replace"))
-    return found
+def _file_of(pid: int, name: str) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")
+    return ""
 
 
 def quantile(values: Sequence[float], q: float) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, tell
+from simdx.cli.output import print_json, tell
 from simdx.errors import BadInput, RunFailed
 
 if TYPE_CHECKING:
@@ -158,9 +158,9 @@ def _verify_export(
 
 
 def _key_file() -> Path:
-    from simdx.service.config import settled_home
+    from simdx.service.config import service_home
 
-    return settled_home(note) / "audit.key"
+    return service_home() / "audit.key"
 
 
 def _ring(path: Path | None) -> KeyRing:

@@ -46,11 +46,11 @@ def service(
     seconds: Annotated[float, Option(help="How long to send requests.")] = 30.0,
     clients: Annotated[int, Option(help="How many send at once.")] = 64,
     requests: Annotated[int | None, Option(help="Send this many instead, however long it takes.")] = None,
-    workers: Annotated[int, Option(help="Processes that answer beside the service's own.")] = 0,
+    replicas: Annotated[int, Option(help="Services with one audit log that share the clients.", min=1)] = 1,
     json: options.AsJson = False,
 ) -> None:
     """Requests per second, latency and memory of the HTTP service."""
-    _run("service", json, seconds=seconds, clients=clients, requests=requests, workers=workers)
+    _run("service", json, seconds=seconds, clients=clients, requests=requests, replicas=replicas)
 
 
 def _run(name: str, json: bool, **chosen: Any) -> None:

@@ -36,15 +36,12 @@ def serve(
     allowed_host: Annotated[
         list[str] | None, Option(help="A further Host name to answer to; repeatable; needs tokens.")
     ] = None,
-    cors_origin: Annotated[list[str] | None, Option(help="A web origin that may call; repeatable.")] = None,
+    cors_origin: Annotated[
+        list[str] | None, Option(help="A web origin that may call; repeatable; needs tokens.")
+    ] = None,
     public_url: Annotated[
         str | None, Option(help="How others reach the service, for links in cards; needs tokens.")
     ] = None,
-    rate: Annotated[float, Option(help="Requests a second of one token; 0: as many as it likes.")] = 100.0,
-    address_sockets: Annotated[int, Option(help="Connections of one address; 0: all, behind a proxy.")] = 512,
-    workers: Annotated[
-        int, Option(help="Processes that answer beside this one, for more cores; 0: it answers by itself.")
-    ] = 0,
     fhir_server: Annotated[
         list[str] | None,
         Option(
@@ -70,7 +67,7 @@ def serve(
     from simdx.service import limit_threads
 
     limit_threads()
-    from simdx.service.config import CdsClient, Limits, ServiceConfig, settled_home
+    from simdx.service.config import CdsClient, ServiceConfig
     from simdx.service.server import serve as run
 
     if public_url is not None and not public_url.startswith(("http://", "https://")):
@@ -87,14 +84,12 @@ def serve(
         CdsClient(issuer, keys, tuple(name for other, name in panels if other == issuer) or None)
         for issuer, keys in clients
     )
-    if any(value is None for value in files.values()):  # some are where the service keeps its data
-        settled_home(note)
     config = ServiceConfig(
         host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
         keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url,
-        fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints, workers=workers,
-        limits=Limits(rate=rate, address_sockets=address_sockets), **chosen,  # type: ignore[arg-type]
+        fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints,
+        **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)
 

@@ -66,9 +66,9 @@ def revoke(
 
 def _file(path: Path | None) -> TokenFile:
     from simdx.service.auth import TokenFile
-    from simdx.service.config import settled_home
+    from simdx.service.config import service_home
 
-    return TokenFile(path or settled_home(note) / "tokens.json")
+    return TokenFile(path or service_home() / "tokens.json")
 
 
 def _shown(token: Token) -> dict[str, object]:

@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import hashlib
+import hmac
 import logging
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
@@ -11,32 +13,33 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import Receive, Scope, Send
 
 from simdx import __version__
 from simdx.errors import BadInput
-from simdx.service import record_systems, routes
+from simdx.service import cds, record_systems, routes, schemas
 from simdx.service.audit import AuditStore, KeyRing, open_store
 from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
 from simdx.service.audit.database import AuditUnavailable
-from simdx.service.auth import Guard, TokenFile
+from simdx.service.auth import HEALTH, Guard, TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.cds_clients import ClientKeys
-from simdx.service.config import ServiceConfig, checkpoint_file
+from simdx.service.config import BACKLOG, Limits, ServiceConfig, checkpoint_file
 from simdx.service.gate import Gate, address_of
-from simdx.service.house import House, Readiness
 from simdx.service.meters import Meters
-from simdx.service.observations import ObservationCache
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
-from simdx.service.straight import Straight
+from simdx.service.state import AppState, Readiness
 from simdx.service.wire import Json, dump
-from simdx.service.workers import Worker
 
 log = logging.getLogger("simdx.service")
 TEND_SECONDS = CHECKPOINT_SECONDS
@@ -48,6 +51,8 @@ DESCRIPTION = (
     "Every refusal is a problem+json body whose type says what to do."
 )
 
+BODIES = (schemas.ClassifyBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation, cds.Feedback)
+_REF = "#/components/schemas/{model}"
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -68,35 +73,15 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
             "the service needs tokens when it is bound off loopback, has a --public-url or --allowed-host, "
             "or is started with --require-token: make one with 'simdx token new NAME'"
         )
-    audit = None
-    if config.audit_url != "none":
-        ring = KeyRing.from_file(Path(config.audit_key), create=True)
-        noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
-        audit = open_store(
-            config.audit_url, ring, keep_text=config.keep_text, keep_text_days=config.keep_text_days,
-            checkpoints=noted,
-        )  # fmt: skip
-        audit.resume()
-    elif config.keep_text:
-        raise BadInput("--keep-text needs an audit log: leave out --audit none")
-    meters = Meters()
-    workers = [Worker(config) for _ in range(config.workers)]  # they load while this process does
-    try:
-        registry = registry or Registry(config)
-        for worker in workers:
-            worker.ready(registry.served)
-    except BaseException:
-        for worker in workers:
-            worker.close(0)
-        raise
-    limits = config.limits
+    audit = _open_audit(config)
+    # Replicas share the audit key, so a preview may be asked of another one than gave the answer.
+    secret = Path(config.audit_key).read_bytes() if audit else os.urandom(32)
+    meters, registry = Meters(), registry or Registry(config)
     batcher = Batcher(
         registry.get, (lambda entries: audit.append(entries)) if audit else (lambda entries: None), meters,
-        batch_texts=limits.batch_texts, waiting_texts=limits.waiting_texts, seconds=limits.seconds,
-        explained_texts=limits.explained_texts, workers=workers,
+        config.limits,
     )  # fmt: skip
     guard = Guard(tokens, audit.note_refusal if audit else None, clients, config.public_url)
-    observations = ObservationCache(limits.observations, limits.observation_seconds)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -107,8 +92,6 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
             yield
         finally:
             batcher.close()
-            for worker in workers:
-                worker.close()
             if audit is not None and tending is not None:
                 stop.set()
                 await tending
@@ -122,12 +105,12 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         title="simdx", version=__version__, description=DESCRIPTION, lifespan=lifespan, docs_url=None,
         redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
     )  # fmt: skip
-    app.state.house = House(
-        config, registry, batcher, observations, guard, meters, audit, Readiness(audit),
-        RecordServers(config.fhir_servers, limits),
+    app.state.simdx = AppState(
+        config, registry, batcher, guard, meters, audit, Readiness(audit),
+        RecordServers(config.fhir_servers, config.limits), hmac.digest(secret, b"simdx preview", "sha256"),
     )  # fmt: skip
-    app.include_router(routes.router)
-    app.include_router(record_systems.router)
+    for router in (routes.hot, routes.router, record_systems.router):
+        app.include_router(router)
     _mount_page(app)
     _answer_errors(app)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
@@ -137,8 +120,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         return Json(described())
 
     app.add_api_route("/openapi.json", openapi, include_in_schema=False)
-    app.add_middleware(Straight, guard=guard, handlers=app.exception_handlers)
-    app.add_middleware(Gate, config=config, meters=meters, guard=guard)
+    app.add_middleware(KnownHosts, allowed_hosts=config.host_names, www_redirect=False)
+    app.add_middleware(Gate, limits=config.limits, meters=meters, guard=guard)
     # Around the gate, so that a page of a named origin can read the gate's refusals too.
     if config.cors_origins:
         app.add_middleware(
@@ -146,6 +129,41 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
             allow_headers=["authorization", "content-type"], expose_headers=["Simdx-Answer", "Retry-After"],
         )  # fmt: skip
     return app
+
+
+class KnownHosts(TrustedHostMiddleware):
+    """Probes are answered by whatever name: an orchestrator calls a pod by its address."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        known = scope.get("path") in HEALTH
+        await (self.app(scope, receive, send) if known else super().__call__(scope, receive, send))
+
+
+def server_for(app: FastAPI, limits: Limits) -> uvicorn.Server:
+    """uvicorn with its own limits. It does not listen yet."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app, log_config=None, access_log=False, log_level="error", server_header=False, ws="none",
+            http="httptools", limit_concurrency=limits.connections, backlog=BACKLOG,
+            timeout_keep_alive=limits.idle_seconds, timeout_graceful_shutdown=10,
+            proxy_headers=False,  # a caller's address is its peer's, not what a header says
+        )
+    )  # fmt: skip
+
+
+def _open_audit(config: ServiceConfig) -> AuditStore | None:
+    if config.audit_url == "none":
+        if config.keep_text:
+            raise BadInput("--keep-text needs an audit log: leave out --audit none")
+        return None
+    ring = KeyRing.from_file(Path(config.audit_key), create=True)
+    noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
+    audit = open_store(
+        config.audit_url, ring, keep_text=config.keep_text, keep_text_days=config.keep_text_days,
+        checkpoints=noted,
+    )  # fmt: skip
+    audit.resume()
+    return audit
 
 
 def _mount_page(app: FastAPI) -> None:
@@ -195,13 +213,13 @@ async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
 
 
 def _answer_errors(app: FastAPI) -> None:
-    house: House = app.state.house
+    state: AppState = app.state.simdx
 
     def answer(kind: type[Exception], problem_of: Callable[[Any], Problem]) -> None:
         async def handler(request: Request, error: Exception) -> Response:
             problem = problem_of(error)
-            house.meters.refused.labels(problem.kind).inc()
-            house.guard.refused(address_of(request.scope), problem.kind)
+            state.meters.refused.labels(problem.kind).inc()
+            state.guard.refused(address_of(request.scope), problem.kind)
             return problem.response(request.url.path)
 
         app.add_exception_handler(kind, handler)
@@ -217,7 +235,8 @@ def _answer_errors(app: FastAPI) -> None:
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
     schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
     parts = schema["components"]
-    parts["schemas"]["Problem"] = RESPONSE_SCHEMA
+    bodies = models_json_schema([(model, "validation") for model in BODIES], ref_template=_REF)[1]["$defs"]
+    parts["schemas"] |= {**bodies, "Problem": RESPONSE_SCHEMA}
     # The framework documents its own error shape, which this service never sends.
     for unused in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(unused, None)

@@ -64,7 +64,6 @@ class Caller:
     name: str
     scopes: tuple[str, ...]
     panels: Panels = None
-    id: str = ""  # of the token: what open requests and the rate are counted by
 
     def may_ask(self, panel: str) -> bool:
         return self.panels is None or panel in self.panels
@@ -77,7 +76,7 @@ class _Tokens:
 
 
 _FILE = TypeAdapter(_Tokens)  # a number in place of a digest is damage before a caller meets it
-LOCAL = Caller("local", SCOPES, id="local")
+LOCAL = Caller("local", SCOPES)
 
 
 class TokenFile:
@@ -138,7 +137,7 @@ class TokenFile:
         same = hmac.compare_digest(known.encode("utf-8", "surrogatepass"), _digest(text).encode("ascii"))
         if not same or token is None or not token.active(_stamp(datetime.now(UTC))):
             return None
-        return Caller(token.name, token.scopes, token.panels, token.id)
+        return Caller(token.name, token.scopes, token.panels)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -187,48 +186,34 @@ class Guard:
         public_url: str | None = None,
     ) -> None:
         self._tokens, self._on_refused = tokens, on_refused
-        self._clients, self._public_url = clients, public_url
+        self._clients, self._public_url = clients, (public_url or "").rstrip("/")
 
     @property
     def asks_for_tokens(self) -> bool:
         return self._tokens is not None
 
-    def identify(self, authorization: str) -> Caller | Problem:
+    async def identify(self, authorization: str, path: str) -> Caller | Problem:
         """Who sends this header, or why nobody does: which of the two matters is for the address to say."""
         if self._tokens is None:
             return LOCAL
         if not authorization:
             return Problem("no-token", "Send 'Authorization: Bearer TOKEN'; 'simdx token new' makes one.")
         kind, _, text = authorization.partition(" ")
-        try:
-            caller = self._tokens.check(text.strip()) if kind.lower() == "bearer" else None
-        except BadInput as error:
-            log.error("%s", error)
-            return Problem("not-ready", "The token file cannot be read; the log says which.", retry_after=5)
+        caller, text = None, text.strip()
+        if kind.lower() == "bearer":
+            try:
+                # Only CDS Hooks has calls that a record system signs.
+                if self._clients and text.count(".") == 2 and path.startswith("/cds-services/"):
+                    client = await self._clients.check(text, self._public_url + path, time.time())
+                    return Caller(client.issuer, ("classify",), client.panels)
+                caller = self._tokens.check(text)
+            except Problem as problem:
+                return problem
+            except BadInput as error:
+                log.error("%s", error)
+                said = "The token file cannot be read; the log says which."
+                return Problem("not-ready", said, retry_after=5)
         return caller or Problem("bad-token", "The token is unknown, expired or revoked.")
-
-    def is_heard(self, authorization: str, path: str) -> bool:
-        """Is this a request to answer, however often its address was refused: a caller's, or a probe's?"""
-        known = isinstance(self.identify(authorization), Caller)
-        return known or path in HEALTH or self.is_signed(authorization, path)
-
-    def is_signed(self, authorization: str, path: str) -> bool:
-        """Is this a record system's signed call? Only CDS Hooks has such calls."""
-        if self._clients is None or self._public_url is None or not path.startswith("/cds-services/"):
-            return False
-        kind, _, text = authorization.partition(" ")
-        return kind.lower() == "bearer" and text.count(".") == 2
-
-    async def signed_by(self, authorization: str, path: str) -> Caller | Problem:
-        """The record system that signed a call; its keys may have to be fetched first."""
-        assert self._clients is not None
-        assert self._public_url is not None
-        text = authorization.partition(" ")[2].strip()
-        try:
-            client = await self._clients.check(text, self._public_url.rstrip("/") + path, time.time())
-        except Problem as problem:
-            return problem
-        return Caller(client.issuer, ("classify",), client.panels, id=client.issuer)
 
     def allow(self, who: Caller | Problem, scope: str) -> Caller:
         if isinstance(who, Problem):

@@ -1,65 +1,95 @@
 """Micro-batching: requests that wait at the same moment for the same thing share one engine call.
 
-One thread owns the engine. While it works on a batch, requests queue; when it is done it takes the oldest one
-together with every other of the same panel, method and prior. An idle service answers at once, a busy one in
-batches: after a large one it gives its callers some milliseconds to ask again. A batch's audit records are
-written in one transaction before any of its answers leaves. Where there are workers (`workers`), each has two
-threads: it is given the next batch, once that is as large, while it answers the last one. What stays in this
-process, as a case behind a slider does, is answered here.
+One thread owns the engine. While it works, requests queue; then it takes up to `batch_texts` texts of one
+panel, method and prior, from all callers in equal shares, and the callers take turns at being first. A long
+request is answered in several calls, so nobody waits for all of it. A caller has at most `caller_texts` texts
+here (429). A caller without any is let in; others are refused (503) once `waiting_texts` wait in all.
 
 Explaining an answer (which sentences matter, at which prior it flips) costs several times the answer. When
-more texts are at hand than `explained_texts`, answers go out without it, and say so in their notes: under
-load a caller gets the posterior in time rather than a refusal. Texts answered a moment ago count as well:
-their callers are about to ask again, and a gap between two full batches is no calm.
+more than `explained_texts` texts are at hand, or were a moment ago, answers go out without it and say so.
 """
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from pydantic_core import from_json
-
-from simdx.answer import Answer
+from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, SimdxError
-from simdx.methods import Observations
-from simdx.service.asks import Ask, Told, entries
 from simdx.service.audit.record import Entry
-from simdx.service.intervals import previews
+from simdx.service.config import Limits
+from simdx.service.intervals import beside, one, preview
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
-from simdx.service.wire import dump
-from simdx.service.workers import Worker
+from simdx.service.wire import dump, finite
 
 JUST_NOW = 0.25  # seconds after which callers who were answered no longer count as being there
-CROWD = 16  # callers answered at once, from which on they are waited for
-ASKING_SECONDS = 0.0005  # that each of them is given at most
-STOP_SECONDS = 10.0  # for batches under way to end
+CROWD = 16  # texts answered at once, from which on their callers are given time to ask again
+ASKING_SECONDS = 0.0005  # for each of those texts
+STOP_SECONDS = 10.0  # for the call under way to end
 BUSY = "sentences and flip were left out: the service was busy"
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceRequest:
+    """Texts, and how they are to be answered."""
+
+    panel: str
+    method: str
+    prior: Prior
+    texts: tuple[str, ...]
+    caller: str
+    request: str  # id of the request; its answers are recorded as <request>.0, .1, …
+    kind: str = "answer"
+    draws: int | None = None  # with a number: also what the page shows beside an answer
+    explain: bool = True  # the sentences that matter and the flip: most of an answer's cost
+    alone: bool = False  # a slow method shares no call, so that others get their turn between
+    preview: bool = False  # the posterior alone, which is no answer and leaves no record
+    write: Callable[[InferenceResult], bytes] | None = (
+        None  # the response's bytes, made before they are recorded
+    )
+    context: Mapping[str, Any] = field(default_factory=dict)  # for the audit log, as are
+    people: Mapping[str, str] = field(default_factory=dict)  # whom the case is about: recorded as a hash
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Requests with the same key can share one engine call."""
+        prior = self.prior.probabilities.tobytes(), self.prior.alpha0
+        return self.panel, self.method, prior, self.explain, self.preview, self.alone and self.request
+
+
+@dataclass(slots=True)
+class InferenceResult:
+    answers: list[dict[str, Any]] = field(default_factory=list)  # as the contract has them
+    bodies: list[bytes] = field(default_factory=list)  # the same as JSON
+    beside: dict[str, Any] = field(default_factory=dict)  # what the page shows besides
+    sent: bytes = b""  # what leaves the service, where the request says how it is written
 
 
 @dataclass(slots=True)
 class _Job:
-    ask: Ask
-    future: asyncio.Future[Told]  # cancelled once nobody waits for it
+    request: InferenceRequest
+    future: asyncio.Future[InferenceResult]  # cancelled once nobody waits for it
+    result: InferenceResult = field(default_factory=InferenceResult)
+    key: tuple[Any, ...] = ()
+    taken: int = 0  # texts given to the engine
+    error: Exception | None = None
+
+    @property
+    def left(self) -> int:
+        return 0 if self.error or self.future.cancelled() else len(self.request.texts) - self.taken
 
 
-@dataclass(slots=True)
-class _Lane:
-    """Jobs that wait, and who answers them: a worker, or this process."""
-
-    jobs: deque[_Job]
-    worker: Worker | None
-    wake: threading.Condition
-    turn: threading.Lock = field(default_factory=threading.Lock)  # who holds it takes the next batch
-    asked: int = 0  # texts that are being answered
-    enough: int = 0  # texts without which it need not be woken
+_Part = tuple[_Job, tuple[str, ...]]
+_Made = tuple[dict[str, Any], bytes, dict[str, Any]]
 
 
 class Batcher:
@@ -68,283 +98,204 @@ class Batcher:
         classifier: Callable[[str, str], Classifier],
         record: Callable[[Sequence[Entry]], object],
         meters: Meters,
-        *,
-        batch_texts: int,
-        waiting_texts: int,
-        seconds: float,
-        explained_texts: int = 24,
-        workers: Sequence[Worker] = (),
+        limits: Limits,
     ) -> None:
-        self._classifier, self._record, self._meters = classifier, record, meters
-        self._batch_texts, self._limit, self._seconds = batch_texts, waiting_texts, seconds
-        self._explained_texts = explained_texts
-        self._answered = (0, 0.0)  # texts of the last batch, and when it was done
-        self._here: deque[_Job] = deque()
-        self._away: deque[_Job] = deque() if workers else self._here  # what a worker can answer
-        self._waiting = 0
-        self._under_way = 0  # texts taken and not delivered yet
-        self._lock = threading.Lock()
+        self._classifier, self._record, self._meters, self._limits = classifier, record, meters, limits
+        self._queues: dict[str, deque[_Job]] = {}  # by caller; whose turn it is comes first
+        self._in_flight: Counter[str] = Counter()  # texts by caller, from the question to the answer
+        self._waiting = 0  # texts that the engine has not been given
+        self._answered = (0, 0.0)  # texts of the last call, and when it was done
+        self._enough = 0  # texts for which the engine waits no longer
+        self._wake = threading.Condition()
         self._closing = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        own = _Lane(self._here, None, threading.Condition(self._lock))
-        others = [_Lane(self._away, worker, threading.Condition(self._lock)) for worker in workers]
-        self._lanes = [own, *others]
-        self._threads = [
-            threading.Thread(target=self._work, args=(lane,), name=f"simdx-engine-{i}", daemon=True)
-            for i, lane in enumerate([own, *others, *others])
-        ]
+        self._thread = threading.Thread(target=self._work, name="simdx-engine", daemon=True)
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
     def close(self) -> None:
-        with self._lock:
+        with self._wake:
             self._closing = True
-            for lane in self._lanes:
-                lane.wake.notify_all()
-        until = time.monotonic() + STOP_SECONDS
-        for thread in self._threads:
-            thread.join(timeout=max(0.0, until - time.monotonic()))
+            self._wake.notify()
+        self._thread.join(timeout=STOP_SECONDS)
 
-    async def ask(self, ask: Ask) -> Told:
-        """Wait for the answer, within the time limit; refuse at once where the queue is full."""
-        assert self._loop is not None
-        job = _Job(ask, self._loop.create_future())
-        with self._lock:
-            if self._waiting + len(ask.texts) > self._limit:
-                said = "The engine has too many texts waiting; try again."
-                raise Problem("overloaded", said, retry_after=1)
-            jobs = self._away if ask.portable else self._here
-            jobs.append(job)
-            self._waiting += len(ask.texts)
-            self._stir(jobs)
-        self._meters.waiting.set(self._waiting)
+    async def ask(self, request: InferenceRequest) -> InferenceResult:
+        """Wait for the result, within the time limit; refuse at once where there is no room."""
+        texts, caller, limits = len(request.texts), request.caller, self._limits
+        mine = self._in_flight[caller]
+        if mine and mine + texts > limits.caller_texts:
+            said = f"You have {mine} texts waiting, of at most {limits.caller_texts}; wait for some."
+            raise Problem("too-many-requests", said, retry_after=1)
+        if mine and self._waiting + texts > limits.waiting_texts:
+            raise Problem("overloaded", "The engine has too many texts waiting; try again.", retry_after=1)
+        job = _Job(request, self._loop.create_future(), key=request.key)
+        self._in_flight[caller] += texts
         try:
-            async with asyncio.timeout(self._seconds):
+            with self._wake:
+                self._queues.setdefault(caller, deque()).append(job)
+                self._count(texts)
+                self._wake.notify()
+            async with asyncio.timeout(limits.seconds):
                 return await job.future
         except TimeoutError:
-            said = f"No answer within {self._seconds:g} seconds; send fewer or shorter texts."
+            said = f"No answer within {limits.seconds:g} seconds; send fewer or shorter texts."
             raise Problem("timeout", said, retry_after=5) from None
+        finally:
+            self._in_flight[caller] -= texts
+            if not self._in_flight[caller]:
+                del self._in_flight[caller]
 
-    def _stir(self, jobs: deque[_Job]) -> None:
-        for lane in self._lanes:
-            if lane.jobs is jobs and self._waiting >= lane.enough:
-                lane.wake.notify()
+    def _count(self, texts: int) -> None:
+        self._waiting += texts
+        self._meters.waiting.set(self._waiting)
 
     # ----------------------------------------------------------------- the engine's thread
 
-    def _work(self, lane: _Lane) -> None:
-        callers = 0
-        while True:
-            with lane.turn:
-                batch = self._next(lane, callers)
-            if batch is None:
+    def _work(self) -> None:
+        while parts := self._next():
+            self._answer(parts)
+            self._answered = (sum(len(texts) for _, texts in parts), time.perf_counter())
+            jobs = {id(job): job for job, _ in parts}.values()
+            self._finish([job for job in jobs if not job.left and not job.future.cancelled()])
+
+    def _next(self) -> list[_Part]:
+        """Wait for texts to answer. Nothing when the service stops; whoever still waits is told so."""
+        with self._wake:
+            while not self._closing:
+                self._wake.wait_for(lambda: self._waiting or self._closing)
+                texts, when = self._answered
+                if texts >= CROWD and time.perf_counter() - when < JUST_NOW:
+                    # A call has a cost of its own: a crowd that was just answered is not halved for good.
+                    self._enough = min(self._limits.batch_texts, texts)
+                    self._wake.wait_for(
+                        lambda: self._waiting >= self._enough or self._closing, texts * ASKING_SECONDS
+                    )
+                if not self._closing and (parts := self._take()):
+                    return parts
+            left = [job for queue in self._queues.values() for job in queue]
+        for job in left:
+            job.error = Problem("overloaded", "The service is stopping.", retry_after=5)
+        self._finish(left)
+        return []
+
+    def _take(self) -> list[_Part]:
+        """Texts with the key of the caller whose turn it is, in equal shares of all callers who have such."""
+        caller = next(iter(self._queues))
+        self._queues[caller] = self._queues.pop(caller)  # the next turn is another's
+        key = self._queues[caller][0].key
+        lines = [[job for job in queue if job.key == key and job.left] for queue in self._queues.values()]
+        lines = [line for line in lines if line]
+        parts: list[_Part] = []
+        room = self._limits.batch_texts
+        while room and lines:
+            share = max(1, room // len(lines))
+            for line in lines[:room]:
+                job = line[0]
+                texts = job.request.texts[job.taken : job.taken + min(share, room)]
+                job.taken, room = job.taken + len(texts), room - len(texts)
+                parts.append((job, texts))
+                if not job.left:
+                    line.pop(0)
+            lines = [line for line in lines if line]
+        self._queues = {
+            who: kept for who, queue in self._queues.items() if (kept := deque(j for j in queue if j.left))
+        }
+        left = sum(job.left for queue in self._queues.values() for job in queue)
+        self._count(left - self._waiting)
+        return parts
+
+    def _answer(self, parts: list[_Part]) -> None:
+        """One engine call. What goes wrong is the job's error, and of no other job."""
+        started, first = time.perf_counter(), parts[0][0].request
+        texts = [text for _, some in parts for text in some]
+        last, when = self._answered
+        just_now = last if time.perf_counter() - when < JUST_NOW else 0
+        calm = first.alone or self._waiting + len(texts) + just_now <= self._limits.explained_texts
+        note = BUSY if first.explain and not calm else None
+        try:
+            classifier = self._classifier(first.panel, first.method)
+            observed = classifier.observe(texts)
+            if first.preview:
+                shown = [preview(classifier, one(observed, i), first.prior) for i in range(len(texts))]
+                made: list[_Made] = [({}, b"", page) for page in shown]
+            else:
+                explain = first.explain and calm
+                answers = classifier.infer_observed(observed, first.prior, explain=explain, note=note)
+                draws = [job.request.draws for job, some in parts for _ in some]
+                shown = [
+                    {} if n is None else beside(classifier, one(observed, i), first.prior, answers[i], n)
+                    for i, n in enumerate(draws)
+                ]
+                plain = [answer.to_json() for answer in answers]
+                made = [(answer, dump(answer), page) for answer, page in zip(plain, shown, strict=True)]
+        except Exception as error:
+            if isinstance(error, SimdxError) and len(parts) > 1:
+                for part in parts:  # one text the engine refuses must not take the others with it
+                    self._answer([part])
                 return
-            told = self._answer(batch, lane.worker)
-            with self._lock:
-                lane.asked -= _texts(batch)
-                lane.wake.notify()
-            callers = len(batch)
-            self._deliver(self._recorded(told))
-            self._answered = (_texts(batch), time.perf_counter())
-            with self._lock:
-                self._under_way -= _texts(batch)
-
-    def _next(self, lane: _Lane, callers: int) -> list[_Job] | None:
-        """Wait for a batch; None when the service stops, and whoever still waits is told so."""
-        jobs = lane.jobs
-        with self._lock:
-            while True:
-                lane.wake.wait_for(lambda: jobs or self._closing)
-                self._gather(lane, callers)
-                if self._closing:
-                    left = [jobs.popleft() for _ in range(len(jobs))]
-                    break
-                if not jobs:  # another worker took them meanwhile
-                    continue
-                if batch := [job for job in self._take(jobs) if not job.future.cancelled()]:
-                    self._under_way += _texts(batch)
-                    lane.asked += _texts(batch)
-                    if jobs:
-                        self._stir(jobs)
-                    return batch
-        stopping = Problem("overloaded", "The service is stopping.", retry_after=5)
-        self._deliver([(job, stopping) for job in left])
-        return None
-
-    def _gather(self, lane: _Lane, callers: int) -> None:
-        """A batch has a cost of its own: let the next one grow to the size of the last.
-
-        A worker that is being asked has something to do, and leaves jobs to one that has not. Here, a crowd
-        that was just answered is given some time to ask again, rather than halved into two batches for good;
-        the loop that must hear it needs the interpreter meanwhile.
-        """
-        if lane.worker is not None:
-            lane.enough = min(self._batch_texts, lane.asked)
-            lane.wake.wait_for(lambda: self._closing or not lane.asked or self._may_follow(lane))
-        else:
-            texts, when = self._answered
-            late = time.perf_counter() - when > JUST_NOW
-            if callers >= CROWD and not late and self._away is self._here:
-                lane.enough = min(self._batch_texts, self._waiting + texts)
-                lane.wake.wait_for(
-                    lambda: self._closing or self._waiting >= lane.enough, callers * ASKING_SECONDS
-                )
-        lane.enough = 0
-
-    def _may_follow(self, lane: _Lane) -> bool:
-        """May a batch be sent behind the one that is being answered?"""
-        idle = any(other.asked == 0 for other in self._lanes if other.jobs is lane.jobs)
-        return not idle and self._waiting >= min(self._batch_texts, lane.asked)
-
-    def _take(self, jobs: deque[_Job]) -> list[_Job]:
-        """The oldest job and those like it, in order, up to the batch size; others keep their places."""
-        first = jobs.popleft()
-        batch, texts = [first], len(first.ask.texts)
-        key = first.ask.key
-        kept: deque[_Job] = deque()
-        while jobs and texts < self._batch_texts and not first.ask.alone:
-            job = jobs.popleft()
-            if job.ask.key == key and texts + len(job.ask.texts) <= self._batch_texts:
-                batch.append(job)
-                texts += len(job.ask.texts)
-            else:
-                kept.append(job)
-        jobs.extendleft(reversed(kept))
-        self._waiting -= texts
-        self._meters.waiting.set(self._waiting)
-        return batch
-
-    def _answer(self, batch: list[_Job], worker: Worker | None) -> list[tuple[_Job, Told | Exception]]:
-        started, asks, calm = time.perf_counter(), [job.ask for job in batch], self._calm(batch)
-        explain, note = asks[0].explain and calm, BUSY if asks[0].explain and not calm else None
-        try:
-            if worker is None:
-                told = self._infer(asks, explain, note)
-            else:
-                told = _asked(worker, asks, explain, note)
-        except SimdxError as error:
-            if len(batch) == 1:
-                return [(batch[0], error)]
-            # One text the engine refuses must not take the others with it.
-            return [pair for job in batch for pair in self._answer([job], worker)]
-        except Exception as error:
-            return [(job, error) for job in batch]
+            bad = isinstance(error, BadInput)
+            for job, _ in parts:
+                job.error = Problem("bad-input", str(error)) if bad else error
+            return
+        done = iter(made)
+        for job, some in parts:
+            for answer, body, page in (next(done) for _ in some):
+                job.result.answers.append(answer)
+                job.result.bodies.append(body)
+                job.result.beside = page
         self._meters.engine.observe(time.perf_counter() - started)
-        self._meters.batch.observe(_texts(batch))
-        return list(zip(batch, told, strict=True))
+        self._meters.batch.observe(len(texts))
 
-    def _recorded(self, answered: list[tuple[_Job, Told | Exception]]) -> list[tuple[_Job, Told | Exception]]:
-        """The answers with the bytes that leave, in the audit log: without a record no answer."""
-        if answered[0][0].ask.preview:
-            return answered
-        written = [(job, _written(job.ask, t) if isinstance(t, Told) else t) for job, t in answered]
-        good = [(job, t) for job, t in written if isinstance(t, Told)]
+    def _finish(self, jobs: list[_Job]) -> None:
+        """Write the responses, then their records in one transaction, then let them leave."""
+        entries: list[Entry] = []
+        for job in jobs:
+            try:
+                if not job.error and job.request.write is not None:
+                    job.result.sent = job.request.write(job.result)
+                if not job.error and not job.request.preview:
+                    entries += _entries(job.request, job.result)
+            except Exception as error:
+                job.error = error
         try:
-            if good:
-                self._record([e for job, t in good for e in entries(job.ask, t)])
-        except Exception as error:
-            return [(job, t if isinstance(t, Exception) else error) for job, t in written]
-        for job, t in good:
-            for answer in t.answers:
-                self._meters.answers.labels(job.ask.panel, answer["decision"]["action"]).inc()
-        return written
-
-    def _calm(self, batch: list[_Job]) -> bool:
-        """Is there time to explain? Callers of the other methods paid for it with a call of their own."""
-        if batch[0].ask.alone:
-            return True
-        texts, when = self._answered
-        just_now = texts if time.perf_counter() - when < JUST_NOW else 0
-        return self._under_way + self._waiting + just_now <= self._explained_texts
-
-    def _infer(self, asks: list[Ask], explain: bool, note: str | None) -> list[Told]:
-        classifier = self._classifier(asks[0].panel, asks[0].method)
-        fresh = [ask for ask in asks if ask.observed is None]
-        seen = iter(_split(classifier.observe([t for a in fresh for t in a.texts]), fresh) if fresh else ())
-        observed = [ask.observed if ask.observed is not None else next(seen) for ask in asks]
-        whole, prior = _join(observed), asks[0].prior
-        if asks[0].preview:
-            made = iter(previews(classifier, whole, prior))
-            return [Told(tuple(next(made) for _ in o.texts), (), o, None) for o in observed]
-        answers = iter(classifier.infer_observed(whole, prior, explain=explain, note=note))
-        told = []
-        for ask, observations in zip(asks, observed, strict=True):
-            mine: list[Answer] = [next(answers) for _ in ask.texts]
-            bodies = [a.to_json() for a in mine]
-            draws, beside = None, tuple[dict[str, Any], ...]()
-            if ask.draws:
-                draws = classifier.simplex_draws_observed(observations, prior, ask.draws)
-            if ask.kind == "explore":
-                beside = tuple(_beside(classifier, t, a) for t, a in zip(ask.texts, mine, strict=True))
-            told.append(Told(tuple(bodies), tuple(dump(b) for b in bodies), observations, draws, beside))
-        return told
-
-    def _deliver(self, results: Sequence[tuple[_Job, Told | Exception]]) -> None:
-        assert self._loop is not None
+            if entries:
+                self._record(entries)
+        except Exception as error:  # without a record no answer
+            for job in jobs:
+                job.error = job.error or error
+        for job in jobs:
+            for answer in () if job.error or job.request.preview else job.result.answers:
+                self._meters.answers.labels(job.request.panel, answer["decision"]["action"]).inc()
         with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
-            self._loop.call_soon_threadsafe(_settle, results)
+            self._loop.call_soon_threadsafe(_deliver, jobs)
 
 
-def _asked(worker: Worker, asks: list[Ask], explain: bool, note: str | None) -> list[Told]:
-    """The same by a worker."""
-    first, texts = asks[0], [text for ask in asks for text in ask.texts]
-    made = iter(worker.ask(first.panel, first.method, first.prior, texts, explain, note))
-    bodies = [tuple(next(made) for _ in ask.texts) for ask in asks]
-    return [Told(tuple(from_json(body) for body in mine), mine, None, None) for mine in bodies]
-
-
-def _beside(classifier: Classifier, text: str, answer: Answer) -> dict[str, Any]:
-    """What the page shows beside an answer: its outcomes, its sentences, and the evidence that says alike."""
-    return {
-        "outcomes": answer.outcomes,
-        "words": {
-            "headline": answer.headline,
-            "leading": answer.leading,
-            "uncertainty": answer.uncertainty_words,
-            "uncertainty_is_its_own": answer.second_order_is_its_own,
-            "alarm": answer.alarm_words,
-        },
-        "pairs": [pair.model_dump() for pair in classifier.pairs(text, answer)],
-    }
-
-
-def _texts(batch: Sequence[_Job]) -> int:
-    return sum(len(job.ask.texts) for job in batch)
-
-
-def _settle(results: Sequence[tuple[_Job, Told | Exception]]) -> None:
-    for job, result in results:
+def _deliver(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
         if job.future.done():
             continue
-        if isinstance(result, Exception):
-            bad = isinstance(result, BadInput)
-            job.future.set_exception(Problem("bad-input", str(result)) if bad else result)
+        if job.error:
+            job.future.set_exception(job.error)
         else:
-            job.future.set_result(result)
+            job.future.set_result(job.result)
 
 
-def _written(ask: Ask, told: Told) -> Told | Exception:
-    """With the bytes that will leave; one response that cannot be written takes no other with it."""
-    try:
-        return told if ask.write is None else replace(told, sent=ask.write(told))
-    except Exception as error:
-        return error
-
-
-def _split(observations: Observations, asks: Sequence[Ask]) -> list[Observations]:
-    out, start = [], 0
-    for ask in asks:
-        part = slice(start, start + len(ask.texts))
-        out.append(Observations(observations.texts[part], observations.vectors[part]))
-        start = part.stop
+def _entries(request: InferenceRequest, result: InferenceResult) -> list[Entry]:
+    """The audit log's view of an answer: numbers, decision, versions, hashes of it and of what is sent."""
+    context, out = dict(request.context), []
+    if request.write is not None:
+        context["sent"] = hashlib.sha256(result.sent).hexdigest()
+    for i, (text, answer, body) in enumerate(zip(request.texts, result.answers, result.bodies, strict=True)):
+        origin = answer["provenance"]
+        kept = ("label", "posterior", "entropy_bits", "out_of_class", "typicality", "decision")
+        versions = {name: origin[name] for name in ("bank", "embedder", "kernel", "seed")}
+        versions |= {"simdx": origin["version"], "method": answer["method"], "engine": answer["engine"]}
+        seen = finite({**{k: answer[k] for k in kept}, "sha256": hashlib.sha256(body).hexdigest()})
+        out.append(
+            Entry(
+                f"{request.request}.{i}", request.kind, request.caller, request.panel, origin["prior"], seen,
+                versions, text, context=context, people=request.people,
+            )
+        )  # fmt: skip
     return out
-
-
-def _join(parts: Sequence[Observations]) -> Observations:
-    if len(parts) == 1:
-        return parts[0]
-    texts = tuple(t for p in parts for t in p.texts)
-    return Observations(texts, np.concatenate([p.vectors for p in parts]))

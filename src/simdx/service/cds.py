@@ -84,6 +84,9 @@ class _Sent(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+_Reference = Annotated[str, Field(max_length=300)]
+
+
 class Context(_Sent):
     """Fields both hooks require."""
 
@@ -91,7 +94,7 @@ class Context(_Sent):
     # Bare ids; some record systems send the reference.
     patientId: Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$")]
     encounterId: Annotated[str | None, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$")] = None
-    selections: list[str] | None = None
+    selections: Annotated[list[_Reference], Field(max_length=1_000, fail_fast=True)] | None = None
     draftOrders: dict[str, Any] | None = None
 
     @property

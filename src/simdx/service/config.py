@@ -6,9 +6,8 @@ $SIMDX_HOME is set, everything stays inside it.
 """
 
 import ipaddress
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,38 +23,24 @@ from simdx.panels.load import PACKAGED
 
 # Methods that need nothing beyond the panel's bank and its embedder, so any caller may ask for them.
 METHODS = ("auto", "m-smc", "d-smc")
-MOST_WORKERS = 64  # each takes a few hundred megabytes
+BACKLOG = 1_024  # connections the kernel keeps until they are accepted
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request, and all of them together, may cost."""
+    """What one request, and all of them together, may cost. Rates and slow clients: deploy/nginx.conf."""
 
     body_bytes: int = 4_000_000
-    text_characters: int = 100_000
-    texts: int = 256
-    seconds: float = 20.0  # from the whole request read to its answer
+    body_values: int = 20_000  # of its JSON: list items, fields and what is in them
     body_seconds: float = 15.0  # to read a request's body
+    text_characters: int = 100_000
+    seconds: float = 20.0  # from the whole request read to its answer
+    caller_texts: int = 1_024  # texts of one caller between question and answer; above it, 429
     waiting_texts: int = 4_096  # texts waiting for the engine; above it, 503
-    open_requests: int = 1_024  # requests in the house at once; above it, 503
-    caller_requests: int = 256  # of which one caller may have; above it, 429
-    stranger_requests: int = 128  # of which callers without a valid token may have together; above it, 503
-    rate: float = 100.0  # requests a second of one token, after twice as many at once; 0: as many as it likes
     batch_texts: int = 64  # texts in one engine call
     explained_texts: int = 24  # with more at hand, answers go out without sentences and flip
-    observations: int = 256  # cases kept in memory for the prior sliders
-    observation_seconds: float = 900.0
-    stranger_rate: float = 20.0  # requests a second of one address without a token, after 60 at once: pages
-    # What connections may take, before anyone knows who is calling (`connections`).
-    sockets: int = 2_048  # open at once; a further one takes the place of a stranger's
-    address_sockets: int = 512  # of which one address may have; 0: all, for a proxy in front
-    misdeeds: float = 10.0  # refusals a second of one address; above it, its strangers get no answer
-    head_bytes: int = 32_768  # of a request line and its headers; above it, 431
-    head_count: int = 100  # headers of a request; above it, 431
-    head_seconds: float = 10.0  # from the connection, or the last answer's next byte, to the last header
-    idle_seconds: float = 30.0  # between two requests
-    reply_seconds: float = 30.0  # for a reader to take its reply
-    unread_bytes: int = 32_000_000  # of replies that nobody takes, all together
+    connections: int = 1_024  # open at once; above it, 503
+    idle_seconds: int = 30  # between two requests
     attachments: int = 3  # links of a chart that one call may have fetched
     attachment_bytes: int = 1_000_000
     attachment_seconds: float = 5.0
@@ -99,7 +84,6 @@ class ServiceConfig:
     keep_text: bool = False
     keep_text_days: float = 30.0
     limits: Limits = field(default_factory=Limits)
-    workers: int = 0  # processes that answer beside this one; 0: it answers by itself
     allow_remote: bool = False  # whether case text may leave this machine
 
     def __post_init__(self) -> None:
@@ -109,13 +93,11 @@ class ServiceConfig:
             raise BadInput(f"--port is {self.port}: give a number from 0 to 65535")
         if self.keep_text and not 0 < self.keep_text_days <= 36_500:
             raise BadInput("--keep-text-days must be above 0: kept texts have a retention time")
-        if not (0 <= self.limits.rate < math.inf and self.limits.address_sockets >= 0):
-            raise BadInput("--rate and --address-sockets are numbers from 0 up; 0 sets no limit")
-        if not 0 <= self.workers <= MOST_WORKERS:
-            raise BadInput(f"--workers is {self.workers}: give a number from 0 to {MOST_WORKERS}")
         for origin in self.cors_origins:
             if not origin.startswith(("http://", "https://")):
-                raise BadInput(f"--cors-origin '{origin}' is not an origin such as https://ehr.example")
+                raise BadInput(f"--cors-origin '{origin[:200]}' is not an origin such as https://ehr.example")
+        if self.cors_origins and not self.tokens_needed:
+            raise BadInput("--cors-origin needs tokens: add --require-token")
         for server in self.fhir_servers:
             trusted_address(server, "--fhir-server")
         if self.cds_clients and self.public_url is None:
@@ -131,16 +113,15 @@ class ServiceConfig:
         return self.require_token or bool(named) or not is_loopback(self.host)
 
     @property
-    def host_names(self) -> frozenset[str] | None:
-        """Host headers to accept, or None for all.
+    def host_names(self) -> tuple[str, ...]:
+        """Host headers to accept.
 
         On loopback only loopback names pass: otherwise a web page whose name is re-pointed at this
         machine (DNS rebinding) could read answers through the user's own browser.
         """
-        named = {name.lower() for name in self.allowed_hosts}
         if is_loopback(self.host):
-            return frozenset(named | {"localhost", "127.0.0.1", "[::1]", self.host.lower()})
-        return frozenset(named) or None
+            return (*self.allowed_hosts, "localhost", "127.0.0.1", "[::1]", self.host)
+        return self.allowed_hosts or ("*",)
 
 
 def is_loopback(host: str) -> bool:
@@ -177,8 +158,6 @@ def checkpoint_file(url: str, key: Path) -> Path:
 
 # --------------------------------------------------------------------------- the data folder
 
-_OURS = ("tokens.json", "audit.key", "audit.sqlite3")
-
 
 def service_home() -> Path:
     if named := os.environ.get("SIMDX_DATA"):
@@ -186,26 +165,6 @@ def service_home() -> Path:
     if os.environ.get("SIMDX_HOME"):
         return home() / "service"
     return Path(platformdirs.user_data_dir("simdx")) / "service"
-
-
-def settled_home(tell: Callable[[str], None]) -> Path:
-    """The same, once files that an earlier simdx left in the cache folder have been moved there or named."""
-    old, new = home() / "service", service_home()
-    if old == new or not _used(old):
-        return new
-    if os.environ.get("SIMDX_DATA") or _used(new):
-        tell(f"tokens, key or audit log of an earlier service lie in {old}; this one uses {new}")
-        return new
-    try:
-        new.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(old, new)  # all files at one moment, or none
-    except OSError as error:
-        raise BadInput(
-            f"the service's tokens, key and audit log lie in {old} and belong in {new}: stop the service and "
-            f"move the folder there, or set SIMDX_DATA={old} (moving them failed: {error.strerror})"
-        ) from None
-    tell(f"moved the service's tokens, key and audit log from {old} to {new}")
-    return new
 
 
 @contextmanager
@@ -218,7 +177,3 @@ def alone(path: Path, what: str) -> Iterator[None]:
         raise BadInput(f"{what}: {error}") from None
     except OSError as error:  # of the lock
         raise BadInput(f"{what} {path} cannot be written: {error.strerror}") from None
-
-
-def _used(folder: Path) -> bool:
-    return any((folder / name).exists() for name in _OURS)

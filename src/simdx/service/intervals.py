@@ -5,10 +5,9 @@ says how many those are worth. The interval is the Jeffreys interval of a share 
 what none of these leaves to the labels. It speaks of the bank's finite size alone, not of whether the
 simulator writes like the clinic.
 
-A preview is the posterior of a kept case under another prior, with its intervals, while a slider moves: made
-to be there within a frame or two of the move. It is no answer: it announces no label, decides nothing, has no
-id, and is not recorded; the case it is about was recorded with its first answer. Once the slider rests, the
-answer under that prior is asked for like any other, and recorded before it leaves.
+A preview is the posterior under another prior, with its intervals, while a slider moves. It is no answer: it
+announces no label, decides nothing, has no id, and is not recorded. It is made only for a text about which
+the caller was answered before, so that the log has it.
 """
 
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from simdx.abc.prior import Prior
+from simdx.answer import Answer
 from simdx.classifier import Classifier
 from simdx.methods import Observations
 from simdx.types import Float
@@ -52,18 +52,37 @@ def share_intervals(
     return (1 - share) * low, (1 - share) * high
 
 
-def previews(classifier: Classifier, observations: Observations, prior: Prior) -> list[dict[str, Any]]:
-    """One for each case: its outcomes and their intervals."""
-    batch = classifier.infer_batch_observed(observations, prior)
-    names, outside = classifier.panel.names, batch.out_of_class
-    out = []
-    for i, inside in enumerate(batch.posterior_in_class):
-        share = None if outside is None else float(outside[i])
-        low, high = share_intervals(inside, float(batch.effective_simulations[i]), prior.probabilities, share)
-        out.append(
-            {
-                "outcomes": outcomes(dict(zip(names, inside.tolist(), strict=True)), share),
-                "intervals": dict(zip(names, zip(low.tolist(), high.tolist(), strict=True), strict=True)),
-            }
-        )
-    return out
+def preview(classifier: Classifier, case: Observations, prior: Prior) -> dict[str, Any]:
+    """One case's outcomes and their intervals."""
+    table, names = classifier.infer_batch_observed(case, prior), classifier.panel.names
+    inside = table.posterior_in_class[0]
+    share = None if table.out_of_class is None else float(table.out_of_class[0])
+    low, high = share_intervals(inside, float(table.effective_simulations[0]), prior.probabilities, share)
+    return {
+        "outcomes": outcomes(dict(zip(names, inside.tolist(), strict=True)), share),
+        "intervals": dict(zip(names, zip(low.tolist(), high.tolist(), strict=True), strict=True)),
+    }
+
+
+def beside(
+    classifier: Classifier, case: Observations, prior: Prior, answer: Answer, draws: int
+) -> dict[str, Any]:
+    """What the page shows beside an answer."""
+    drawn = classifier.simplex_draws_observed(case, prior, draws) if draws else ()
+    return {
+        "outcomes": answer.outcomes,
+        "intervals": posterior_intervals(answer.to_json()),
+        "words": {
+            "headline": answer.headline,
+            "leading": answer.leading,
+            "uncertainty": answer.uncertainty_words,
+            "uncertainty_is_its_own": answer.second_order_is_its_own,
+            "alarm": answer.alarm_words,
+        },
+        "pairs": [pair.model_dump() for pair in classifier.pairs(case.texts[0], answer)],
+        "draws": [[round(float(v), 4) for v in row] for row in drawn],
+    }
+
+
+def one(observed: Observations, place: int) -> Observations:
+    return Observations(observed.texts[place : place + 1], observed.vectors[place : place + 1])

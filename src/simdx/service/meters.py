@@ -26,10 +26,6 @@ class Meters:
         )
         about = "Time from the first byte in to the last byte out."
         self.seconds = Histogram("simdx_request_seconds", about, ["route"], **times)
-        self.open = Gauge("simdx_open_requests", "Requests being answered.", **here)
-        self.sockets = Gauge("simdx_open_sockets", "Connections, busy or idle.", **here)
-        about = "Connections ended by the service, by why."
-        self.dropped = Counter("simdx_dropped_sockets", about, ["why"], **here)
         self.waiting = Gauge("simdx_waiting_texts", "Texts waiting for the engine.", **here)
         self.batch = Histogram("simdx_batch_texts", "Texts in one engine call.", **sizes)
         self.engine = Histogram("simdx_engine_seconds", "Time of one engine call.", **times)

@@ -15,12 +15,12 @@ MEDIA_TYPE = "application/problem+json"
 FHIR_MEDIA_TYPE = "application/fhir+json"
 FHIR_BASE = "/v1/fhir"
 _URN = "urn:simdx:problem:"
+MOST_ERRORS = 20  # of a body
 
 # slug -> (status, title, FHIR's IssueType). The slugs are a contract: clients may branch on them.
 KINDS: dict[str, tuple[int, str, str]] = {
     "not-json": (400, "The body is not JSON", "structure"),
     "bad-request": (400, "The request cannot be read", "structure"),
-    "bad-host": (421, "The host name is not served here", "forbidden"),
     "no-token": (401, "A token is needed", "login"),
     "bad-token": (401, "The token is not valid", "login"),
     "wrong-scope": (403, "The token does not allow this", "forbidden"),
@@ -32,7 +32,6 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "method-not-allowed": (405, "The address does not take this method", "not-supported"),
     "slow-body": (408, "The body came too slowly", "timeout"),
     "no-audit": (409, "This service keeps no audit log", "processing"),
-    "gone": (410, "The observation is no longer kept", "processing"),
     "missing-prefetch": (412, "The service needs the prefetched text", "processing"),
     "too-large": (413, "The request is too large", "too-long"),
     "wrong-type": (415, "The body must be JSON", "structure"),
@@ -40,7 +39,6 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "empty-text": (422, "The case is empty", "required"),
     "bad-input": (422, "The request cannot be answered as it was put", "invalid"),
     "too-many-requests": (429, "Too many requests from this caller", "throttled"),
-    "headers-too-large": (431, "The headers are too large", "processing"),
     "internal": (500, "The service failed", "exception"),
     "overloaded": (503, "The service is busy", "transient"),
     "not-ready": (503, "The service is starting", "transient"),
@@ -103,17 +101,14 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """The problem for a body that failed its schema: where and why, never the value itself."""
     kinds = {str(e.get("type")) for e in errors}
     if "json_invalid" in kinds:
-        said = "The body is not valid JSON: send an object with content type application/json."
-        return Problem("not-json", said)
+        return Problem("not-json", "The body is not valid JSON: send an object, encoded as UTF-8.")
     listed = []
-    for error in list(errors)[:20]:
+    for error in errors[:MOST_ERRORS]:
         # Keys of the request's own making (a prior's label names) are values too: keep only our names.
         loc = [str(p) for p in error.get("loc", ()) if isinstance(p, int) or str(p) in _FIELD_NAMES]
-        place = ".".join(loc[1:] if len(loc) > 1 else loc)
-        listed.append({"where": place or "body", "why": _reason(error)})
-    first = listed[0]
-    kind = "empty-text" if "empty_text" in kinds else "invalid-body"
-    return Problem(kind, f"{first['where']}: {first['why']}.", errors=listed)
+        listed.append({"where": ".".join(loc) or "body", "why": _reason(error)})
+    kind = "empty-text" if "empty_text" in kinds else "too-large" if "too_long" in kinds else "invalid-body"
+    return Problem(kind, f"{listed[0]['where']}: {listed[0]['why']}.", errors=listed)
 
 
 def _reason(error: Mapping[str, Any]) -> str:
@@ -128,6 +123,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 _PLAIN = {
     **dict.fromkeys(("model_attributes_type", "model_type", "dict_type"), "a JSON object is expected"),
     "list_type": "a JSON list is expected",
+    "too_long": "it has more items than this address takes",
     "string_type": "a string is expected",
     "missing": "it is required and was not sent",
     "extra_forbidden": "a field was sent that this address does not take",
@@ -136,7 +132,7 @@ _PLAIN = {
 }
 _FORMS = {
     "answer": "the id of an answer is expected: its Simdx-Answer header, with .N for text N of several",
-    "observation": "the id of an observation is expected, as POST /v1/explore gave it",
+    "preview": "the `preview` of an answer to this text is expected",
     "reference": "a FHIR reference is expected: Patient/ID as the subject, Encounter/ID as the encounter",
     "patientId": "the id of a FHIR Patient is expected",
     "encounterId": "the id of a FHIR Encounter is expected",
@@ -145,14 +141,14 @@ _FORMS = {
 
 # pydantic's further error types whose message holds no part of the input.
 _SAFE_TYPES = {
-    "string_too_long", "string_too_short", "string_unicode", "too_long", "too_short", "float_type",
+    "string_too_long", "string_too_short", "string_unicode", "too_short", "float_type",
     "float_parsing", "int_type", "int_parsing", "finite_number", "greater_than_equal", "less_than_equal",
     "greater_than", "less_than", "empty_text", "text_or_texts", "bool_type", "literal_error", "json_type",
     "uuid_type", "cds_rule", "bool_parsing", "datetime_type", "timezone_aware", "int_from_float",
 }  # fmt: skip
 _FIELD_NAMES = {
-    "body", "query", "path", "header", "panel", "text", "texts", "prior", "method", "observation",
-    "draws", "answer", "label", "hook", "hookInstance", "context", "prefetch", "fhirServer",
+    "panel", "text", "texts", "prior", "method", "explain",
+    "draws", "preview", "answer", "label", "hook", "hookInstance", "context", "prefetch", "fhirServer",
     "fhirAuthorization", "access_token", "token_type", "feedback", "card", "outcome", "outcomeTimestamp",
     "acceptedSuggestions", "overrideReason", "reason", "code", "userId", "patientId", "encounterId",
     "selections", "draftOrders", "limit", "before", "kind", "subject", "encounter", "reference",

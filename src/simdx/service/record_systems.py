@@ -10,15 +10,16 @@ from pydantic import Field
 
 from simdx import __version__
 from simdx.service import cds, fhir, schemas
-from simdx.service.asks import Told
 from simdx.service.audit import Entry
 from simdx.service.audit.record import patient_reference
 from simdx.service.auth import Caller
+from simdx.service.batching import InferenceResult
 from simdx.service.cds_text import read_chart
-from simdx.service.house import House, MayClassify, answered, check_panel, house_of, judgement, request_id
 from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem, documented, in_fhir
 from simdx.service.record_servers import base_of
 from simdx.service.routes import ASKING, OPEN, shaped
+from simdx.service.schemas import parse, takes
+from simdx.service.state import AppState, MayClassify, answered, check_panel, judgement, request_id, state_of
 from simdx.service.wire import Json, dump
 
 router = APIRouter()
@@ -32,7 +33,7 @@ ServiceId = Annotated[str, Field(max_length=300)]
     responses={200: shaped("Services"), **OPEN},
 )
 async def discovery(request: Request) -> Response:
-    registry = house_of(request).registry
+    registry = state_of(request).registry
     return Json(cds.discovery([registry.panel(n) for n in registry.names]))
 
 
@@ -41,20 +42,21 @@ async def discovery(request: Request) -> Response:
     summary="CDS Hooks invocation (patient-view, order-select)",
     tags=["record systems"],
     responses={200: shaped("Cards"), **ASKING, **documented(412)},
+    openapi_extra=takes(cds.Invocation),
 )
-async def invoke(service: ServiceId, body: cds.Invocation, request: Request, caller: MayClassify) -> Response:
-    house = house_of(request)
-    name, hook = _service(house, caller, service)
+async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> Response:
+    body, state = await parse(cds.Invocation, request), state_of(request)
+    name, hook = _service(state, caller, service)
     if body.hook != hook:
         raise Problem("bad-input", f"hook: this service answers '{hook}'.")
     if body.prefetch is None or all(value is None for value in body.prefetch.values()):
         said = "Send a DocumentReference, QuestionnaireResponse or Condition in the prefetch."
         raise Problem("missing-prefetch", said)
-    panel, patient = house.registry.panel(name), body.context.patient
+    panel, patient = state.registry.panel(name), body.context.patient
     codes = frozenset(code for label in panel.labels for code in (*label.icd10, *label.snomed))
     server = base_of(body.fhirServer) if body.fhirServer else None
     chart = await asyncio.to_thread(read_chart, body.prefetch, patient, server, codes)
-    found = await house.record_servers.read(chart, server, body.token)
+    found = await state.record_servers.read(chart, server, body.token)
     # Who asked through which hook is recorded; about whom, as a keyed hash.
     context = {"hook": body.hook, "hook_instance": str(body.hookInstance), "user": body.context.userId}
     people = {"patient": patient_reference(body.context.patientId)}
@@ -66,11 +68,11 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
         context["sent"] = hashlib.sha256(nothing).hexdigest()
         versions = {"simdx": __version__}
         entry = Entry(answer_id, "cds", caller.name, name, versions=versions, context=context, people=people)
-        if house.audit is not None:
-            await asyncio.to_thread(house.audit.append, [entry])
+        if state.audit is not None:
+            await asyncio.to_thread(state.audit.append, [entry])
         return Json(nothing)
 
-    def write(told: Told) -> bytes:
+    def write(told: InferenceResult) -> bytes:
         answer = told.answers[0]
         if why := cds.why_no_card(answer):
             return dump(cds.reply([], [f"No card: {source.words} is {why}", *found.unread]))
@@ -81,16 +83,16 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
             encounter=body.context.encounter, basis=basis,
         )  # fmt: skip
         made = cds.card(
-            answer, panel, card_id=uuid.UUID(hex=request_id(request)), base_url=house.base_url(request),
+            answer, panel, card_id=uuid.UUID(hex=request_id(request)), base_url=state.base_url(request),
             assessment=assessment, read=source.words, unread=found.unread,
         )  # fmt: skip
         return dump(cds.reply([made]))
 
-    ask = house.asked(
-        request, caller, name, house.registry.methods[0], None, [found.text], kind="cds", write=write,
+    ask = state.asked(
+        request, caller, name, state.registry.methods[0], None, [found.text], kind="cds", write=write,
         context=context, people=people,
     )  # fmt: skip
-    return Json((await house.tell(ask)).sent)
+    return Json((await state.tell(ask)).sent)
 
 
 @router.post(
@@ -98,15 +100,14 @@ async def invoke(service: ServiceId, body: cds.Invocation, request: Request, cal
     summary="CDS Hooks feedback: what became of a card",
     tags=["record systems"],
     responses={200: shaped("Recorded"), **ASKING, **documented(409)},
+    openapi_extra=takes(cds.Feedback),
 )
-async def cds_feedback(
-    service: ServiceId, body: cds.Feedback, request: Request, caller: MayClassify
-) -> Response:
-    house = house_of(request)
-    name, _ = _service(house, caller, service)
+async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify) -> Response:
+    body, state = await parse(cds.Feedback, request), state_of(request)
+    name, _ = _service(state, caller, service)
     entries, said = [], "A card of this feedback is not one this service has sent."
     for i, item in enumerate(body.feedback):
-        found = await house.find(f"{item.card.hex}.0", caller, said)
+        found = await state.find(f"{item.card.hex}.0", caller, said)
         if (found.kind, found.panel) != ("cds", name):
             raise Problem("unknown-answer", said)
         reason = item.overrideReason.reason if item.overrideReason else None
@@ -119,7 +120,7 @@ async def cds_feedback(
             "at": item.outcomeTimestamp.isoformat(),
         }
         entries.append(judgement(request, caller, "cds-feedback", found, outcome, i))
-    await asyncio.to_thread(house.log().append, entries)
+    await asyncio.to_thread(state.log().append, entries)
     return Json({})
 
 
@@ -130,7 +131,7 @@ async def cds_feedback(
     responses={200: shaped("The statement", FHIR_MEDIA_TYPE), **in_fhir(OPEN)},
 )
 async def metadata(request: Request) -> Response:
-    statement = fhir.capability_statement(house_of(request).base_url(request) + FHIR_BASE)
+    statement = fhir.capability_statement(state_of(request).base_url(request) + FHIR_BASE)
     return Json(statement, media_type=FHIR_MEDIA_TYPE)
 
 
@@ -139,28 +140,29 @@ async def metadata(request: Request) -> Response:
     summary="One case as a FHIR R4 RiskAssessment",
     tags=["record systems"],
     responses={200: shaped("The resource", FHIR_MEDIA_TYPE), **in_fhir(ASKING)},
+    openapi_extra=takes(schemas.FhirBody),
 )
-async def risk_assessment(body: schemas.FhirBody, request: Request, caller: MayClassify) -> Response:
-    house = house_of(request)
+async def risk_assessment(request: Request, caller: MayClassify) -> Response:
+    body, state = await parse(schemas.FhirBody, request), state_of(request)
     sent = body.model_dump(exclude_none=True)
     subject, encounter = sent.get("subject"), sent.get("encounter")
 
-    def write(told: Told) -> bytes:
-        panel, answer_id = house.registry.panel(body.panel), f"{request_id(request)}.0"
+    def write(told: InferenceResult) -> bytes:
+        panel, answer_id = state.registry.panel(body.panel), f"{request_id(request)}.0"
         made = fhir.risk_assessment(
             told.answers[0], panel, text=body.text, answer_id=answer_id, subject=subject, encounter=encounter
         )
         return dump(made)
 
     people = {"patient": patient_reference(subject["reference"])} if subject else {}
-    ask = house.asked(
+    ask = state.asked(
         request, caller, body.panel, body.method, body.prior, [body.text], write=write, people=people
     )
-    return answered(request, await house.tell(ask), FHIR_MEDIA_TYPE)
+    return answered(request, await state.tell(ask), FHIR_MEDIA_TYPE)
 
 
-def _service(house: House, caller: Caller, service: str) -> tuple[str, str]:
+def _service(state: AppState, caller: Caller, service: str) -> tuple[str, str]:
     """(panel, hook) of a service this caller may use."""
-    panel, hook = cds.resolve(service, house.registry.names)
+    panel, hook = cds.resolve(service, state.registry.names)
     check_panel(caller, panel)
     return panel, hook

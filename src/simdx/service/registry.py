@@ -41,11 +41,6 @@ class Registry:
         return tuple(self._default)
 
     @property
-    def served(self) -> dict[str, Any]:
-        """Labels in their order, and the bank, by panel: whoever answers in our name must have the same."""
-        return {name: [list(c.panel.names), c.bank.identity] for name, c in self._default.items()}
-
-    @property
     def methods(self) -> tuple[str, ...]:
         return self._config.methods
 

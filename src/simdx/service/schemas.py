@@ -1,13 +1,19 @@
-"""Bodies at the border: what a request must look like, and what OpenAPI says an answer looks like."""
+"""Bodies at the border: what a request must look like, and what OpenAPI says an answer looks like.
 
-from typing import Annotated, Any, Self
+`parse` is the one way in: a body is read and checked once. `gate` bounds its size and its number of values.
+"""
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from typing import Annotated, Any, Self, TypeVar
+
+from fastapi import Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from simdx.answer import Answer, SentencePair
+from simdx.service.problems import from_validation
 
+MOST_TEXTS = 256
 EXAMPLE_TEXT = (
     "A 24-year-old noticed a soft, bluish, painless swelling of the lower lip two weeks after biting it; "
     "it emptied once and came back."
@@ -22,6 +28,24 @@ EXAMPLE_CLASSIFY: JsonDict = {
 def shown(*examples: JsonDict, **more: Any) -> ConfigDict:
     """What OpenAPI shows of a body."""
     return ConfigDict(json_schema_extra={"examples": list(examples), **more})
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+async def parse(model: type[Model], request: Request) -> Model:
+    """The request's body as this model, or a Problem."""
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise from_validation(found) from None
+
+
+def takes(model: type[BaseModel]) -> dict[str, Any]:
+    """What OpenAPI says of a route that parses this body; `app` adds the schema itself."""
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def _filled(text: str) -> str:
@@ -52,37 +76,13 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class PreviewBody(Body):
-    """Another prior for a case observed before, while a slider moves."""
-
-    model_config = shown({"prior": {"oral mucocele": 0.7}})
-
+class _Question(Body):
+    panel: PanelField
     prior: PriorField = None
     method: MethodField = "auto"
 
 
-class ReinferBody(PreviewBody):
-    """Another prior for a case observed before."""
-
-    model_config = shown({"prior": {"oral mucocele": 0.7}, "draws": 100})
-
-    draws: Annotated[int, Field(ge=0, le=500)] = 0
-    explain: Annotated[
-        bool, Field(description="Also the sentences that matter and the flip, which cost a dozen answers.")
-    ] = False
-
-
-class ExploreBody(PreviewBody):
-    """A case to look at under several priors."""
-
-    model_config = shown({"panel": "oral-lesions", "text": EXAMPLE_TEXT})
-
-    panel: PanelField
-    text: Text
-    draws: Annotated[int, Field(ge=0, le=500, description="Simplex draws to return, for pictures.")] = 0
-
-
-class ClassifyBody(PreviewBody):
+class ClassifyBody(_Question):
     """One text, or several at once."""
 
     model_config = shown(
@@ -92,14 +92,27 @@ class ClassifyBody(PreviewBody):
         oneOf=[{"required": ["text"]}, {"required": ["texts"]}],
     )
 
-    panel: PanelField
     text: Text | None = None
-    texts: Annotated[list[Text], Field(min_length=1)] | None = None
+    texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)] | None = None
+    explain: Annotated[bool, Field(description="Also the sentences that matter, and the flip.")] = True
+    draws: Annotated[
+        int | None,
+        Field(ge=0, le=500, description="Answer with what the page shows, and this many simplex draws."),
+    ] = None
+    preview: Annotated[
+        str | None,
+        Field(
+            pattern="^[0-9a-f]{64}$",
+            description="The `preview` of an answer to the same text: the posterior alone, not recorded.",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _one_or_many(self) -> Self:
         if (self.text is None) == (self.texts is None):
             raise PydanticCustomError("text_or_texts", "give either text or texts")
+        if self.text is None and (self.draws is not None or self.preview is not None):
+            raise PydanticCustomError("text_or_texts", "draws and preview are for one text")
         return self
 
     def all_texts(self) -> list[str]:
@@ -140,7 +153,7 @@ class Encounter(Body):
     display: Display = None
 
 
-class FhirBody(PreviewBody):
+class FhirBody(_Question):
     """A case to be answered as a FHIR R4 RiskAssessment."""
 
     model_config = shown(
@@ -148,7 +161,6 @@ class FhirBody(PreviewBody):
          "encounter": {"reference": "Encounter/example"}}
     )  # fmt: skip
 
-    panel: PanelField
     text: Text
     subject: Subject | None = None
     encounter: Encounter | None = None
@@ -174,10 +186,11 @@ class WordsOut(BaseModel):
     alarm: str | None
 
 
-class ExploreOut(BaseModel):
-    observation: str
-    expires_in_s: float
+class PageOut(BaseModel):
+    """An answer with what the page shows beside it."""
+
     answer_id: str | None
+    preview: str
     answer: Answer
     outcomes: dict[str, float]
     intervals: dict[str, Interval]

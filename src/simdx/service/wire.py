@@ -1,4 +1,4 @@
-"""Bytes out: strict JSON, in which a number that is not finite is null. Bytes in: a message read before."""
+"""Bytes out: strict JSON in ASCII, so that no label or case steers a terminal; infinite numbers are null."""
 
 import json
 import math
@@ -7,16 +7,15 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import Response
-from starlette.types import Message, Receive
 
 
 def dump(value: Any) -> bytes:
-    """Compact UTF-8 JSON. What holds half a character goes the slow way, without it."""
+    """Compact JSON; control and other characters beyond ASCII are escaped."""
     try:
-        return to_json(value, inf_nan_mode="null")
-    except PydanticSerializationError:
-        text = json.dumps(finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return text.encode("utf-8", "replace")
+        return to_json(value, inf_nan_mode="null", ensure_ascii=True)
+    except PydanticSerializationError:  # half a surrogate pair
+        text = json.dumps(finite(value), allow_nan=False, separators=(",", ":"))
+        return text.encode("ascii")
 
 
 def finite(value: Any) -> Any:
@@ -32,19 +31,9 @@ def finite(value: Any) -> Any:
 
 
 class Json(Response):
-    """What is given as bytes was dumped before, and recorded."""
+    """Bytes are sent as they are: they were dumped, and recorded, before."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         return content if isinstance(content, bytes) else dump(content)
-
-
-def again(message: Message, receive: Receive) -> Receive:
-    """A message that was read before, once, and then whatever the connection says."""
-    left = [message]
-
-    async def replay() -> Message:
-        return left.pop() if left else await receive()
-
-    return replay

@@ -1,6 +1,7 @@
 """What the routes share: the registry, the engine, the log, the guard. Made once per application."""
 
 import asyncio
+import hmac
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +12,16 @@ from fastapi import Depends, Request
 from simdx import __version__
 from simdx.abc.prior import Prior
 from simdx.classifier import Classifier
-from simdx.service.asks import Ask, Told
 from simdx.service.audit.record import AuditRecord, Entry
 from simdx.service.audit.store import AuditStore
 from simdx.service.auth import Caller, Guard
-from simdx.service.batching import Batcher
+from simdx.service.batching import Batcher, InferenceRequest, InferenceResult
 from simdx.service.config import ServiceConfig
 from simdx.service.meters import Meters
-from simdx.service.observations import ObservationCache
 from simdx.service.problems import Problem
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
-from simdx.service.wire import Json
+from simdx.service.wire import Json, dump
 
 
 class Readiness:
@@ -44,28 +43,16 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class AppState:
     config: ServiceConfig
     registry: Registry
     batcher: Batcher
-    cache: ObservationCache
     guard: Guard
     meters: Meters
     audit: AuditStore | None
     readiness: Readiness
     record_servers: RecordServers
-
-    def classifier_for(self, caller: Caller, panel: str, method: str, texts: Sequence[str]) -> Classifier:
-        """The panel's classifier, once the question is one this service takes from this caller."""
-        check_panel(caller, panel)
-        limits = self.config.limits
-        classifier = self.registry.check(panel, method)
-        if len(texts) > limits.texts:
-            said = f"texts: at most {limits.texts} at once; send the rest in another request."
-            raise Problem("too-large", said)
-        if any(len(text) > limits.text_characters for text in texts):
-            raise Problem("too-large", f"text: a case is at most {limits.text_characters:,} characters.")
-        return classifier
+    preview_key: bytes  # the same in every replica
 
     def asked(
         self,
@@ -75,24 +62,32 @@ class House:
         method: str,
         prior: Mapping[str, float] | None,
         texts: Sequence[str],
+        *,
+        explain: bool = True,
         **more: Any,
-    ) -> Ask:
-        """What a request asks of the engine; `more` are further fields of the ask."""
-        classifier = self.classifier_for(caller, panel, method, texts)
+    ) -> InferenceRequest:
+        """What a request asks of the engine; `more` are further fields of it."""
+        check_panel(caller, panel)
+        classifier, longest = self.registry.check(panel, method), self.config.limits.text_characters
+        if any(len(text) > longest for text in texts):
+            raise Problem("too-large", f"text: a case is at most {longest:,} characters.")
         # Only the default method explains an answer in about a millisecond; others take up to a third of a
         # second for a case, which one text may cost and a batch may not.
         usual = method == self.registry.methods[0]
-        return Ask(
+        return InferenceRequest(
             panel, method, prior_of(classifier, prior), tuple(texts), caller.name, request_id(request),
-            explain=usual or len(texts) == 1, alone=not usual, **more,
+            explain=explain and (usual or len(texts) == 1), alone=not usual, **more,
         )  # fmt: skip
 
-    async def tell(self, ask: Ask) -> Told:
-        """The engine's answer. A method asked for the first time is fitted beside the engine, not in it; a
-        worker fits its own when it is first asked."""
-        if not self.registry.is_fitted(ask.panel, ask.method):
-            await asyncio.to_thread(self.registry.get, ask.panel, ask.method)
-        return await self.batcher.ask(ask)
+    async def tell(self, asked: InferenceRequest) -> InferenceResult:
+        """The engine's answer. A method asked for the first time is fitted beside the engine, not in it."""
+        if not self.registry.is_fitted(asked.panel, asked.method):
+            await asyncio.to_thread(self.registry.get, asked.panel, asked.method)
+        return await self.batcher.ask(asked)
+
+    def preview_code(self, caller: Caller, panel: str, text: str) -> str:
+        """Proof that this caller was answered about this text, so that the log has it."""
+        return hmac.digest(self.preview_key, dump([caller.name, panel, text]), "sha256").hex()
 
     async def record_read(self, request: Request, caller: Caller, **asked: int | str | None) -> None:
         """Note who reads the log, before what was read leaves."""
@@ -121,13 +116,11 @@ class House:
 
 def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
     """The prior a body gave, in the panel's labels. An unknown key may be a patient's name: not repeated."""
-    if not sent:
-        return classifier.prior(None)
     names = classifier.panel.names
-    if not set(sent) <= set(names):
+    if not set(sent or ()) <= set(names):
         said = f"it names something that is not a label of this panel; its labels are {', '.join(names)}"
         raise Problem("bad-input", f"prior: {said}.")
-    return classifier.prior(sent)
+    return classifier.prior(sent or None)
 
 
 def judgement(
@@ -150,18 +143,18 @@ def request_id(request: Request) -> str:
     return str(request.scope["simdx.request"])
 
 
-def answered(request: Request, told: Told, media: str | None = None) -> Json:
+def answered(request: Request, told: InferenceResult, media: str | None = None) -> Json:
     return Json(told.sent, headers={"Simdx-Answer": request_id(request)}, media_type=media)
 
 
-def house_of(request: Request) -> House:
-    return request.app.state.house
+def state_of(request: Request) -> AppState:
+    return request.app.state.simdx
 
 
 def _may(scope: str) -> Any:
     async def caller(request: Request) -> Caller:
         # The gate has found out who this is, before it read the body.
-        return house_of(request).guard.allow(request.scope["simdx.caller"], scope)
+        return state_of(request).guard.allow(request.scope["simdx.caller"], scope)
 
     return Depends(caller)
 
