@@ -16,9 +16,9 @@ from simdx import Classifier
 from simdx.bank.files import packaged_bank
 from simdx.decide.policy import policy_text
 from simdx.embedders import get_embedder
-from simdx.methods import Material
-from simdx.methods.calibration import FILE, file_text
-from simdx.methods.rehearsal import address_for, rehearse
+from simdx.methods import PanelData
+from simdx.methods.calibration import address_for, rehearse
+from simdx.methods.calibration_record import FILE, file_text
 from simdx.panels import PACKAGED, load_source
 
 # Each embedder, and the record of the suite that was run with it, where there is one.
@@ -42,9 +42,9 @@ def main() -> None:
     for name in PACKAGED:
         source = load_source(name)
         for embedder, record in EMBEDDERS.items():
-            material = Material.prepare(source.panel, packaged_bank(source), get_embedder(embedder))
-            found = replace(rehearse(material), **checked(record, name))
-            held[address_for(material)] = found
+            panel_data = PanelData.prepare(source.panel, packaged_bank(source), get_embedder(embedder))
+            found = replace(rehearse(panel_data), **checked(record, name))
+            held[address_for(panel_data)] = found
             print(f"{name}, {embedder}: {found.sentence()}", flush=True)
     (SOURCE / "methods" / "data" / FILE).write_text(file_text(held), encoding="utf-8")
     for name in PACKAGED:

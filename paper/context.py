@@ -138,7 +138,7 @@ class Context:
         """The bank the asked model wrote itself, else the packaged one."""
         return asked.model if asked.model in self.models(panel) else REFERENCE
 
-    # ----------------------------------------------------------------------- material
+    # ----------------------------------------------------------------------- panel_data
 
     def bank(self, spec: Spec) -> Bank:
         def make() -> Bank:
@@ -147,14 +147,14 @@ class Context:
 
         return self._once(("bank", spec.panel, spec.bank, spec.per_label, spec.pool_seed), make)
 
-    def material(self, spec: Spec) -> engine.Material:
+    def panel_data(self, spec: Spec) -> engine.PanelData:
         name = self.embedder_name(spec)
 
-        def make() -> engine.Material:
+        def make() -> engine.PanelData:
             panel = self.cases(spec.panel).source.panel
-            return engine.Material.prepare(panel, self.bank(spec), get_embedder(name))
+            return engine.PanelData.prepare(panel, self.bank(spec), get_embedder(name))
 
-        return self._once(("material", spec.panel, spec.bank, spec.per_label, spec.pool_seed, name), make)
+        return self._once(("panel_data", spec.panel, spec.bank, spec.per_label, spec.pool_seed, name), make)
 
     def observations(self, panel: str, embedder: str | None = None) -> engine.Observations:
         """The labelled cases, embedded."""
@@ -173,7 +173,7 @@ class Context:
 
     def network(self, spec: Spec) -> Path:
         """The folder of the amortised network for a spec, trained on its bank when it is not there."""
-        material = self.material(spec)
+        panel_data = self.panel_data(spec)
         settings: dict[str, Any] = {
             "objective": spec.objective, "prior_conditioned": spec.prior_conditioned, "seed": spec.seed,
             "populations": spec.populations, "count": self.size.network_observations,
@@ -185,10 +185,11 @@ class Context:
             few = {"epochs": self.size.network_epochs} if self.smoke else {"epochs": 500}
             settings |= {"count": max(len(vectors), 128), "batch": 64, "learning_rate": 1e-3, "patience": 50, **few}
         key = identity(
-            settings, {"trained_as": spec.trained_as, "bank": material.bank.identity, "embedder": material.embedder.id}
+            settings,
+            {"trained_as": spec.trained_as, "bank": panel_data.bank.identity, "embedder": panel_data.embedder.id},
         )
         folder = self.out / "networks" / key[:24]
-        engine.train_network(material, self.prior(spec), folder, settings, vectors)
+        engine.train_network(panel_data, self.prior(spec), folder, settings, vectors)
         return folder
 
     # ----------------------------------------------------------------------- answers
@@ -301,13 +302,13 @@ class Context:
             return sum(part.spared for part in self._parts.values())
 
         def make() -> tuple[engine.Observations, float]:
-            material = self.material(spec)
-            material.observe(dataset.texts[:1])  # what an embedder loads on first use is no cost of a case
+            panel_data = self.panel_data(spec)
+            panel_data.observe(dataset.texts[:1])  # what an embedder loads on first use is no cost of a case
             whole = get_embedder(self.embedder_name(spec))
             parts = [part(p) for p in whole.parts] if isinstance(whole, JointEmbedder) else []
             own = JointEmbedder(parts) if parts else part(whole)
             began, before = time.perf_counter(), spared()
-            observed = replace(material, embedder=own).observe(dataset.texts)
+            observed = replace(panel_data, embedder=own).observe(dataset.texts)
             return observed, (time.perf_counter() - began + spared() - before) / max(len(dataset.texts), 1)
 
         return self._once(("observed", panel, self.embedder_name(spec), outside), make)
@@ -315,9 +316,9 @@ class Context:
     def _fitted(self, spec: Spec) -> tuple[engine.Fitted, float]:
         def make() -> tuple[engine.Fitted, float]:
             network = str(self.network(spec)) if spec.method == "abi" else None
-            material = self.material(spec)
+            panel_data = self.panel_data(spec)
             began = time.perf_counter()
-            return engine.fit(material, spec, network=network), time.perf_counter() - began
+            return engine.fit(panel_data, spec, network=network), time.perf_counter() - began
 
         return self._once(("fitted", spec), make)
 

@@ -14,8 +14,8 @@ from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.fitting import fit_method
-from simdx.methods import RECIPE_VERSION, Fitted, Material, Observations, Settings
-from simdx.methods.logistic import choose_penalty
+from simdx.methods import RECIPE_VERSION, Fitted, Observations, PanelData, Settings
+from simdx.methods.scores import choose_penalty
 from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.types import Bank, Float, Int, Panel
 
@@ -23,16 +23,16 @@ __all__ = [
     "CALIBRATION_SHARE",
     "RECIPE_VERSION",
     "Fitted",
-    "Material",
     "Observations",
+    "PanelData",
     "supervised_ceiling",
     "temperature_scaled",
 ]
 
 
-def fit(material: Material, spec: object, **more: Any) -> Fitted:
+def fit(panel_data: PanelData, spec: object, **more: Any) -> Fitted:
     """The method a spec names, fitted; settings are the spec's fields of the same names."""
-    return fit_method(material, Settings.named_alike(spec, **more))
+    return fit_method(panel_data, Settings.named_alike(spec, **more))
 
 
 def front_door(panel: Panel, bank: Bank) -> Fitted:
@@ -42,27 +42,27 @@ def front_door(panel: Panel, bank: Bank) -> Fitted:
     return Classifier(panel, bank).fitted
 
 
-def none_of_these(material: Material) -> Callable[[Observations, Prior], Float]:
+def none_of_these(panel_data: PanelData) -> Callable[[Observations, Prior], Float]:
     """The share of each case that the background hypothesis claims."""
-    from simdx.methods.outside import fit_outside
-    from simdx.methods.rehearsal import calibrated
+    from simdx.methods.calibration import calibrated
+    from simdx.methods.outside import Outside
 
-    share = fit_outside(calibrated(material))
+    share = Outside.fit(calibrated(panel_data))
     assert share is not None, "the packaged banks have a background"
-    return lambda observations, prior: share.join(observations, lambda outside, part: outside(part, prior))
+    return share
 
 
-def space_of(material: Material) -> Space:
-    return Space.fit(material.embedded, centre=False)
+def space_of(panel_data: PanelData) -> Space:
+    return Space.fit(panel_data.embedded, centre=False)
 
 
 def simplex_draws(
-    material: Material, spec: object, prior: Prior, count: int
+    panel_data: PanelData, spec: object, prior: Prior, count: int
 ) -> tuple[Float, Callable[[Observations], Float]]:
     """Draws from D-SMC's prior, and a function that gives the accepted draws of one case."""
     from simdx.methods.smc import SimplexPosterior
 
-    view = SimplexPosterior(material, Settings.named_alike(spec))
+    view = SimplexPosterior(panel_data, Settings.named_alike(spec))
     before = view.shared(prior).features[:count, : prior.probabilities.size].astype(float)
     return before, lambda seen: view.draws(seen, prior, count)
 
@@ -75,7 +75,7 @@ def logistic_on(vectors: Float, y: Int, rows: Int, k: int, seed: int) -> tuple[F
 
 
 def train_network(
-    material: Material, prior: Prior, folder: Path, settings: dict[str, Any], vectors: Float | None = None
+    panel_data: PanelData, prior: Prior, folder: Path, settings: dict[str, Any], vectors: Float | None = None
 ) -> None:
     """On the bank, spread; or on these texts' vectors as they are."""
     from simdx.amortised.network import CARD_FILE, save
@@ -83,15 +83,15 @@ def train_network(
 
     if not (folder / CARD_FILE).is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        save(train(material, TrainSettings(**settings), prior=prior, vectors=vectors, spread=vectors is None), folder)
+        save(train(panel_data, TrainSettings(**settings), prior=prior, vectors=vectors, spread=vectors is None), folder)
 
 
 def ask_model(
-    material: Material, way: str, simulator: str, texts: list[str], prior: Prior, seed: int, replies: Path
+    panel_data: PanelData, way: str, simulator: str, texts: list[str], prior: Prior, seed: int, replies: Path
 ) -> tuple[Float, Float]:
     """A model asked about texts: its answers, and how many readable replies are behind each."""
-    fitted = fit_method(material, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
-    table = fitted.answer(material.observe(texts), prior)
+    fitted = fit_method(panel_data, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
+    table = fitted.answer(panel_data.observe(texts), prior)
     return table.posterior_in_class, table.effective_simulations
 
 

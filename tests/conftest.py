@@ -18,11 +18,6 @@ if not os.environ.get("HYPOTHESIS_SEARCH"):
     settings.load_profile("same-inputs")
 
 ROOT = Path(__file__).resolve().parents[1]
-CUDA = False
-if Path("/dev/nvidiactl").exists():  # asking torch imports it in every process
-    import torch
-
-    CUDA = torch.cuda.is_available()
 WORDS = {
     "apple": "red sweet fruit tree orchard juice core peel",
     "river": "water bank current bridge flood boat stream delta",

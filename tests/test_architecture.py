@@ -15,9 +15,8 @@ FREE = {"types", "errors", "plugins"}  # every room may use them
 # From low to high: a room imports only rooms that stand before it.
 ORDER = [
     "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc",
-    "gpu",
-    "metrics", "models", "simulators", "embedders", "datasets", "panels", "bank", "methods", "calibrate",
-    "status", "amortised", "baselines", "fitting", "decide", "classifier", "estimator", "runs",
+    "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank", "methods",
+    "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier", "estimator", "runs",
     "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",
     "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from simdx.bank_score import BankScore, covered, mmd_test, score_bank
 from simdx.cli.main import program
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.types import Bank, EmbeddedBank, Panel
 from tests.conftest import WORDS
 
@@ -25,8 +25,8 @@ def cases(seed: int, per_label: int = 10) -> list[str]:
 
 
 def score_of(panel: Panel, bank: Bank, texts: list[str]) -> BankScore:
-    material = Material.prepare(panel, bank, get_embedder("hashing"))
-    return score_bank(material, material.observe(texts), permutations=99)
+    panel_data = PanelData.prepare(panel, bank, get_embedder("hashing"))
+    return score_bank(panel_data, panel_data.observe(texts), permutations=99)
 
 
 def embedded(rows: np.ndarray) -> EmbeddedBank:
@@ -102,9 +102,9 @@ def test_other_text_is_told_apart(toy_panel: Panel, toy_bank: Bank) -> None:
 def test_what_is_refused(toy_panel: Panel, toy_bank: Bank) -> None:
     with pytest.raises(BadInput, match="at least 10"):
         score_of(toy_panel, toy_bank, cases(14)[:9])
-    material = Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+    panel_data = PanelData.prepare(toy_panel, toy_bank, get_embedder("hashing"))
     with pytest.raises(BadInput, match="permutations"):
-        score_bank(material, material.observe(cases(14)), permutations=3)
+        score_bank(panel_data, panel_data.observe(cases(14)), permutations=3)
 
 
 def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:

@@ -53,7 +53,7 @@ def test_another_method_on_the_same_bank(toy_panel: Panel, toy_bank: Bank) -> No
     bank = replace(toy_bank, background=("a stone wall", "a grey cloud"))
     first = Classifier(toy_panel, bank, none_prior=0.2)
     other = first.with_method("m-smc")
-    assert other.material is first.material
+    assert other.data is first.data
     assert other.settings == replace(first.settings, method="m-smc")
     alone = Classifier(toy_panel, bank, method="m-smc")
     assert other.infer(CASES[0]).posterior == pytest.approx(alone.infer(CASES[0]).posterior)

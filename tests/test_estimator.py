@@ -116,7 +116,7 @@ def test_labelled_cases_are_learned_from() -> None:
     ]
     assert basis[0] != "measured" == basis[1]
     archive = SimulationClassifier(PANEL, BANK).fit(X)
-    assert archive.classifier_.material.has_archive
+    assert archive.classifier_.data.has_archive
 
 
 def test_pipeline_search_and_scores() -> None:

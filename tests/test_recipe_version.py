@@ -65,7 +65,7 @@ def figures(name: str, method: str) -> dict[str, list[Any]]:
 def test_the_figures_stand_still(name: str, method: str, private_home: Path) -> None:
     kept = json.loads(FIGURES.read_text(encoding="utf-8"))
     why = (
-        "an answer is not what it was: if that is meant, raise RECIPE_VERSION in simdx/methods/fitted.py and "
+        "an answer is not what it was: if that is meant, raise RECIPE_VERSION in methods/panel_data.py, and "
         "write the new figures with 'python -m tests.test_recipe_version'"
     )
     assert kept["recipe"] == RECIPE_VERSION, why
@@ -79,12 +79,12 @@ def test_a_policy_outlives_the_words_of_the_code_and_not_its_recipe(
 ) -> None:
     """The packaged policy is used, whatever a docstring says; under another recipe it is not."""
     packaged = Classifier("oral-lesions")
-    kept = packaged.beside.policy
+    kept = packaged.panel_files.policy
     source = inspect.getsource
     monkeypatch.setattr(inspect, "getsource", lambda module: source(module) + "# another word")
     monkeypatch.setattr(recipe, "__doc__", "another word")
     same = Classifier("oral-lesions")
-    assert same.policy is same.beside.policy
+    assert same.policy is same.panel_files.policy
     monkeypatch.setattr(fitted, "RECIPE_VERSION", RECIPE_VERSION + 1)
     other = Classifier("oral-lesions")
     assert not kept.fits(other.desk.fingerprint)

@@ -75,7 +75,7 @@ def main() -> None:
 
 def bank_map(classifier: Classifier, out: Path) -> None:
     """Simulations, background and one case in the two directions in which the bank varies most."""
-    space = Space.fit(classifier.material.embedded, centre=True)
+    space = Space.fit(classifier.data.embedded, centre=True)
     _, _, axes = np.linalg.svd(space.bank - space.bank.mean(axis=0), full_matrices=False)
     place = axes[:2].T
     figure, ax = plt.subplots(figsize=(6.4, 4.2))
@@ -94,7 +94,7 @@ def bank_map(classifier: Classifier, out: Path) -> None:
 
 def tolerance(classifier: Classifier, out: Path) -> None:
     """Median tolerances: distances of the bank to a case, and the label shares inside each."""
-    space = Space.fit(classifier.material.embedded, centre=False)
+    space = Space.fit(classifier.data.embedded, centre=False)
     z = space.transform(classifier.observe([AMBIGUOUS]).vectors)
     uniform = Prior.uniform(space.n_labels)
     trace = exact.multinomial_trace(
@@ -119,7 +119,7 @@ def tolerance(classifier: Classifier, out: Path) -> None:
 
 def kernels(classifier: Classifier, out: Path) -> None:
     """The weight of every simulation under the hard and the soft kernel, for one case."""
-    space = Space.fit(classifier.material.embedded, centre=True)
+    space = Space.fit(classifier.data.embedded, centre=True)
     z = space.transform(classifier.observe([AMBIGUOUS]).vectors)
     uniform = Prior.uniform(space.n_labels)
     figure, axes = plt.subplots(2, 2, figsize=(7.6, 4.2), width_ratios=(2, 1), sharex="col")

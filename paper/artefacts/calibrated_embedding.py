@@ -1,5 +1,5 @@
 """The paper's Table 4: a fifth of the cases, the same for every method, is for calibration; the rest is
-scored once. Beside its centroid classifier stand the one that uses those labels fully (logistic regression
+scored once. PanelFiles its centroid classifier stand the one that uses those labels fully (logistic regression
 with temperature scaling) and the supervised ceiling, which trains on four fifths of the cases in turn.
 "Native" rows use no label."""
 

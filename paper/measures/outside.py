@@ -70,7 +70,7 @@ def _both(context: Context, spec: Spec) -> tuple[Float, Float]:
 def _with_background(context: Context, panel: str) -> Bits:
     """The recipe as it is shipped: what its background hypothesis claims goes back to the prior."""
     spec = Spec(panel, "auto")
-    share_of, prior = engine.none_of_these(context.material(spec)), context.prior(spec)
+    share_of, prior = engine.none_of_these(context.panel_data(spec)), context.prior(spec)
     seen = (context.observations(panel), context.outside_observations(panel))
     bits = []
     for p, observations in zip(_both(context, spec), seen, strict=True):
@@ -120,7 +120,7 @@ def _ask(context: Context, panel: str, way: str) -> tuple[Float, int, str]:
     assert outside is not None
     texts, replies = subset(outside, count, context.seed).texts, context.out / "asking-outside"
     p, readable = engine.ask_model(
-        context.material(spec), way, SMALL_MODEL, texts, context.prior(spec), context.seed, replies
+        context.panel_data(spec), way, SMALL_MODEL, texts, context.prior(spec), context.seed, replies
     )
     return p[readable > 0], len(p), f"none of {len(p)} answers of {SMALL_MODEL} could be read"
 

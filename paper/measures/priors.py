@@ -183,7 +183,7 @@ def _simulated_confusion(context: Context, panel: str) -> Int:
     total = np.zeros((len(context.names(panel)),) * 2, dtype=int)
     for own, other in (("bank_a", "bank_b"), ("bank_b", "bank_a")):
         spec, held = Spec(panel, "m-smc", bank=own), context.bank(Spec(panel, "m-smc", bank=other))
-        observed = context.material(spec).observe(held.texts)
+        observed = context.panel_data(spec).observe(held.texts)
         posterior = context.fitted(spec).infer(observed, context.prior(spec)).posterior
         total += confusion(posterior.probabilities, held.label_index)
     return total

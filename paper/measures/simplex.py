@@ -44,7 +44,7 @@ def ternary(context: Context) -> Measured:
     groups = {"correct": (np.flatnonzero(right), False), "wrong": (np.flatnonzero(~right), False)}
     if beyond is not None:
         groups["out of class"] = np.arange(len(beyond["probabilities"])), True
-    before, draws_of = engine.simplex_draws(context.material(spec), spec, prior, SHOWN)
+    before, draws_of = engine.simplex_draws(context.panel_data(spec), spec, prior, SHOWN)
     triangles = [{"heading": "prior", "draws": before.round(4), "mean": prior.probabilities}]
     examples, measured, middles = {}, {}, {}
     for name, (rows, apart) in groups.items():
@@ -146,7 +146,7 @@ def _decomposed(context: Context, panel: str, name: str, spec: Spec) -> dict[str
 def _tolerance(context: Context, panel: str) -> float:
     """The distance half of the panel's own simulations reach, each left out of its class mean in turn."""
     spec = Spec(panel, "d-smc")
-    space, prior = engine.space_of(context.material(spec)), context.prior(spec)
+    space, prior = engine.space_of(context.panel_data(spec)), context.prior(spec)
     return round(bank_tolerance(space.bank, space.label_index, space.n_labels, prior, seed=context.seed), 4)
 
 
@@ -194,7 +194,7 @@ def compared(comparison: fidelity.Fidelity, m_smc: Float, label: Any) -> dict[st
 
 def _imitated(context: Context, panel: str, name: str) -> dict[str, Any]:
     spec = Spec(panel, "abi", **OBJECTIVES[name])
-    network, space = load(context.network(spec)), engine.space_of(context.material(spec))
+    network, space = load(context.network(spec)), engine.space_of(context.panel_data(spec))
     vectors, draws = context.observations(panel).vectors, DRAWS[context.scale]
     c = fidelity.compare(network, space, vectors, context.prior(spec), draws=draws, seed=context.seed)
     rng, resamples = context.rng("abi-fidelity", panel, name), context.size.resamples

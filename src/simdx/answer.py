@@ -157,6 +157,7 @@ class Provenance(Part):
     """Everything needed to say where an answer came from, and to get it again."""
 
     bank: str
+    fit: str | None = None  # hash of all that was fitted to the bank; null where a fit is not kept
     embedder: str
     prior: dict[str, float]
     alpha0: float
@@ -167,7 +168,7 @@ class Provenance(Part):
     remote: bool = False
     policy: str = ""
     notes: tuple[str, ...] = ()
-    live: dict[str, Any] | None = None  # what fresh simulations cost, for the live and hybrid engines
+    live: dict[str, Any] | None = None  # what fresh simulations cost, for the live engine
     sampler: SamplerAnswer | None = None  # null for closed forms
 
 

@@ -25,9 +25,10 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
-from simdx.methods.calibration import Calibration
-from simdx.methods.comparison import BANDWIDTH, Comparison, Seen, sharpened
-from simdx.methods.material import Gathered, Material, Observations
+from simdx.methods.calibration_record import Calibration
+from simdx.methods.panel_data import Observations, PanelData, TrainingRows
+from simdx.methods.recipe import sharpened
+from simdx.methods.scores import BANDWIDTH, Comparison, Seen
 from simdx.report.drawing import ALONE, Axes
 from simdx.types import EmbeddedBank, Float, entropy_bits
 
@@ -68,17 +69,17 @@ class BankScore:
 
 
 def score_bank(
-    material: Material, observations: Observations, *, permutations: int = 500, seed: int = 0
+    data: PanelData, observations: Observations, *, permutations: int = 500, seed: int = 0
 ) -> BankScore:
-    """Judge the material's bank by unlabelled cases. The cases are taken to be of the panel's labels."""
-    n, k = len(observations.texts), len(material.panel.names)
+    """Judge the panel's bank by unlabelled cases. The cases are taken to be of the panel's labels."""
+    n, k = len(observations.texts), len(data.panel.names)
     if n < FEWEST_CASES:
         raise BadInput(f"{n} cases cannot judge a bank: give at least {FEWEST_CASES}")
     if permutations < 20:
         raise BadInput("the permutation test needs at least 20 permutations")
     uniform = Prior.uniform(k)
-    rows = Gathered(material.bank.texts, material.embedded)
-    c = Comparison.fit(material.lexicon, rows, bandwidth=BANDWIDTH, self_consistent=True)
+    rows = TrainingRows(data.bank.texts, data.embedded)
+    c = Comparison.fit(data.lexicon, rows, bandwidth=BANDWIDTH, self_consistent=True)
     seen = c.observe(observations)
     summary, kernel = c.summary(seen), c.kernel(c.near(seen))
     pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)
@@ -87,13 +88,13 @@ def score_bank(
     answered = exact.multinomial(c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth)
     by_embedding = answered.probabilities
     usual = Typicality.fit(c.space.bank).p_value(embedded)
-    squared, p = mmd_test(material.embedded, observations.vectors, permutations, seed)
+    squared, p = mmd_test(data.embedded, observations.vectors, permutations, seed)
     confidence = float(posterior.max(axis=1).mean())
     agreement = float((summary.argmax(axis=1) == kernel.argmax(axis=1)).mean())
     balance = 1 - 0.5 * float(np.abs(posterior.mean(axis=0) - 1 / k).sum())
     return BankScore(
         n_cases=n,
-        n_simulations=len(material.bank.texts),
+        n_simulations=len(data.bank.texts),
         typicality_median=float(np.median(usual)),
         typicality_low=float((usual <= LOW_TYPICALITY).mean()),
         coverage=covered(embedded, c.space.bank),
@@ -105,7 +106,7 @@ def score_bank(
         agreement=agreement,
         view_agreement=float((summary.argmax(axis=1) == by_embedding.argmax(axis=1)).mean()),
         balance=balance,
-        self_accuracy=self_accuracy(c, material.bank.texts),
+        self_accuracy=self_accuracy(c, data.bank.texts),
         fidelity=float((confidence * agreement * balance) ** (1 / 3)),
         typicality=usual,
         posterior=posterior,

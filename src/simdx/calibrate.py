@@ -12,10 +12,10 @@ from simdx.datasets import Dataset, read_cases
 from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material
-from simdx.methods.calibration import FILE, Calibration, keep
-from simdx.methods.handful import measured_on, refuse_few
-from simdx.methods.rehearsal import FOLDS, Progress, SecondWriter, address_for, rehearse
+from simdx.methods import PanelData
+from simdx.methods.calibration import FOLDS, SecondWriter, address_for, measured_on, refuse_few, rehearse
+from simdx.methods.calibration_record import FILE, Calibration, keep
+from simdx.methods.fitted import Progress
 from simdx.panels import PACKAGED, load_source
 from simdx.types import NONE_OF_THESE, Bank, Panel
 
@@ -90,14 +90,14 @@ def calibrate_panel(
         second = _second_writer(panel, inside, outside, set(chosen.texts))
     cases = None if data is None else _labelled(panel, chosen, data)
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
-    material = Material.prepare(panel, chosen, model)
+    panel_data = PanelData.prepare(panel, chosen, model)
     announce(
         f"rehearsing: {FOLDS} fits, {len(chosen.texts)} texts asked about twice, no model is asked for more"
     )
-    found = rehearse(material, writer=second, progress=progress)
+    found = rehearse(panel_data, writer=second, progress=progress)
     if cases is not None:
-        found = measured_on(replace(material, calibration=found), cases.cases)
-    address = address_for(material)
+        found = measured_on(replace(panel_data, calibration=found), cases.cases)
+    address = address_for(panel_data)
     kept: Path | None = None if name in PACKAGED or bank is not None else source.folder / FILE
     try:
         keep(address, found, kept)

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -29,19 +29,18 @@ from simdx.answer import (
 )
 from simdx.bank.files import bank_for
 from simdx.decide.alarm import Alarms
-from simdx.decide.desk import Considered, Desk
+from simdx.decide.desk import DecisionParts, Desk
 from simdx.decide.explain import evidence_of, paired, split_sentences
-from simdx.decide.findings import Beside
+from simdx.decide.findings import PanelFiles
 from simdx.decide.policy import Policy
 from simdx.egress import admit
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
-from simdx.methods.compiled import keep, prepared
 from simdx.methods.fitted import AnswerTable, Settings, Simplex
-from simdx.methods.material import Material, Observations, check_text
 from simdx.methods.outside import at_prior
+from simdx.methods.panel_data import Observations, PanelData, check_text
 from simdx.methods.smc import SimplexPosterior
 from simdx.types import Bank, Case, Float, Int, Panel, plain
 
@@ -53,12 +52,42 @@ PriorLike = Prior | Mapping[str, float] | None
 Texts = list[str] | tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class OpenedPanel:
+    """A panel that was read and embedded: what classifiers under several methods share."""
+
+    data: PanelData
+    read_files: Callable[[], PanelFiles]  # once, when they are first asked for
+    own_bank: bool  # the user gave it
+    policy: Policy | str | Path | None
+    none_prior: float | None
+
+    @classmethod
+    def read(
+        cls,
+        panel: str | Path | Panel,
+        bank: str | Path | Bank | None,
+        embedder: str | Embedder | None,
+        allow_remote: bool,
+        policy: Policy | str | Path | None,
+        none_prior: float | None,
+    ) -> OpenedPanel:
+        chosen, found, source = bank_for(panel, bank)
+        if none_prior is not None:
+            found = at_prior(found, none_prior)
+        named = embedder if embedder is not None else chosen.embedder
+        reader = get_embedder(named, allow_remote=allow_remote) if isinstance(named, str) else named
+        folder = None if source is None else source.folder
+        data = PanelData.open(chosen, found, admit(reader, allow_remote), folder)
+        return cls(data, cache(lambda: PanelFiles.read(source)), bank is not None, policy, none_prior)
+
+
 class Classifier:
     """A fitted method on a panel's bank. Everything slow happens once, on first use or construction."""
 
     def __init__(
         self,
-        panel: str | Path | Panel,
+        panel: str | Path | Panel | OpenedPanel,
         bank: str | Path | Bank | None = None,
         *,
         method: str = "auto",
@@ -76,87 +105,73 @@ class Classifier:
         """Load, embed and fit.
 
         Args:
-            panel: A packaged panel's name, the path of a panel file, or a `Panel`.
+            panel: A packaged panel's name, the path of a panel file, a `Panel`, or one opened before.
             bank: A bank folder, a JSONL file, or a `Bank`; the panel's own when left out.
             method: `auto` (the shipped recipe), `m-smc`, `d-smc`, `abi`, or a baseline.
             embedder: A name such as `wordllama+minilm`, or an object; the panel's own when left out.
             allow_remote: Whether case text may leave this machine, for an embedder or model that needs it.
             policy: The decision policy or its file; else the packaged one, or one tuned on simulated text.
-            real_cases: Labelled cases that count as `real_weight` simulations each (`simdx.methods.real`).
+            real_cases: Labelled cases, `real_weight` simulations each (`simdx.methods.real_cases`).
             real_weight: See `real_cases`; the weight that simulated text preferred when left out.
-            unlabelled: An archive of real texts to learn from without labels (`simdx.methods.archive`).
+            unlabelled: An archive of real texts to learn from without labels (the same).
             unlabelled_weight: How many simulations each counts as; 0 centres cases on them and no more.
             calibration_cases: 20 labelled cases or more that say how sure answers should be, and no more
-                (`simdx.methods.handful`); not together with the two above.
+                (`simdx.methods.calibration`); not together with the two above.
             none_prior: Prior probability that a case is another condition than the labels; the panel's own
                 when left out.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
         """
-        given = None
-        if len(real_cases) or len(unlabelled) or len(calibration_cases) or unlabelled_weight is not None:
-            from simdx.methods.real import Given
+        if isinstance(panel, OpenedPanel):
+            self._opened = panel
+            self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
+        else:
+            given = None
+            if len(real_cases) or len(unlabelled) or len(calibration_cases) or unlabelled_weight is not None:
+                from simdx.methods.real_cases import Given
 
-            given = Given(real_cases, real_weight, unlabelled, unlabelled_weight, calibration_cases)
-            settings |= given.identities
-        self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
-        self.panel, self.bank, self._source = bank_for(panel, bank)
-        self._own_bank = bank is not None
-        self._none_prior = none_prior
-        if none_prior is not None:
-            self.bank = at_prior(self.bank, none_prior)
-        self._given_policy = policy
-        named = embedder if embedder is not None else self.panel.embedder
-        found = get_embedder(named, allow_remote=allow_remote) if isinstance(named, str) else named
-        self.embedder = admit(found, allow_remote)
-        folder = None if self._source is None else self._source.folder
-        material = prepared(self.panel, self.bank, self.embedder, folder)
-        if given is not None:
-            material = given.beside(material, self.settings)
-        self._take(material)
+                given = Given(real_cases, real_weight, unlabelled, unlabelled_weight, calibration_cases)
+                settings |= given.identities
+            self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
+            opened = OpenedPanel.read(panel, bank, embedder, allow_remote, policy, none_prior)
+            if given is not None:
+                opened = replace(opened, data=given.added_to(opened.data, self.settings))
+            self._opened = opened
+        self.data = self._opened.data
+        self.panel, self.bank, self.embedder = self.data.panel, self.data.bank, self.data.embedder
+        self.fitted = fit_method(self.data, self.settings)
+        self.remote = self.fitted.remote
         if none_prior is not None and not self.fitted.none_of_these:
             raise BadInput(f"{method} does not answer none of these here, so that it takes no prior of it")
         if policy is not None:
             _ = self.desk  # a policy that cannot be read is refused now, not at the first answer
-
-    def _take(self, material: Material, beside: Beside | None = None) -> None:
-        """Fit the method; everything else follows when it is asked for."""
-        self.material, self.bank = material, material.bank
-        self.fitted = fit_method(material, self.settings)
-        self.remote = self.fitted.remote
-        self._known_beside = beside
 
     def with_method(self, method: str, simulator: str | None = None) -> Classifier:
         """This panel, bank and embedder under another method; nothing is read from disk again.
 
         Real cases go along with a method that takes them.
         """
-        from simdx.methods.real import TAKE_REAL
+        from simdx.methods.real_cases import TAKE_REAL
 
-        other = object.__new__(Classifier)
-        model = simulator or self.settings.simulator
-        other.settings, material = replace(self.settings, method=method, simulator=model), self.material
-        if method not in TAKE_REAL and material.real is not None:
-            other.settings, material = replace(other.settings, real=None, archive=None), material.beside(None)
-        other.panel, other.embedder, other._source = self.panel, self.embedder, self._source
-        other._own_bank, other._none_prior = self._own_bank, self._none_prior
-        other._given_policy = self._given_policy
-        other._take(material, self.beside)
-        return other
+        opened, chosen = self._opened, asdict(self.settings)
+        if method not in TAKE_REAL and opened.data.real is not None:
+            opened = replace(opened, data=opened.data.with_real(None))
+            chosen |= {"real": None, "archive": None}
+        chosen |= {"method": method, "simulator": simulator or self.settings.simulator}
+        return Classifier(opened, **chosen)
 
     @property
     def classes_(self) -> Float:
         """Label names in the order of `predict_proba`'s columns."""
         return np.array(self.panel.names, dtype=object)
 
-    @cached_property
-    def beside(self) -> Beside:
-        """What lies beside the panel file."""
-        return self._known_beside or Beside.read(self._source)
+    @property
+    def panel_files(self) -> PanelFiles:
+        return self._opened.read_files()
 
     @cached_property
     def _simplex(self) -> Simplex:
         return self.fitted.simplex or SimplexPosterior(
-            self.material, replace(self.settings, kernel=None, tolerance=None)
+            self.data, replace(self.settings, kernel=None, tolerance=None)
         )
 
     @cached_property
@@ -167,7 +182,7 @@ class Classifier:
     @property
     def notes(self) -> tuple[str, ...]:
         """What this classifier was given beside panel and bank, in the provenance's words."""
-        real, mass = self.material.real, self._none_prior
+        real, mass = self.data.real, self._opened.none_prior
         said = mass is not None and self.fitted.none_of_these
         stated = () if not said else (f"another condition than the labels has a prior of {mass:g}",)
         return stated if real is None else (*stated, *real.notes(len(self.panel.names)))
@@ -183,9 +198,8 @@ class Classifier:
     @cached_property
     def desk(self) -> Desk:
         """Alarm, policy and reasons of this classifier."""
-        return Desk(
-            self.fitted, self.settings, self.beside, policy=self._given_policy, own_bank=self._own_bank
-        )
+        files, opened = self.panel_files, self._opened
+        return Desk(self.fitted, self.settings, files, policy=opened.policy, own_bank=opened.own_bank)
 
     @property
     def policy(self) -> Policy:
@@ -203,7 +217,7 @@ class Classifier:
         kind: Kind = "class-conditional",
     ) -> Policy:
         """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets."""
-        real = self.material.real
+        real = self.data.real
         held = frozenset() if real is None or real.centre is None else real.centre.texts
         if shared := sum(plain(text) in held for text in texts):
             raise BadInput(f"{shared} of these cases are also in the archive: a guarantee needs other cases")
@@ -219,13 +233,15 @@ class Classifier:
         self.fitted.watch(told)
 
     def compile(self, folder: Path | None = None) -> Path:
-        """Keep all that was fitted, and the policy, for the next time (`simdx.methods.compiled`)."""
-        material = self.material
-        if not self.fitted.compiles or material.real is not None or self.settings.bandwidth:
-            raise BadInput("only --method auto is compiled, with its own bandwidth and no real cases")
-        if material.address is None or material.lexicon.own is None:
+        """Keep all that was fitted, and the policy, for the next time (`simdx.methods.speed`)."""
+        from simdx.methods.speed import keep
+
+        if self.settings.method == "auto" and self.data.lexicon.own is None:
             raise BadInput(f"a bank of {len(self.bank.texts)} texts is too large to be compiled")
-        return keep(material.address, self.fitted.arrays() | self.desk.arrays(), folder)
+        arrays = self.fitted.arrays()
+        if arrays is None or self.data.address is None:
+            raise BadInput("only --method auto is compiled, with its own bandwidth and no real cases")
+        return keep(self.data.address, arrays | self.desk.arrays(), folder)
 
     @overload
     def infer(
@@ -251,7 +267,7 @@ class Classifier:
         """Checked and embedded texts: the slow part of an answer, reusable under any number of priors."""
         for i, text in enumerate(texts):
             check_text(text, f"text {i + 1}" if len(texts) > 1 else "the text")
-        return self.material.observe(texts)
+        return self.data.observe(texts)
 
     def infer_observed(
         self,
@@ -266,10 +282,10 @@ class Classifier:
         if not observations.texts:
             return []
         table = self.fitted.answer(observations, self.prior(prior))
-        considered = self.desk.consider(observations, table, explain=explain, ask=ask, note=note)
-        carried = self.fitted.carried(observations, table.prior)
-        evidence = evidence_of(carried, table.posterior_in_class, self.panel.names, self.bank.texts)
-        return [self._answer(i, table, considered[i], evidence[i]) for i in range(len(considered))]
+        parts = self.desk.decide(observations, table, explain=explain, ask=ask, note=note)
+        weights = self.fitted.evidence(observations, table.prior)
+        evidence = evidence_of(weights, table.posterior_in_class, self.panel.names, self.bank.texts)
+        return [self._answer(i, table, parts[i], evidence[i]) for i in range(len(parts))]
 
     def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> AnswerTable:
         """The same numbers as columns, without evidence or decisions."""
@@ -323,13 +339,13 @@ class Classifier:
         return Prior.from_probabilities(names, prior)
 
     def _answer(
-        self, i: int, table: AnswerTable, considered: Considered, evidence: tuple[Evidence, ...]
+        self, i: int, table: AnswerTable, parts: DecisionParts, evidence: tuple[Evidence, ...]
     ) -> Answer:
         names = self.panel.names
         tolerance, second, voices = float(table.tolerance[i]), table.second_order, table.voices
         sampler = None if table.trace is None else SamplerAnswer.of(table.trace, i)
         cut_short = [sampler.cut_short] if sampler is not None and sampler.cut_short else []
-        added = considered._asdict()
+        added = parts._asdict()
         notes = (*added.pop("notes"), *self.notes, *cut_short)
         return Answer(
             panel=self.panel.name,
@@ -349,6 +365,7 @@ class Classifier:
             **added,
             provenance=Provenance(
                 bank=self._bank_name,
+                fit=self.fitted.identity,
                 embedder=self.embedder.id,
                 prior=by_name(names, table.prior.probabilities),
                 alpha0=table.prior.alpha0,
@@ -359,7 +376,9 @@ class Classifier:
                 remote=self.remote,
                 policy=f"thresholds from {self.policy.origin.source}",
                 notes=notes,
-                live=dict(table.usage) if self.fitted.simulates and table.usage is not None else None,
+                live=dict(table.usage)
+                if self.settings.engine == "live" and table.usage is not None
+                else None,
                 sampler=sampler,
             ),
         )

@@ -16,6 +16,7 @@ import contextlib
 import errno
 import glob
 import hashlib
+import hmac
 import json
 import math
 import mmap
@@ -211,21 +212,28 @@ def seal_holds(record: Mapping[str, Any]) -> bool:
     return record.get("seal") == seal_of({key: value for key, value in record.items() if key != "seal"})
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Float]) -> None:
-    """Arrays as safetensors, with a seal over names, types, shapes and every number."""
+def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = None) -> None:
+    """Arrays as safetensors, with a seal over names, types, shapes and every number.
+
+    With a key the seal does protect against a forger who does not have it.
+    """
     from safetensors.numpy import save
 
+    if key == b"":
+        raise CannotWrite(f"'{path}' cannot be sealed: there is no key that only its user can read")
     whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
-    write_atomically(path, save(whole, metadata={"seal": _array_seal(whole)}))
+    write_atomically(path, save(whole, metadata={"seal": _array_seal(whole, key)}))
 
 
-def load_arrays(path: Path) -> dict[str, Float] | None:
+def load_arrays(path: Path, key: bytes | None = None) -> dict[str, Float] | None:
     """What `save_arrays` wrote, mapped into memory; None where a file is absent or not as it was written."""
     try:
         arrays, stated = _mapped(path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return arrays if stated.get("seal") == _array_seal(arrays) else None
+    if key == b"":  # no seal can hold
+        return None
+    return arrays if hmac.compare_digest(str(stated.get("seal")), _array_seal(arrays, key)) else None
 
 
 def read_safetensors(path: Path) -> dict[str, Float]:
@@ -257,7 +265,13 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _array_seal(arrays: Mapping[str, Float]) -> str:
+def _array_seal(arrays: Mapping[str, Float], key: bytes | None) -> str:
+    digest = arrays_hash(arrays)
+    return digest if key is None else hmac.new(key, digest.encode("ascii"), hashlib.sha256).hexdigest()
+
+
+def arrays_hash(arrays: Mapping[str, Float]) -> str:
+    """Of names, types, shapes and every number."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         values = arrays[name]

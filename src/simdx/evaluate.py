@@ -21,7 +21,7 @@ from simdx.datasets.dataset import Dataset
 from simdx.datasets.differential import Differentials, differentials
 from simdx.datasets.options import check_options, options_of
 from simdx.decide.alarm import alarm_performance
-from simdx.decide.coverage import measured_sets
+from simdx.decide.guarantees import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
 from simdx.metrics.gaps import subgroup_gaps
@@ -31,7 +31,7 @@ from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain
 if TYPE_CHECKING:
     from simdx.answer import Answer
     from simdx.classifier import Classifier, PriorLike
-    from simdx.methods.material import Observations
+    from simdx.methods.panel_data import Observations
 
 _FIRST = (1, 3, 5)  # accuracy among so many labels, of panels with more than the last
 
@@ -91,13 +91,13 @@ class _Asked:
         """What a method does not have is left out."""
         prior = self.classifier.prior(self.prior, options)
         batch = self.classifier.infer_batch_observed(observations, prior)
-        considered = self.classifier.desk.consider(observations, batch, explain=False)
+        parts = self.classifier.desk.decide(observations, batch, explain=False)
         found: dict[str, Any] = {
             "posterior": batch.posterior, "posterior_in_class": batch.posterior_in_class,
             "typicality": batch.typicality, "effective_simulations": batch.effective_simulations,
-            "alarm_score": [one.alarm.score for one in considered],
-            "alarm_flag": [one.alarm.flag for one in considered],
-            "action": [evaluation.ACTION_NAMES.index(one.decision.action) for one in considered],
+            "alarm_score": [one.alarm.score for one in parts],
+            "alarm_flag": [one.alarm.flag for one in parts],
+            "action": [evaluation.ACTION_NAMES.index(one.decision.action) for one in parts],
         }  # fmt: skip
         if batch.out_of_class is not None:
             found["out_of_class"] = batch.out_of_class
@@ -142,7 +142,7 @@ def evaluate(
     store = Store(None if out is None else _prepare(Path(out)), place="")
     # A case the classifier was given with its label says nothing about other cases. A text of the archive may
     # be asked about: it is answered by a fit without it.
-    real = classifier.material.real
+    real = classifier.data.real
     labelled = () if real is None else real.only(~real.inferred).texts
     for asked_about in (dataset, ood):
         _refuse_known(labelled, asked_about, "among the real cases given")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from simdx import plugins
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Settings
-from simdx.methods.material import Material
+from simdx.methods.panel_data import PanelData
 
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
     import simdx.amortised.method
     import simdx.baselines.asking
     import simdx.baselines.by_bank  # noqa: F401
 
-ENGINES = ("exact", "particles", "live", "hybrid", "two-stage")
+ENGINES = ("exact", "particles", "live")
 KERNELS = ("soft", "hard")
 _PLACES = {
     "auto": ("simdx.methods.recipe", "fit_recipe"),
@@ -33,10 +33,6 @@ _PLACES = {
     "ensemble": ("simdx.baselines.asking", "fit_asking"),
     "fidelity": ("simdx.baselines.asking", "fit_asking"),
 }
-_ON_DEVICE = {
-    "m-smc": ("simdx.methods.device", "DeviceMultinomial"),
-    "d-smc": ("simdx.methods.device", "DeviceDirichlet"),
-}
 
 
 def methods() -> tuple[str, ...]:
@@ -44,20 +40,16 @@ def methods() -> tuple[str, ...]:
     return (*_PLACES, *(name for name in plugins.named("methods") if name not in _PLACES))
 
 
-def fit_method(material: Material, settings: Settings) -> Fitted:
+def fit_method(data: PanelData, settings: Settings) -> Fitted:
     _check(settings)
-    if settings.device != "cpu":
-        from simdx.methods.device import check_device
-
-        check_device(settings)
-    if material.real is not None:
-        from simdx.methods.real import check_settings
+    if data.real is not None:
+        from simdx.methods.real_cases import check_settings
 
         check_settings(settings)
-    return _fit_of(settings)(material, settings)
+    return _fit_of(settings)(data, settings)
 
 
-def _fit_of(settings: Settings) -> Callable[[Material, Settings], Fitted]:
+def _fit_of(settings: Settings) -> Callable[[PanelData, Settings], Fitted]:
     if settings.method not in _PLACES:
         return plugins.load("methods", settings.method)
     module, name = _place(settings)
@@ -65,14 +57,8 @@ def _fit_of(settings: Settings) -> Callable[[Material, Settings], Fitted]:
 
 
 def _place(settings: Settings) -> tuple[str, str]:
-    """Module and name of what fits these settings: an engine or a device of its own, else the method's."""
-    if settings.engine in ("live", "hybrid"):
-        return "simdx.methods.live", "Live"
-    if settings.engine == "two-stage":
-        return "simdx.methods.two_stage", "TwoStage"
-    if settings.device != "cpu":
-        return _ON_DEVICE.get(settings.method) or _PLACES[settings.method]
-    return _PLACES[settings.method]
+    """Module and name of what fits these settings: the live engine, else the method's own."""
+    return ("simdx.methods.smc", "Live") if settings.engine == "live" else _PLACES[settings.method]
 
 
 _LABELS = {("m-smc", "particles"), ("m-smc", "live")}  # particles on labels
@@ -101,12 +87,8 @@ def _check(settings: Settings) -> None:
                 f"--{name.replace('_', '-')} says nothing to {settings.method} ({settings.engine}): "
                 f"it is for {ways}"
             )
-    if settings.engine == "two-stage" and settings.method != "m-smc":
-        raise BadInput("--engine two-stage is a way to run m-smc: add --method m-smc")
-    if settings.engine in ("live", "hybrid"):
+    if settings.engine == "live":
         if settings.method not in ("m-smc", "d-smc"):
-            raise BadInput(
-                f"--engine {settings.engine} is a way to run m-smc or d-smc: name one with --method"
-            )
+            raise BadInput("--engine live is a way to run m-smc or d-smc: name one with --method")
         if settings.budget is not None and settings.budget < 1:
             raise BadInput(f"--budget is {settings.budget}: give the most simulations a case may cost")

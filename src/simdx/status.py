@@ -14,9 +14,9 @@ import numpy as np
 from simdx.bank.files import packaged_bank, read_bank
 from simdx.bank.plan import NEXT
 from simdx.embedders import get_embedder
-from simdx.methods import Material
-from simdx.methods.calibration import Calibration, look_up, thin
-from simdx.methods.rehearsal import address_for
+from simdx.methods import PanelData
+from simdx.methods.calibration import address_for
+from simdx.methods.calibration_record import Calibration, look_up, thin
 from simdx.panels import PACKAGED, load_source
 from simdx.types import Bank, Panel
 
@@ -75,7 +75,7 @@ def status_of(
         missing = ChainLink("bank", "missing", "no description has been simulated", build)
         return Status(panel.name, (missing, _descriptions(panel, where)))
     model = get_embedder(embedder or panel.embedder, allow_remote=allow_remote)
-    found = look_up(address_for(Material.prepare(panel, chosen, model)), source.folder)
+    found = look_up(address_for(PanelData.prepare(panel, chosen, model)), source.folder)
     options = "" if bank is None else f" --bank {shlex.quote(str(bank))}"
     calibrate = f"simdx panel calibrate {where}{options}"
     background = _background(chosen, found, f"{build} --background {2 * LEAST_BACKGROUND}")

@@ -20,14 +20,21 @@ from simdx.baselines.supervised import supervised_ceiling
 from simdx.datasets import read_cases
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import Material
-from simdx.methods.calibration import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
-from simdx.methods.comparison import AmongLabels
-from simdx.methods.handful import fit_on, posterior_under
-from simdx.methods.rehearsal import OWN_SHARE, Answered, answered_by, calibrated, least_loss, log_loss
+from simdx.methods import PanelData
+from simdx.methods.calibration import (
+    OWN_SHARE,
+    HeldOutScores,
+    calibrated,
+    fit_on,
+    least_loss,
+    log_loss,
+    scores_of,
+)
+from simdx.methods.calibration_record import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
+from simdx.methods.scores import fit_labels
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
 from simdx.metrics.ood import ood_auroc
-from simdx.metrics.significance import bootstrap_intervals
+from simdx.metrics.resampling import bootstrap_intervals
 from simdx.panels import load_source
 from simdx.types import Float, Int
 
@@ -52,8 +59,8 @@ class Asked:
     """A panel's answers before any shared constant has a part in them."""
 
     name: str
-    cases: Answered
-    outside: Answered | None
+    cases: HeldOutScores
+    outside: HeldOutScores | None
     calibration: Calibration  # under the shipped constants
     supervised: float | None
     by_bandwidth: dict[str, float]  # log loss at the sharpness that suits each: only the ranking counts
@@ -89,17 +96,15 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
     source = load_source(entry.panel)
     panel = source.panel
     model = get_embedder(embedder or panel.embedder)
-    material = calibrated(Material.prepare(panel, packaged_bank(source), model))
-    assert material.calibration is not None
+    data = calibrated(PanelData.prepare(panel, packaged_bank(source), model))
+    assert data.calibration is not None
     cases = read_cases(entry.cases, labels=panel.names)
     truth = np.array([panel.names.index(str(case.label)) for case in cases.cases])
-    seen = material.observe(cases.texts)
+    seen = data.observe(cases.texts)
     outside = None
-    if entry.outside is not None and material.calibration.outside is not None:
+    if entry.outside is not None and data.calibration.outside is not None:
         others = read_cases(entry.outside, labelled=False)
-        outside = answered_by(
-            material, material.observe(others.texts), np.zeros(len(others.cases), dtype=int)
-        )
+        outside = scores_of(data, data.observe(others.texts))
     try:
         ceiling = supervised_ceiling(seen.vectors, truth, len(panel.names), list(cases.texts))
         supervised = float((ceiling.argmax(axis=1) == truth).mean())
@@ -107,10 +112,10 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
         supervised = None
     by_bandwidth = {}
     for bandwidth in BANDWIDTHS:
-        likelihood = AmongLabels(material, bandwidth).log_likelihood(seen)
+        likelihood = fit_labels(data, bandwidth).log_likelihood(seen)
         by_bandwidth[f"{bandwidth:g}"] = _least_log_loss(likelihood, truth)
-    answered = answered_by(material, seen, truth)
-    return Asked(panel.name, answered, outside, material.calibration, supervised, by_bandwidth)
+    answered = scores_of(data, seen, truth)
+    return Asked(panel.name, answered, outside, data.calibration, supervised, by_bandwidth)
 
 
 def run(
@@ -135,7 +140,7 @@ def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     """The shared constants that suit the other panels; the shipped ones where nothing is clearly better."""
 
     def loss(a: Asked, constants: tuple[float, float]) -> float:
-        return log_loss(posterior_under(a.at(*constants), a.cases), a.cases.label_index)
+        return log_loss(a.cases.posterior(a.at(*constants)), a.cases.label_index)
 
     tried = product(SHARPNESSES, OWN_SHARES)
     losses = {constants: float(np.mean([loss(a, constants) for a in others])) for constants in tried}
@@ -153,7 +158,7 @@ def _least_log_loss(likelihood: Float, truth: Int) -> float:
 
 def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any]:
     found, truth = asked.at(sharpness, own), asked.cases.label_index
-    posterior = posterior_under(found, asked.cases)
+    posterior = asked.cases.posterior(found)
     rng = np.random.default_rng(seed)
     around = bootstrap_intervals(posterior, truth, metrics=("accuracy", "ece"), resamples=RESAMPLES, rng=rng)
     row: dict[str, Any] = {
@@ -200,19 +205,19 @@ def _learning(asked: Asked, found: Calibration, seed: int) -> Iterator[dict[str,
         for draw in range(DRAWS):
             order = np.random.default_rng([seed, draw]).permutation(n)
             given, rest = asked.cases.at(order[:many]), asked.cases.at(order[many:])
-            by_handful = posterior_under(fit_on(given, found), rest)
-            before, after = posterior_under(found, given), posterior_under(found, rest)
+            by_labelled = rest.posterior(fit_on(given, found))
+            before, after = given.posterior(found), rest.posterior(found)
             fitted = fit_temperature(before, truth[order[:many]]).value
             top = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0).fit(
                 before.max(axis=1), before.argmax(axis=1) == truth[order[:many]]
             )
             y = truth[order[many:]]
-            errors["handful"].append(ece(by_handful, y).value or 0.0)
+            errors["handful"].append(ece(by_labelled, y).value or 0.0)
             errors["temperature"].append(ece(apply_temperature(after, fitted), y).value or 0.0)
             errors["isotonic"].append(
                 top_label_ece(top.predict(after.max(axis=1)), (after.argmax(axis=1) == y).astype(float))
             )
-            accuracies.append(float((by_handful.argmax(axis=1) == y).mean()))
+            accuracies.append(float((by_labelled.argmax(axis=1) == y).mean()))
         yield {
             "cases": many,
             "accuracy": float(np.mean(accuracies)),

@@ -18,7 +18,7 @@ from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.errors import BadInput, MissingExtra
 from simdx.methods.fitted import Fitted, Inferred, Settings
-from simdx.methods.material import Material, Observations
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.models.hub import NO_HUB, hub, hub_answers
 
 HYPOTHESIS = "This text is about {}."
@@ -26,12 +26,11 @@ BATCH = 16
 
 
 class Entailment(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         named = hub_model("nli", settings.simulator)
         with reading("nli", named.name), hub(allowed=named.from_hub):
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -51,7 +50,7 @@ class Entailment(Fitted):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         import torch
 
-        names = self.material.panel.names
+        names = self.data.panel.names
         pairs = [(text, HYPOTHESIS.format(name)) for text in observations.texts for name in names]
         # A case longer than the window is cut, its hypothesis is not.
         how = {"padding": True, "truncation": "only_first", "max_length": 512, "return_tensors": "pt"}

@@ -11,7 +11,7 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.methods.fitted import Fitted, Inferred, Settings
-from simdx.methods.material import Material, Observations
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.models.hub import hub
 from simdx_contrib.entailment import hub_model, reading
 
@@ -19,12 +19,11 @@ MOST_TOKENS = 1024  # as the library has it
 
 
 class GliClass(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         named = hub_model("gliclass", settings.simulator)
         with reading("gliclass", named.name), hub(allowed=named.from_hub):
             from gliclass import GLiClassModel, ZeroShotClassificationPipeline
@@ -36,7 +35,7 @@ class GliClass(Fitted):
             self._tokenizer = AutoTokenizer.from_pretrained(named.name, **named.options)
             model = GLiClassModel.from_pretrained(named.name, use_safetensors=True, **named.options)
         window = min(MOST_TOKENS, self._tokenizer.model_max_length)
-        labels = "".join(f"<<LABEL>>{name}" for name in material.panel.names) + "<<SEP>>"
+        labels = "".join(f"<<LABEL>>{name}" for name in data.panel.names) + "<<SEP>>"
         # A long case is cut; the labels, which may stand behind it, are not.
         self._left = max(window - len(self._tokenizer(labels)["input_ids"]), 1)
         self._pipeline = ZeroShotClassificationPipeline(
@@ -45,7 +44,7 @@ class GliClass(Fitted):
         )  # fmt: skip
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        names = list(self.material.panel.names)
+        names = list(self.data.panel.names)
         scores = np.zeros((0, len(names)))
         if texts := list(observations.texts):
             cut = {"truncation": True, "max_length": self._left, "return_offsets_mapping": True}

@@ -32,7 +32,7 @@ from simdx.baselines.replies import Reply, ReplyStore
 from simdx.egress import is_remote
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
-from simdx.methods.material import Material, Observations
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.types import Float, Int, Posterior, content_hash
 from simdx_contrib.own_texts import Rehearsal
 from simdx_contrib.prompts import PROMPTS_PER_LABEL, scoring_prompts
@@ -102,19 +102,18 @@ def fit_temperature(log_likelihood: Float, truth: Int, least: float = 0.05, most
 class Likelihood(Fitted):
     """A panel's prompts and a model that scores texts under them."""
 
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
     none_of_these = True
 
-    def __init__(self, material: Material, settings: Settings, scorer: Scorer) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings, scorer: Scorer) -> None:
+        super().__init__(data)
         self.scorer = scorer
-        self.prompts = scoring_prompts(material.panel)
+        self.prompts = scoring_prompts(data.panel)
         kept = settings.replies
         self.store = ReplyStore(None if kept is None else replies_path(kept, scorer.id))
         self.remote = self.remote or is_remote(scorer)
-        self._none_prior = material.bank.none_prior if material.bank.none_prior is not None else NONE_PRIOR
+        self._none_prior = data.bank.none_prior if data.bank.none_prior is not None else NONE_PRIOR
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         p = posterior_under(self.tempered(observations.texts).labels, prior)
@@ -177,7 +176,7 @@ class Likelihood(Fitted):
                 if self.progress is not None:
                     self.progress(done, len(missing))
         rows = [self.store.get(key) for key in keys]
-        return mixture(np.array([r.scores for r in rows if r is not None]), len(self.material.panel.names))
+        return mixture(np.array([r.scores for r in rows if r is not None]), len(self.data.panel.names))
 
     @cached_property
     def rehearsal(self) -> Rehearsal:
@@ -185,7 +184,7 @@ class Likelihood(Fitted):
         prompts = self.prompts.all
         about = ("likelihood", VERSION, self.scorer.id, self.prompts.hash)
         return Rehearsal(
-            self.material.bank, about, len(prompts),
+            self.data.bank, about, len(prompts),
             lambda texts: ((i, row) for i, row, _ in self.scorer.score(prompts, texts)), self.scorer.quick,
         )  # fmt: skip
 
@@ -197,13 +196,13 @@ class Likelihood(Fitted):
 
     @cached_property
     def temperature(self) -> float:
-        found = mixture(self.rehearsal.numbers(), len(self.material.panel.names))
+        found = mixture(self.rehearsal.numbers(), len(self.data.panel.names))
         return max(1.0, fit_temperature(found.labels, self.rehearsal.truth))
 
     @cached_property
     def usual_length(self) -> float:
         """Of the bank's texts as the rehearsal reads them: one window of each."""
-        return float(np.mean([min(len(text.split()), WINDOW_WORDS) for text in self.material.bank.texts]))
+        return float(np.mean([min(len(text.split()), WINDOW_WORDS) for text in self.data.bank.texts]))
 
 
 def posterior_under(log_likelihood: Float, prior: Prior) -> Float:
@@ -212,10 +211,10 @@ def posterior_under(log_likelihood: Float, prior: Prior) -> Float:
         return softmax(log_likelihood + np.log(prior.probabilities), axis=1)
 
 
-def fit_likelihood(material: Material, settings: Settings) -> Likelihood:
+def fit_likelihood(data: PanelData, settings: Settings) -> Likelihood:
     if settings.engine != "exact":
         raise BadInput(f"--method {settings.method} has one engine: leave --engine out")
-    return Likelihood(material, settings, open_scorer(settings))
+    return Likelihood(data, settings, open_scorer(settings))
 
 
 def open_scorer(settings: Settings) -> Scorer:

@@ -23,8 +23,8 @@ from simdx.baselines.by_bank import posterior_of
 from simdx.embedders.sentence import SentenceEmbedder
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
-from simdx.methods.logistic import choose_penalty, fit_logistic
-from simdx.methods.material import Material, Observations
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Float, Int
 
 if TYPE_CHECKING:
@@ -37,22 +37,21 @@ EPOCHS = 20  # of the cross-entropy: what small sets need (Mosbach et al. 2021, 
 
 
 class FineTuned(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         texts, labels = self._examples(settings)
         self._n = len(texts)
         self._scores = tuned(
             SentenceEmbedder("minilm").model,  # a copy of its own: the embedder's stays as it is
-            texts, labels, len(material.panel.names),
+            texts, labels, len(data.panel.names),
             contrastive=settings.method != "zerogen", seed=settings.seed,
         )  # fmt: skip
 
     def _examples(self, settings: Settings) -> tuple[list[str], Int]:
-        bank, real = self.material.bank, self.material.real
+        bank, real = self.data.bank, self.data.real
         if settings.method != "setfit-real":
             return list(bank.texts), bank.label_index
         if real is None:
@@ -63,7 +62,7 @@ class FineTuned(Fitted):
         return [real.texts[i] for i in rows], real.label_index[rows]
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        n_labels = len(self.material.panel.names)
+        n_labels = len(self.data.panel.names)
         scores = self._scores(observations.texts) if observations.texts else np.zeros((0, n_labels))
         return Inferred(posterior_of(scores, prior, carried_by=float(self._n)))
 

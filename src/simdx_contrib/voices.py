@@ -23,9 +23,9 @@ from simdx.abc.prior import Prior
 from simdx.baselines.asking import MOST_ROTATIONS, fit_asking
 from simdx.baselines.interview import Asking
 from simdx.baselines.wording import LETTERS
-from simdx.methods.fitted import Carried, Fitted, Inferred, Progress, Settings
-from simdx.methods.material import Material, Observations
-from simdx.methods.reading import as_statements
+from simdx.methods.features import as_statements
+from simdx.methods.fitted import EvidenceWeights, Fitted, Inferred, Progress, Settings
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.recipe import fit_recipe
 from simdx.types import Float, Posterior, SecondOrder
 from simdx_contrib.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
@@ -34,18 +34,17 @@ from simdx_contrib.pooling import FLOOR, pooled
 
 
 class Voices(Fitted):
-    refits = False
-    cheap = False
+    speed = "slow"
     proportional = True
     none_of_these = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
-        self.simulate = fit_recipe(material, replace(settings, method="auto"))
-        self.likelihood: Likelihood = fit_likelihood(material, settings)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
+        self.simulate = fit_recipe(data, replace(settings, method="auto"))
+        self.likelihood: Likelihood = fit_likelihood(data, settings)
         # A list of options has as many places as there are letters.
-        asks = len(material.panel.names) <= len(LETTERS)
-        self.ask: Asking | None = fit_asking(material, replace(settings, method="logits")) if asks else None
+        asks = len(data.panel.names) <= len(LETTERS)
+        self.ask: Asking | None = fit_asking(data, replace(settings, method="logits")) if asks else None
         self.remote = any(
             part.remote for part in (self.simulate, self.likelihood, self.ask) if part is not None
         )
@@ -65,7 +64,7 @@ class Voices(Fitted):
 
     def heard(self, observations: Observations) -> dict[str, Float]:
         """Each voice's tempered log-likelihoods (N, K)."""
-        uniform = Prior.uniform(len(self.material.panel.names))
+        uniform = Prior.uniform(len(self.data.panel.names))
         recipe = self.simulate.infer(observations, uniform).posterior.probabilities
         heard = {"simulate": _log(recipe), "likelihood": self.likelihood.tempered(observations.texts).labels}
         if self.ask is not None:
@@ -77,14 +76,14 @@ class Voices(Fitted):
     def ask_rehearsal(self) -> Rehearsal:
         """Letters of the bank's texts."""
         assert self.ask is not None
-        bank, ask = self.material.bank, self.ask
+        bank, ask = self.data.bank, self.ask
         uniform = Prior.uniform(len(bank.labels))
 
         def asked(texts: list[str]) -> Iterator[tuple[int, Float]]:
             for i, text in enumerate(texts):
-                yield i, ask.infer(self.material.observe([text]), uniform).posterior.probabilities[0]
+                yield i, ask.infer(self.data.observe([text]), uniform).posterior.probabilities[0]
 
-        about = ("letters", VERSION, ask.simulator.id, *self.material.panel.names)
+        about = ("letters", VERSION, ask.simulator.id, *self.data.panel.names)
         return Rehearsal(bank, about, len(bank.labels), asked, self.likelihood.scorer.quick)
 
     def unprepared(self) -> int:
@@ -114,12 +113,12 @@ class Voices(Fitted):
     ) -> SecondOrder | None:
         return self.simulate.second_order(observations, prior, posterior)
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         """The recipe's nearest simulations; their shares are of its voice alone, so none is said."""
-        return replace(self.simulate.carried(observations, prior), share=None)
+        return replace(self.simulate.evidence(observations, prior), share=None)
 
     def cost(self) -> str:
-        orders = min(len(self.material.panel.names), MOST_ROTATIONS)
+        orders = min(len(self.data.panel.names), MOST_ROTATIONS)
         asked = "" if self.ask is None else f"; it is asked in {orders} orders of the labels"
         return self.likelihood.cost() + asked
 
@@ -131,5 +130,5 @@ def _log(p: Float) -> Float:
     return np.log(np.maximum(p, FLOOR))
 
 
-def fit_voices(material: Material, settings: Settings) -> Voices:
-    return Voices(material, settings)
+def fit_voices(data: PanelData, settings: Settings) -> Voices:
+    return Voices(data, settings)

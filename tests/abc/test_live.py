@@ -1,4 +1,4 @@
-"""Live and hybrid engines with a deterministic simulator: budgets kept, answers those of the exact engine."""
+"""Live engines with a deterministic simulator: budgets kept, answers those of the exact engine."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,7 @@ import pytest
 from simdx.abc.exact import dirichlet, multinomial
 from simdx.abc.live import (
     CountedSimulator,
-    dirichlet_hybrid,
     dirichlet_live,
-    leading_labels,
-    multinomial_hybrid,
     multinomial_live,
 )
 from simdx.abc.prior import Prior
@@ -83,12 +80,6 @@ def test_live_answers_belong_to_the_case():
     together, _ = dirichlet_live(Fresh(), LARGE.cases, PRIOR, seed=0, budget=3000)
     alone, _ = dirichlet_live(Fresh(), LARGE.cases[2], PRIOR, seed=0, budget=3000)
     np.testing.assert_allclose(alone.probabilities[0], together.probabilities[2], atol=1e-6)
-    options = {"seed": 0, "budget": 64}
-    bank = (SMALL.bank, SMALL.labels, 3)
-    for engine in (multinomial_hybrid, dirichlet_hybrid):
-        together, _ = engine(*bank, Fresh(), LARGE.cases, PRIOR, KEYS, **options)
-        alone, _ = engine(*bank, Fresh(), LARGE.cases[2], PRIOR, KEYS[2:3], **options)
-        np.testing.assert_allclose(alone.probabilities[0], together.probabilities[2], atol=1e-6)
 
 
 def test_live_d_converges_to_the_large_banks_class_means():
@@ -111,60 +102,6 @@ def test_live_d_keeps_its_budget():
     assert fresh.calls == 48  # whole rounds of three labels
     with pytest.raises(BadInput, match="cannot simulate"):
         dirichlet_live(Fresh(), LARGE.cases, PRIOR, seed=0, budget=2)
-
-
-def test_hybrid_m_leaves_a_rich_bank_alone():
-    fresh = Fresh()
-    answer, trace = multinomial_hybrid(
-        LARGE.bank, LARGE.labels, 3, fresh, LARGE.cases, PRIOR, KEYS, seed=0, budget=100
-    )
-    assert fresh.calls == 0
-    exact = multinomial(LARGE.bank, LARGE.labels, 3, LARGE.cases, PRIOR)
-    np.testing.assert_allclose(answer.probabilities, exact.probabilities, atol=1e-6)
-    assert set(trace.outcome) == {"complete"}
-
-
-def test_hybrid_m_simulates_where_the_bank_is_thin():
-    fresh = Fresh()
-    bank = multinomial(SMALL.bank, SMALL.labels, 3, LARGE.cases, PRIOR)
-    assert np.all(bank.effective_simulations < 12)
-    answer, trace = multinomial_hybrid(
-        SMALL.bank, SMALL.labels, 3, fresh, LARGE.cases, PRIOR, KEYS, seed=0, budget=4000, effective=12
-    )
-    assert set(trace.outcome) == {"complete"}
-    assert np.all(answer.effective_simulations >= 12)
-    assert fresh.calls == trace.total_simulations.sum()
-    limit = multinomial(LARGE.bank, LARGE.labels, 3, LARGE.cases, PRIOR)
-    before = total_variation(bank.probabilities, limit.probabilities).mean()
-    after = total_variation(answer.probabilities, limit.probabilities).mean()
-    assert after < before
-    _capped, trace = multinomial_hybrid(
-        SMALL.bank, SMALL.labels, 3, Fresh(), LARGE.cases, PRIOR, KEYS, seed=0, budget=20, effective=1000
-    )
-    assert set(trace.outcome) == {"budget"}
-    assert np.all(trace.total_simulations == 20)
-
-
-def test_hybrid_d_refreshes_class_means_where_the_bank_is_thin():
-    fresh = Fresh()
-    answer, trace = dirichlet_hybrid(
-        SMALL.bank, SMALL.labels, 3, fresh, LARGE.cases, PRIOR, KEYS, seed=0, budget=400, effective=20
-    )
-    assert fresh.calls == trace.total_simulations.sum() > 0
-    limit = dirichlet(LARGE.means, LARGE.cases, PRIOR, seed=0)
-    bank = dirichlet(SMALL.means, LARGE.cases, PRIOR, seed=0)
-    before = total_variation(bank.probabilities, limit.probabilities).mean()
-    assert total_variation(answer.probabilities, limit.probabilities).mean() < before
-    assert answer.second_order is not None
-    rich = Fresh()
-    dirichlet_hybrid(LARGE.bank, LARGE.labels, 3, rich, LARGE.cases, PRIOR, KEYS, seed=0, budget=400)
-    assert rich.calls == 0
-
-
-def test_leading_labels():
-    assert leading_labels(np.array([0.1, 0.6, 0.3]), 0.5).tolist() == [1, 2]
-    assert leading_labels(np.array([0.1, 0.6, 0.3]), 0.95).tolist() == [1, 2, 0]
-    assert leading_labels(np.array([0.0, 1.0, 0.0]), 0.95).tolist() == [1]
 
 
 def test_the_counter_counts_caps_and_checks():

@@ -7,7 +7,7 @@ from simdx.abc.space import Space
 from simdx.amortised.network import Network
 from simdx.amortised.train import TrainSettings, train
 from simdx.embedders import get_embedder
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.types import Bank, Label, Panel
 
 WORDS = {
@@ -28,31 +28,31 @@ def toy_texts(per_label: int, seed: int, words: dict[str, str] = WORDS) -> tuple
     return texts, index
 
 
-def toy_material(words: dict[str, str] = WORDS, embedder: str = "hashing") -> Material:
+def toy_panel_data(words: dict[str, str] = WORDS, embedder: str = "hashing") -> PanelData:
     panel = Panel("toy", tuple(Label(name) for name in words), register="plain", embedder="hashing")
     texts, index = toy_texts(12, 7, words)
     background = ("a sonata for violin and piano", "the parliament passed a law", "winter coat and boots")
     bank = Bank("toy", panel.names, tuple(texts), np.array(index), background=background, name="toy")
-    return Material.prepare(panel, bank, get_embedder(embedder))
+    return PanelData.prepare(panel, bank, get_embedder(embedder))
 
 
 @pytest.fixture(scope="session")
-def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+def panel_data(tmp_path_factory: pytest.TempPathFactory) -> PanelData:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))
-        return toy_material()
+        return toy_panel_data()
 
 
 @pytest.fixture(scope="session")
-def space(material: Material) -> Space:
-    return Space.fit(material.embedded, centre=False)
+def space(panel_data: PanelData) -> Space:
+    return Space.fit(panel_data.embedded, centre=False)
 
 
 @pytest.fixture(scope="session")
-def plain(material: Material) -> Network:
-    return train(material, TrainSettings(**SMALL))
+def plain(panel_data: PanelData) -> Network:
+    return train(panel_data, TrainSettings(**SMALL))
 
 
 @pytest.fixture(scope="session")
-def conditioned(material: Material) -> Network:
-    return train(material, TrainSettings(prior_conditioned=True, **{**SMALL, "count": 12_000}))
+def conditioned(panel_data: PanelData) -> Network:
+    return train(panel_data, TrainSettings(prior_conditioned=True, **{**SMALL, "count": 12_000}))

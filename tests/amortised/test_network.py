@@ -17,14 +17,12 @@ import pytest
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.amortised import network as files
-from simdx.amortised.network import Network, save
-from simdx.classifier import Classifier
+from simdx.amortised.network import Network
 from simdx.disk import seal_of
 from simdx.errors import BadInput, RunFailed
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.types import Float
-from tests.amortised.conftest import WORDS, toy_material
-from tests.conftest import CUDA
+from tests.amortised.conftest import WORDS, toy_panel_data
 
 PRIOR = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
 
@@ -64,22 +62,6 @@ def test_a_conditioned_network_multiplies_the_prior(conditioned: Network, space:
     assert np.isfinite(conditioned.second_order(beside.astype(np.float32), prior).mean).all()
 
 
-@pytest.mark.parametrize("device", ["torch:cpu", *(["cuda"] if CUDA else [])])
-def test_the_device_changes_no_answer(
-    plain: Network, conditioned: Network, material: Material, tmp_path: Path, device: str
-) -> None:
-    texts = ["red fruit juice", "the boat on the river", "oil in the motor"]
-    for network, prior in ((plain, None), (conditioned, {"apple": 0.2, "river": 0.5, "engine": 0.3})):
-        save(network, tmp_path / "net")
-        about = {"method": "abi", "network": str(tmp_path / "net"), "embedder": material.embedder}
-        here, there = (
-            Classifier(material.panel, material.bank, device=d, **about).infer_batch(texts, prior)
-            for d in ("cpu", device)
-        )
-        assert np.abs(here.posterior - there.posterior).max() < (1e-5 if device == "torch:cpu" else 1e-2)
-        assert np.allclose(here.second_order.epistemic_bits, there.second_order.epistemic_bits, atol=1e-2)
-
-
 def test_an_observation_without_length_keeps_the_prior(plain: Network) -> None:
     second = plain.second_order(np.zeros((1, 256), dtype=np.float32), Prior.uniform(3))
     assert second.mean[0] == pytest.approx([1 / 3] * 3)
@@ -88,16 +70,18 @@ def test_an_observation_without_length_keeps_the_prior(plain: Network) -> None:
         plain.second_order(np.full((1, 256), np.nan, dtype=np.float32), Prior.uniform(3))
 
 
-def test_it_is_refused_for_anything_else(plain: Network, material: Material, space: Space) -> None:
+def test_it_is_refused_for_anything_else(plain: Network, panel_data: PanelData, space: Space) -> None:
     for prior in (PRIOR, Prior.uniform(3, alpha0=6.0)):
         with pytest.raises(BadInput, match="--prior-conditioned"):
             plain.second_order(space.bank, prior)
-    plain.check(material)
-    bank = replace(material.bank, texts=material.bank.texts[1:], label_index=material.bank.label_index[1:])
+    plain.check(panel_data)
+    bank = replace(
+        panel_data.bank, texts=panel_data.bank.texts[1:], label_index=panel_data.bank.label_index[1:]
+    )
     for other, said in (
-        (toy_material({"pear" if k == "apple" else k: v for k, v in WORDS.items()}), "labels of panel"),
-        (replace(material, bank=bank), "another bank"),
-        (toy_material(embedder="wordllama"), "embedder"),
+        (toy_panel_data({"pear" if k == "apple" else k: v for k, v in WORDS.items()}), "labels of panel"),
+        (replace(panel_data, bank=bank), "another bank"),
+        (toy_panel_data(embedder="wordllama"), "embedder"),
     ):
         with pytest.raises(BadInput, match=said):
             plain.check(other)

@@ -18,11 +18,11 @@ from simdx.amortised.train import TrainingProgress, TrainSettings, train
 from simdx.bank.files import packaged_bank
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import BadInput, RunFailed
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.panels import load_source
 from simdx.rows import jsonl_rows
 from simdx.types import EmbeddedBank, Float
-from tests.amortised.conftest import SMALL, WORDS, toy_material, toy_texts
+from tests.amortised.conftest import SMALL, WORDS, toy_panel_data, toy_texts
 
 UNIFORM, SKEWED = Prior.uniform(3), Prior(np.array([0.6, 0.3, 0.1]), 3.0)
 TINY = {**SMALL, "count": 600, "epochs": 2}
@@ -131,17 +131,17 @@ def test_a_training_set_depends_on_its_seed_alone(space: Space, monkeypatch: pyt
 # --------------------------------------------------------------------------- training
 
 
-def unseen(material: Material) -> Float:
-    return material.observe(toy_texts(25, 99)[0]).vectors
+def unseen(panel_data: PanelData) -> Float:
+    return panel_data.observe(toy_texts(25, 99)[0]).vectors
 
 
 def test_small_networks_answer_as_d_smc_but_for_the_papers(
-    plain: Network, material: Material, space: Space
+    plain: Network, panel_data: PanelData, space: Space
 ) -> None:
     """75 unseen texts; the bounds are loose, because 4,000 observations and 25 epochs are few."""
 
     def found(network: Network) -> dict[str, Any]:
-        return fidelity.summary(fidelity.compare(network, space, unseen(material), UNIFORM))
+        return fidelity.summary(fidelity.compare(network, space, unseen(panel_data), UNIFORM))
 
     own = found(plain)
     assert own["agreement"] >= 0.9
@@ -149,25 +149,29 @@ def test_small_networks_answer_as_d_smc_but_for_the_papers(
     assert own["kl_nats"]["median"] <= 0.2
     assert 0.7 <= own["alpha0_ratio"]["median"] <= 1.4
     # Same observations, same steps; only whose log theta is averaged differs.
-    paper, particles = (train(material, TrainSettings(objective=o, **SMALL)) for o in ("mean", "particles"))
+    paper, particles = (train(panel_data, TrainSettings(objective=o, **SMALL)) for o in ("mean", "particles"))
     assert found(paper)["alpha0_ratio"]["median"] > 2 * own["alpha0_ratio"]["median"]
     assert particles.card.objective == "particles"
     assert found(particles)["agreement"] >= 0.9
     assert 0.4 <= found(particles)["alpha0_ratio"]["median"] <= 1.4
 
 
-def test_a_conditioned_one_follows_the_prior(conditioned: Network, material: Material, space: Space) -> None:
+def test_a_conditioned_one_follows_the_prior(
+    conditioned: Network, panel_data: PanelData, space: Space
+) -> None:
     for p in ([0.8, 0.1, 0.1], [0.05, 0.05, 0.9], [0.5, 0.5, 0.0]):
-        compared = fidelity.compare(conditioned, space, unseen(material), Prior(np.array(p), 3.0))
+        compared = fidelity.compare(conditioned, space, unseen(panel_data), Prior(np.array(p), 3.0))
         found = fidelity.summary(compared)
         assert found["agreement"] >= 0.85
         assert found["correlation_of_means"] >= 0.95
 
 
-def test_the_seed_decides_everything_and_the_card_remembers(material: Material, conditioned: Network) -> None:
+def test_the_seed_decides_everything_and_the_card_remembers(
+    panel_data: PanelData, conditioned: Network
+) -> None:
     seen: list[TrainingProgress] = []
-    first = train(material, TrainSettings(**TINY), on_progress=seen.append)
-    again, other = (train(material, TrainSettings(seed=seed, **TINY)) for seed in (0, 1))
+    first = train(panel_data, TrainSettings(**TINY), on_progress=seen.append)
+    again, other = (train(panel_data, TrainSettings(seed=seed, **TINY)) for seed in (0, 1))
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(first.layers, again.layers, strict=True))
     assert not np.array_equal(first.layers[1][0], other.layers[1][0])
     losses = [p.held_out for p in seen if p.stage == "training"]
@@ -176,48 +180,48 @@ def test_the_seed_decides_everything_and_the_card_remembers(material: Material, 
     assert seen[0].stage == "targets"
     card = first.card
     assert (card.metrics["held_out_loss"], card.metrics["observations"]) == (min(losses), 600)
-    assert (card.panel_hash, card.bank_hash) == (material.panel.hash, material.bank.hash)
-    assert card.embedder == material.embedder.id
+    assert (card.panel_hash, card.bank_hash) == (panel_data.panel.hash, panel_data.bank.hash)
+    assert card.embedder == panel_data.embedder.id
     amount = {"count": 600, "epochs": 2, "batch": 256, "learning_rate": 3e-3}
     assert amount.items() <= card.settings.items()
     assert conditioned.card.relative
     assert {"batch": 512, "learning_rate": 5e-3}.items() <= conditioned.card.settings.items()
 
 
-def test_training_stops_early_when_nothing_improves(material: Material) -> None:
+def test_training_stops_early_when_nothing_improves(panel_data: PanelData) -> None:
     seen: list[TrainingProgress] = []
     restless = TrainSettings(count=600, epochs=200, patience=2, learning_rate=0.05, threads=1)
-    train(material, restless, on_progress=seen.append)
+    train(panel_data, restless, on_progress=seen.append)
     assert sum(p.stage == "training" for p in seen) < 200
 
 
-def test_unlabelled_cases_can_be_trained_on_and_a_prior_is_kept(material: Material, space: Space) -> None:
+def test_unlabelled_cases_can_be_trained_on_and_a_prior_is_kept(panel_data: PanelData, space: Space) -> None:
     settings = TrainSettings(**{**SMALL, "count": 1500, "epochs": 10})
-    network = train(material, settings, vectors=unseen(material), source="cases.jsonl")
+    network = train(panel_data, settings, vectors=unseen(panel_data), source="cases.jsonl")
     assert network.card.observations == "cases.jsonl"
-    compared = fidelity.compare(network, space, unseen(material), UNIFORM)
+    compared = fidelity.compare(network, space, unseen(panel_data), UNIFORM)
     assert fidelity.summary(compared)["agreement"] >= 0.8
-    network = train(material, TrainSettings(**TINY), prior=SKEWED)
+    network = train(panel_data, TrainSettings(**TINY), prior=SKEWED)
     network.second_order(space.bank, SKEWED)
     with pytest.raises(BadInput, match="one prior only"):
         network.second_order(space.bank, UNIFORM)
 
 
-def test_what_cannot_be_trained_is_refused(material: Material) -> None:
-    broken = unseen(material)
+def test_what_cannot_be_trained_is_refused(panel_data: PanelData) -> None:
+    broken = unseen(panel_data)
     broken[3] = np.nan
-    same = material.observe([WORDS["apple"]] * 20).vectors
+    same = panel_data.observe([WORDS["apple"]] * 20).vectors
     for vectors, said in ((broken, "NaN"), (same, "one class"), (broken[:1], "at least 2")):
         with pytest.raises(BadInput, match=said):
-            train(material, TrainSettings(**SMALL), vectors=vectors)
+            train(panel_data, TrainSettings(**SMALL), vectors=vectors)
     bad = {"objective": "best", "populations": 0, "learning_rate": np.nan, "epochs": 0, "count": 10}
     for name, value in {**bad, "seed": -1}.items():
         with pytest.raises(BadInput, match=name.replace("_", "-")):
-            train(material, TrainSettings(**{**SMALL, name: value}))
+            train(panel_data, TrainSettings(**{**SMALL, name: value}))
     with pytest.raises(BadInput, match="two labels"):
-        train(toy_material({"apple": WORDS["apple"]}), TrainSettings(**SMALL))
+        train(toy_panel_data({"apple": WORDS["apple"]}), TrainSettings(**SMALL))
     with pytest.raises(RunFailed, match="diverged"):
-        train(material, TrainSettings(learning_rate=1e30, **SMALL))
+        train(panel_data, TrainSettings(learning_rate=1e30, **SMALL))
 
 
 # --------------------------------------------------------------------------- fidelity
@@ -276,10 +280,10 @@ CASES = {
 @pytest.mark.parametrize("conditioned", [False, True])
 def test_a_network_answers_as_d_smc_does(panel: str, conditioned: bool, shared: Path) -> None:
     source = load_source(panel)
-    material = Material.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
+    panel_data = PanelData.prepare(source.panel, packaged_bank(source), get_embedder("wordllama"))
     texts = [row["text"] for _, row in jsonl_rows(shared / CASES[panel])]
-    space, vectors = Space.fit(material.embedded, centre=False), embed_texts(material.embedder, texts)
-    network, k = train(material, TrainSettings(prior_conditioned=conditioned)), space.n_labels
+    space, vectors = Space.fit(panel_data.embedded, centre=False), embed_texts(panel_data.embedder, texts)
+    network, k = train(panel_data, TrainSettings(prior_conditioned=conditioned)), space.n_labels
 
     def under(p: Float) -> fidelity.Fidelity:
         return fidelity.compare(network, space, vectors, Prior(p / p.sum(), k))

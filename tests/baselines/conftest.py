@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simdx.embedders import get_embedder
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
 from simdx.simulators.stream import stream
 from simdx.types import Bank, Float, Panel
@@ -80,8 +80,8 @@ class Oracle:
 
 
 @pytest.fixture
-def toy(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material:
-    return Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+def toy(toy_panel: Panel, toy_bank: Bank, private_home: object) -> PanelData:
+    return PanelData.prepare(toy_panel, toy_bank, get_embedder("hashing"))
 
 
 def tiny_nli(folder: Path, labels: tuple[str, ...] = ("contradiction", "neutral", "entailment")) -> str:

@@ -14,7 +14,7 @@ from simdx.baselines.interview import Asking, CallPlan, Speed, measure
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, RunFailed
 from simdx.fitting import fit_method
-from simdx.methods import Material, Settings
+from simdx.methods import PanelData, Settings
 from simdx.methods.fitted import AnswerTable
 from simdx.simulators.base import Completion, Request, Simulator, TokenLogprobs
 from tests.baselines.conftest import Oracle
@@ -27,7 +27,7 @@ TRUTH = [0, 1, 2, 0]
 
 
 def fitted(
-    toy: Material, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
+    toy: PanelData, method: str, simulator: Simulator, monkeypatch: pytest.MonkeyPatch, **settings: object
 ) -> Asking:
     monkeypatch.setattr(machine, "simulator_for", lambda _: simulator)
     return fit_method(toy, replace(Settings(method=method, simulator="oracle"), **settings))
@@ -39,7 +39,7 @@ def oracle_for(method: str, **options: object) -> Oracle:
 
 @pytest.mark.parametrize(("method", "calls"), CALLS.items())
 def test_answers_are_kept_without_a_text_and_a_killed_run_goes_on(
-    toy: Material, method: str, calls: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    toy: PanelData, method: str, calls: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def answered(oracle: Oracle, folder: str) -> AnswerTable:
         infer = fitted(toy, method, oracle, monkeypatch, replies=str(tmp_path / folder))
@@ -72,14 +72,14 @@ def test_answers_are_kept_without_a_text_and_a_killed_run_goes_on(
     assert len(well.asked) == 4 * calls - 2
 
 
-def test_questions_of_a_case_are_asked_in_turn(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_of_a_case_are_asked_in_turn(toy: PanelData, monkeypatch: pytest.MonkeyPatch) -> None:
     one = Oracle(concurrency=1)
     fitted(toy, "ensemble", one, monkeypatch).ask(toy.observe(CASES))
     first_lines = [request.prompt.splitlines()[1] for request in one.asked]
     assert first_lines == [case for case in CASES for _ in range(8)]
 
 
-def test_rotations_cancel_a_preference_for_places(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rotations_cancel_a_preference_for_places(toy: PanelData, monkeypatch: pytest.MonkeyPatch) -> None:
     biased = Oracle(bias=30.0)  # always says the first option, whatever it is
     infer = fitted(toy, "logits", biased, monkeypatch)
     table = infer.answer(toy.observe(CASES), UNIFORM)
@@ -95,7 +95,7 @@ def test_rotations_cancel_a_preference_for_places(toy: Material, monkeypatch: py
         fitted(toy, "logits", Oracle(logprobs=False), monkeypatch)
 
 
-def test_unreadable_replies_are_counted_not_replaced(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_replies_are_counted_not_replaced(toy: PanelData, monkeypatch: pytest.MonkeyPatch) -> None:
     def mumble(request: Request) -> str:
         case = request.prompt.split("Possible")[0]
         return "It could be several things" if "river" in case else "A"
@@ -109,7 +109,9 @@ def test_unreadable_replies_are_counted_not_replaced(toy: Material, monkeypatch:
     assert table.effective_simulations.tolist() == [8, 0, 8, 8]
 
 
-def test_fidelity_counts_samples_with_their_own_seeds(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fidelity_counts_samples_with_their_own_seeds(
+    toy: PanelData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sampler = Oracle(answer=lambda request: "AB"[(request.seed or 0) % 2])
     infer = fitted(toy, "fidelity", sampler, monkeypatch, budget=16, seed=3)
     p = infer.answer(toy.observe(CASES[:2]), UNIFORM).posterior_in_class
@@ -121,7 +123,7 @@ def test_fidelity_counts_samples_with_their_own_seeds(toy: Material, monkeypatch
     np.testing.assert_array_equal(alone[0], p[1])
 
 
-def test_grammars_are_used_where_they_are_obeyed(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grammars_are_used_where_they_are_obeyed(toy: PanelData, monkeypatch: pytest.MonkeyPatch) -> None:
     for method in ("elicited", "ensemble", "fidelity"):
         for able in (True, False):
             asked = oracle_for(method, grammars=able)
@@ -129,7 +131,7 @@ def test_grammars_are_used_where_they_are_obeyed(toy: Material, monkeypatch: pyt
             assert all((request.grammar is not None) == able for request in asked.asked)
 
 
-def test_a_plan_counts_a_shared_beginning_once(toy: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_counts_a_shared_beginning_once(toy: PanelData, monkeypatch: pytest.MonkeyPatch) -> None:
     infer = fitted(toy, "ensemble", Oracle(), monkeypatch)
     long = "word " * 2000 + "apple"
     plan = infer.plan(toy.observe([long]))

@@ -15,9 +15,9 @@ from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput, MissingExtra
 from simdx.fitting import fit_method
-from simdx.methods import Material, Settings
-from simdx.methods.logistic import choose_penalty, fit_logistic
-from simdx.methods.real import with_real
+from simdx.methods import PanelData, Settings
+from simdx.methods.real_cases import with_real
+from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Bank, Case, Panel
 from simdx_contrib import tuning
 from simdx_contrib.entailment import hub_model
@@ -28,17 +28,17 @@ CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "pisto
 
 
 @pytest.fixture
-def material(toy_panel: Panel, toy_bank: Bank, private_home: object) -> Material:
+def panel_data(toy_panel: Panel, toy_bank: Bank, private_home: object) -> PanelData:
     said = ("sweet fruit of a tree", "water with boat and bridge", "motor with piston")
     pairs = zip(toy_panel.labels, said, strict=True)
     described = tuple(replace(label, description=text) for label, text in pairs)
-    return Material.prepare(replace(toy_panel, labels=described), toy_bank, get_embedder("hashing"))
+    return PanelData.prepare(replace(toy_panel, labels=described), toy_bank, get_embedder("hashing"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kernel", [None, "soft"])
-def test_the_prior_multiplies_the_odds(material: Material, name: str, kernel: str | None) -> None:
-    infer, seen = fit_method(material, Settings(method=name, kernel=kernel)), material.observe(CASES)
+def test_the_prior_multiplies_the_odds(panel_data: PanelData, name: str, kernel: str | None) -> None:
+    infer, seen = fit_method(panel_data, Settings(method=name, kernel=kernel)), panel_data.observe(CASES)
     prior = np.array([0.5, 0.3, 0.2])
     flat, skewed = (infer.answer(seen, Prior(p, 3.0)).posterior_in_class for p in (np.full(3, 1 / 3), prior))
     expected = flat * prior
@@ -52,11 +52,11 @@ def test_similarities_become_scores_as_stated() -> None:
     np.testing.assert_allclose(similarity_scores(similarity, "soft", 0.1), weights / weights.sum())
 
 
-def test_tfidf_answers_a_case_without_a_known_word_by_the_prior(material: Material) -> None:
+def test_tfidf_answers_a_case_without_a_known_word_by_the_prior(panel_data: PanelData) -> None:
     prior = Prior(np.array([0.6, 0.3, 0.1]), 3.0)
     for kernel in ("hard", "soft"):
-        infer = fit_method(material, Settings(method="tfidf", kernel=kernel))
-        table = infer.answer(material.observe(["zzzz yyyy"]), prior)
+        infer = fit_method(panel_data, Settings(method="tfidf", kernel=kernel))
+        table = infer.answer(panel_data.observe(["zzzz yyyy"]), prior)
         np.testing.assert_allclose(table.posterior_in_class[0], prior.probabilities)
         assert table.effective_simulations[0] == 0
 
@@ -64,14 +64,14 @@ def test_tfidf_answers_a_case_without_a_known_word_by_the_prior(material: Materi
 def test_tfidf_by_hand(toy_panel: Panel, private_home: object) -> None:
     """Counts times log inverse frequencies, rows of unit length, and the cosine to each label's mean row."""
     bank = Bank("toy", toy_panel.names, ("Red fruit", "a red boat", "water water"), np.arange(3), name="toy")
-    material = Material.prepare(toy_panel, bank, get_embedder("hashing"))
-    seen = material.observe(["RED fruit unknown"])
-    table = fit_method(material, Settings(method="tfidf")).answer(seen, Prior.uniform(3))
+    panel_data = PanelData.prepare(toy_panel, bank, get_embedder("hashing"))
+    seen = panel_data.observe(["RED fruit unknown"])
+    table = fit_method(panel_data, Settings(method="tfidf")).answer(seen, Prior.uniform(3))
     once, twice = np.log(4 / 2) + 1, np.log(4 / 3) + 1  # of a word in one text, and in two
     length = np.hypot(twice, once)  # "a" is no word: it has one letter
     cosine = np.array([1.0, twice**2 / length**2, 0.0])
     np.testing.assert_allclose(table.posterior_in_class[0], cosine / cosine.sum())
-    wordless = Material.prepare(toy_panel, replace(bank, texts=("a", "b", "?")), get_embedder("hashing"))
+    wordless = PanelData.prepare(toy_panel, replace(bank, texts=("a", "b", "?")), get_embedder("hashing"))
     with pytest.raises(BadInput, match="no word of two letters"):
         fit_method(wordless, Settings(method="tfidf"))
 
@@ -129,27 +129,27 @@ NONSENSE = ["zorp flim", "quax brell", "vint oskar"]
 
 
 @pytest.fixture
-def plain(toy_panel: Panel, toy_bank: Bank) -> Material:  # in the home where the weights are
-    return Material.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+def plain(toy_panel: Panel, toy_bank: Bank) -> PanelData:  # in the home where the weights are
+    return PanelData.prepare(toy_panel, toy_bank, get_embedder("hashing"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["setfit", "zerogen"])
-def test_the_bank_is_what_is_learned(plain: Material, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bank_is_what_is_learned(plain: PanelData, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words that mean nothing to the encoder get the label they have in the bank, whichever that is."""
     monkeypatch.setattr(tuning, "RATE", 2e-4)  # so that a few steps are enough
     monkeypatch.setattr(tuning, "EPOCHS", 3)
     texts = tuple(f"{word} {i}" for word in NONSENSE for i in range(8))
     order = [2, 0, 1]
     bank = replace(plain.bank, texts=texts, label_index=np.repeat(order, 8))
-    own = Material.prepare(plain.panel, bank, plain.embedder)
+    own = PanelData.prepare(plain.panel, bank, plain.embedder)
     fitted = fit_method(own, Settings(method=method))
     p = fitted.answer(plain.observe([f"{word} 9" for word in NONSENSE]), UNIFORM).posterior
     assert p.argmax(axis=1).tolist() == order
 
 
 @pytest.mark.slow
-def test_few_shot_learns_from_labelled_cases_alone(plain: Material) -> None:
+def test_few_shot_learns_from_labelled_cases_alone(plain: PanelData) -> None:
     told = zip(NONSENSE, plain.panel.names, strict=True)
     cases = [Case(f"{word} {i}", label=label) for word, label in told for i in (1, 2)]
     fitted = fit_method(with_real(plain, cases), Settings(method="setfit-real"))
@@ -161,7 +161,7 @@ def test_few_shot_learns_from_labelled_cases_alone(plain: Material) -> None:
         fit_method(with_real(plain, cases[:4]), Settings(method="setfit-real"))
 
 
-def test_entailment_scores_every_label(plain: Material, tmp_path: Path) -> None:
+def test_entailment_scores_every_label(plain: PanelData, tmp_path: Path) -> None:
     fitted = fit_method(plain, Settings(method="nli", simulator=tiny_nli(tmp_path)))
     observed = plain.observe(["red apple", "water"])
     p = fitted.answer(observed, UNIFORM).posterior
@@ -175,7 +175,9 @@ def test_entailment_scores_every_label(plain: Material, tmp_path: Path) -> None:
         assert own == pytest.approx(dict(zip(said["labels"], said["scores"], strict=True)), abs=1e-5)
 
 
-def test_gliclass_gives_every_label_what_its_library_gives_the_first(plain: Material, tmp_path: Path) -> None:
+def test_gliclass_gives_every_label_what_its_library_gives_the_first(
+    plain: PanelData, tmp_path: Path
+) -> None:
     fitted = fit_method(plain, Settings(method="gliclass", simulator=tiny_gliclass(tmp_path)))
     long = "red apple " * 200
     observed = plain.observe(["red apple", "water", "motor river", long, "red apple " * 11 + "red"])
@@ -194,7 +196,7 @@ def test_gliclass_gives_every_label_what_its_library_gives_the_first(plain: Mate
 
 
 @pytest.mark.parametrize("method", ["nli", "gliclass"])
-def test_refusals(method: str, plain: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals(method: str, plain: PanelData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simdx_contrib.entailment.hub_answers", lambda: False)
     (tmp_path / "none").mkdir()
     (tmp_path / "other").mkdir()

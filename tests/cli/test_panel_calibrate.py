@@ -8,7 +8,7 @@ import pytest
 
 from simdx import Classifier
 from simdx.decide.policy import read_policy
-from simdx.methods.calibration import FILE, keep, read_file
+from simdx.methods.calibration_record import FILE, keep, read_file
 from simdx.panels import problems_of
 from tests.cli.conftest import Cli
 

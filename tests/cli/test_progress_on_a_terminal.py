@@ -94,7 +94,6 @@ def test_live_answers_count_their_calls_on_a_terminal(private_home: Path, cli: C
     ("method", "engine", "simulator", "said"),
     [
         ("m-smc", "live", None, f"asking {DEFAULT} (--simulator"),
-        ("d-smc", "hybrid", None, f"asking {DEFAULT} (--simulator"),
         ("elicited", "exact", None, f"asking {DEFAULT} (--simulator"),
         ("m-smc", "live", "scripted", "asking the language model anew"),
         ("elicited", "exact", "scripted", ""),

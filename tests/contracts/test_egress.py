@@ -26,7 +26,7 @@ QUICK = ("--method", "centroid")  # a later --method takes its place
 CASE = "xyzzy sweet red fruit of the orchard"  # one word of it occurs nowhere else
 # Every way to put a model to work on a case.
 ASKING = [["--method", method] for method in ("logits", "elicited", "ensemble", "fidelity")]
-ASKING += [["--method", m, "--engine", e] for m in ("m-smc", "d-smc") for e in ("live", "hybrid")]
+ASKING += [["--method", m, "--engine", "live"] for m in ("m-smc", "d-smc")]
 
 
 @dataclass(frozen=True)

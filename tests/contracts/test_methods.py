@@ -13,33 +13,32 @@ from simdx.amortised.network import save
 from simdx.amortised.train import TrainSettings, train
 from simdx.decide.tune import cross_fitted
 from simdx.fitting import ENGINES, methods
-from simdx.methods import Fitted, Material
+from simdx.methods import Fitted, PanelData
 from simdx.methods.fitted import joined
 from simdx.simulators.base import Request
 from simdx.types import Float, case_key
 from simdx_contrib import tuning
-from tests.amortised.conftest import toy_material
+from tests.amortised.conftest import toy_panel_data
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
 from tests.contracts.variants import VARIANTS, House
 from tests.properties.strategies import SAMPLES, bounded, filled_texts
 
 CASES = ("sweet red apple from the orchard", "the boat on the river under the bridge", "piston of the engine")
 UNIFORM = Prior.uniform(3)
-SAMPLED = {"m-smc particles", "d-smc particles", "m-smc hybrid", "d-smc live"}  # answers carry sampling error
+SAMPLED = {"m-smc particles", "d-smc particles", "m-smc live", "d-smc live"}  # answers carry sampling error
 MODELS = {"nli": tiny_nli, "gliclass": tiny_gliclass}
 # Methods whose answer is no share or weight of simulations by distance.
 WITHOUT_KERNEL = set(methods()) - {"auto", "m-smc", "d-smc"}
 
 # What they declare, said once more: a method that stops declaring it must say so here.
 PROPORTIONAL = (
-    "auto", "m-smc soft", "m-smc two-stage", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
+    "auto", "m-smc soft", "bank-logistic", "setfit", "setfit-real", "zerogen", "nli",
     "gliclass", "likelihood", "voices",
 )  # fmt: skip
-REFITS = (
+FAST = (
     "auto", "m-smc", "m-smc soft", "m-smc absolute", "d-smc", "d-smc absolute", "centroid", "centroid soft",
-    "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic", "m-smc torch", "d-smc torch",
+    "tfidf", "tfidf soft", "zero-shot", "zero-shot soft", "bank-logistic",
 )  # fmt: skip
-CHEAP = (*REFITS, "abi")
 # A fresh simulation is another one each time.
 REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name])
 
@@ -48,19 +47,21 @@ REPEATABLE = tuple(name for name in VARIANTS if "simulator" not in VARIANTS[name
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIMDX_HOME", str(tmp_path_factory.mktemp("home")))  # what a method remembers stays here
-        material = toy_material(embedder="wordllama")
+        panel_data = toy_panel_data(embedder="wordllama")
         folder = tmp_path_factory.mktemp("network")
-        save(train(material, TrainSettings(prior_conditioned=True, count=2000, epochs=6, threads=1)), folder)
+        save(
+            train(panel_data, TrainSettings(prior_conditioned=True, count=2000, epochs=6, threads=1)), folder
+        )
         patch.setattr(tuning, "ROUNDS", 1)  # few steps, and large ones
         patch.setattr(tuning, "EPOCHS", 3)
         patch.setattr(tuning, "RATE", 2e-4)
         weights = {name: make(tmp_path_factory.mktemp(name)) for name, make in MODELS.items()}
-        yield House(material, str(folder), weights)
+        yield House(panel_data, str(folder), weights)
 
 
 @pytest.fixture
-def material(house: House) -> Material:
-    return house.material
+def panel_data(house: House) -> PanelData:
+    return house.panel_data
 
 
 @pytest.fixture(params=VARIANTS)
@@ -89,9 +90,9 @@ def test_the_contract_knows_every_method_and_engine() -> None:
 
 @pytest.mark.parametrize("prior", [[1 / 3] * 3, [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]], ids=["even", "two", "one"])
 def test_rows_are_distributions_of_finite_weight(
-    name: str, fitted: Fitted, material: Material, prior: list[float]
+    name: str, fitted: Fitted, panel_data: PanelData, prior: list[float]
 ) -> None:
-    table = fitted.answer(material.observe(CASES), Prior(np.array(prior), 3.0))
+    table = fitted.answer(panel_data.observe(CASES), Prior(np.array(prior), 3.0))
     for p in (table.posterior_in_class, table.posterior):
         assert len(p) == 3
         distributions(p, np.array(prior))
@@ -112,7 +113,7 @@ def test_texts_of_every_script(house: House, name: str) -> None:
     def reply(request: Request) -> str:
         return replies[case_key(str(request)) % len(replies)]
 
-    seen = house.material.observe([text for text in SAMPLES if text.strip()])
+    seen = house.panel_data.observe([text for text in SAMPLES if text.strip()])
     asks = house.settings(name).simulator == "oracle"  # the others never see a reply: fitted once is enough
     fitted = house.fit(name, answer=reply) if asks else house[name]
     p = fitted.answer(seen, UNIFORM).posterior_in_class
@@ -130,12 +131,12 @@ def test_any_texts_under_any_prior(
 ) -> None:
     prior = np.array(weights) / sum(weights)
     for name in data.draw(st.lists(st.sampled_from(sorted(VARIANTS)), min_size=4, max_size=4, unique=True)):
-        table = house[name].answer(house.material.observe(cases), Prior(prior, 3.0))
+        table = house[name].answer(house.panel_data.observe(cases), Prior(prior, 3.0))
         distributions(table.posterior_in_class, prior, atol=1e-5)
 
 
-def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, material: Material) -> None:
-    seen = material.observe(CASES)
+def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, panel_data: PanelData) -> None:
+    seen = panel_data.observe(CASES)
     flat = fitted.answer(seen, UNIFORM).posterior_in_class
     raised = fitted.answer(seen, Prior(np.array([0.1, 0.1, 0.8]), 3.0)).posterior_in_class
     slack = 0.2 if name in SAMPLED else 1e-9  # thirty particles: twice their standard error of .09
@@ -144,33 +145,30 @@ def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, material
 
 @pytest.mark.parametrize("name", REPEATABLE)
 def test_neither_order_nor_batch_nor_repetition_matters(
-    name: str, fitted: Fitted, material: Material
+    name: str, fitted: Fitted, panel_data: PanelData
 ) -> None:
     slack = 1e-9 if VARIANTS[name]["method"] == "auto" else 1e-6  # the recipe multiplies in double precision
-    together, again = (fitted.answer(material.observe(CASES), UNIFORM).posterior_in_class for _ in range(2))
+    together, again = (fitted.answer(panel_data.observe(CASES), UNIFORM).posterior_in_class for _ in range(2))
     np.testing.assert_allclose(again, together, rtol=0, atol=slack)
-    backwards = fitted.answer(material.observe(CASES[::-1]), UNIFORM).posterior_in_class[::-1]
+    backwards = fitted.answer(panel_data.observe(CASES[::-1]), UNIFORM).posterior_in_class[::-1]
     np.testing.assert_allclose(backwards, together, rtol=0, atol=slack)
-    tables = [fitted.answer(material.observe([case]), UNIFORM) for case in CASES]
+    tables = [fitted.answer(panel_data.observe([case]), UNIFORM) for case in CASES]
     alone = joined(tables)
     np.testing.assert_allclose(alone.posterior_in_class, together, rtol=0, atol=slack)
     assert len(alone.posterior) == len(alone.typicality) == len(CASES)
     assert (alone.second_order is None) == (tables[0].second_order is None)
 
 
-def test_it_is_what_it_declares(name: str, fitted: Fitted, material: Material) -> None:
+def test_it_is_what_it_declares(name: str, fitted: Fitted, panel_data: PanelData) -> None:
     method = VARIANTS[name]["method"]
-    table = fitted.answer(material.observe(CASES), UNIFORM)
+    table = fitted.answer(panel_data.observe(CASES), UNIFORM)
     kernel = VARIANTS[name].get("kernel", "soft" if method == "auto" else "hard")
     assert fitted.kernel == (None if name in WITHOUT_KERNEL else kernel)
     assert not fitted.remote
-    assert fitted.refits == (name in REFITS)
-    assert fitted.cheap == (name in CHEAP)
+    assert fitted.speed == ("fast" if name in FAST else "trained" if name == "abi" else "slow")
     assert fitted.proportional == (name in PROPORTIONAL)
     assert fitted.none_of_these == (table.out_of_class is not None)
-    calls = {} if table.usage is None else table.usage
-    assert fitted.simulates == ("llm_calls" in calls)
-    if fitted.cheap:
+    if fitted.speed != "slow":
         assert table.usage is None  # no model is asked, so that an explanation may ask hundreds of times
 
 
@@ -180,41 +178,41 @@ def test_a_remote_embedder_makes_any_method_remote(
     monkeypatch.setattr(tuning, "_descend", lambda *args: None)  # nothing need be learned
 
     class Remote:
-        """The material's own embedder, said to be elsewhere."""
+        """The panel_data's own embedder, said to be elsewhere."""
 
         remote = True
 
         def __getattr__(self, attribute: str) -> object:
-            return getattr(house.material.embedder, attribute)
+            return getattr(house.panel_data.embedder, attribute)
 
-    assert house.fit(name, replace(house.material, embedder=Remote())).remote
+    assert house.fit(name, replace(house.panel_data, embedder=Remote())).remote
 
 
 @pytest.mark.parametrize("name", PROPORTIONAL)
-def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, material: Material) -> None:
-    seen = material.observe((*CASES, "an engine in the red river"))
+def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, panel_data: PanelData) -> None:
+    seen = panel_data.observe((*CASES, "an engine in the red river"))
     prior = np.array([0.7, 0.1, 0.2])
     expected = fitted.answer(seen, UNIFORM).posterior_in_class * prior
     found = fitted.answer(seen, Prior(prior, 3.0)).posterior_in_class
     np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", REFITS)
+@pytest.mark.parametrize("name", FAST)
 def test_what_refits_answers_its_own_bank_held_out(name: str, house: House) -> None:
-    bank = house.material.bank
-    rows, answers = cross_fitted(house.material, house.settings(name))
+    bank = house.panel_data.bank
+    rows, answers = cross_fitted(house.panel_data, house.settings(name))
     assert sorted(rows.tolist()) == list(range(len(bank.texts)))
     right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() > 0.6  # chance is a third; zero-shot knows three names alone
 
 
-def test_what_carried_an_answer_is_of_the_bank(fitted: Fitted, material: Material) -> None:
-    bank = material.bank
-    carried = fitted.carried(material.observe(CASES), UNIFORM)
-    assert sorted(carried.rows.tolist()) == list(range(len(bank.texts)))
-    assert np.array_equal(bank.label_index[carried.rows], carried.label_index)
-    assert carried.distance.shape == (3, len(bank.texts))
-    if carried.share is not None:
+def test_what_carried_an_answer_is_of_the_bank(fitted: Fitted, panel_data: PanelData) -> None:
+    bank = panel_data.bank
+    weights = fitted.evidence(panel_data.observe(CASES), UNIFORM)
+    assert sorted(weights.rows.tolist()) == list(range(len(bank.texts)))
+    assert np.array_equal(bank.label_index[weights.rows], weights.label_index)
+    assert weights.distance.shape == (3, len(bank.texts))
+    if weights.share is not None:
         assert fitted.kernel is not None
-        assert carried.share.shape == carried.distance.shape
-        np.testing.assert_allclose(carried.share.sum(axis=1), 1, atol=1e-5)
+        assert weights.share.shape == weights.distance.shape
+        np.testing.assert_allclose(weights.share.sum(axis=1), 1, atol=1e-5)

@@ -29,7 +29,7 @@ CODE = """
             super().__init__(data)
 
         def infer(self, observations, prior):
-            share = np.bincount(self.material.bank.label_index).astype(float)
+            share = np.bincount(self.data.bank.label_index).astype(float)
             share, n = share / share.sum(), len(observations.texts)
             return Inferred(Posterior(np.tile(share, (n, 1)), np.full(n, np.nan), np.full(n, np.nan)))
 

@@ -9,8 +9,8 @@ import pytest
 from simdx.baselines import interview
 from simdx.baselines.asking import ASKING
 from simdx.fitting import fit_method, methods
-from simdx.methods import Fitted, Material, Settings
-from simdx.methods.real import with_real
+from simdx.methods import Fitted, PanelData, Settings
+from simdx.methods.real_cases import with_real
 from simdx.simulators.base import Request
 from simdx.types import Case
 from simdx_contrib import likelihood
@@ -32,13 +32,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "zero-shot soft": {"method": "zero-shot", "kernel": "soft"},
     "m-smc particles": {"method": "m-smc", "engine": "particles", "particles": 30, "populations": 3},
     "d-smc particles": {"method": "d-smc", "engine": "particles", "particles": 30, "populations": 3},
-    "m-smc two-stage": {"method": "m-smc", "engine": "two-stage", "kernel": "soft"},
     "m-smc absolute": {"method": "m-smc", "tolerance": 0.4},
     "d-smc absolute": {"method": "d-smc", "tolerance": 0.5},
-    "m-smc hybrid": {"method": "m-smc", "engine": "hybrid", "simulator": "scripted", "budget": 6},
+    "m-smc live": {
+        "method": "m-smc",
+        "engine": "live",
+        "simulator": "scripted",
+        "budget": 200,
+        "populations": 2,
+    },
     "d-smc live": {"method": "d-smc", "engine": "live", "simulator": "scripted", "budget": 6},
-    "m-smc torch": {"method": "m-smc", "device": "torch:cpu"},
-    "d-smc torch": {"method": "d-smc", "device": "torch:cpu"},
 }
 
 
@@ -53,9 +56,9 @@ def said(request: Request) -> str:
 
 @dataclass(frozen=True)
 class House:
-    """The toy material, a network for it, and each variant fitted once."""
+    """The toy panel's data, a network for it, and each variant fitted once."""
 
-    material: Material
+    panel_data: PanelData
     network: str
     weights: dict[str, str]  # folders of the methods that read a model
     fitted: dict[str, Fitted] = field(default_factory=dict)
@@ -71,13 +74,13 @@ class House:
         return Settings(**options)
 
     def fit(
-        self, name: str, material: Material | None = None, answer: Callable[[Request], str] = said
+        self, name: str, panel_data: PanelData | None = None, answer: Callable[[Request], str] = said
     ) -> Fitted:
         """Asking methods ask an oracle, which says `answer` of each request; densities count words."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(interview, "simulator_for", lambda _: Oracle(answer=answer))
             patch.setattr(likelihood, "open_scorer", lambda _: WordDensity())
-            chosen = material or self.material
+            chosen = panel_data or self.panel_data
             if name == "setfit-real":
                 chosen = with_real(chosen, LABELLED)
             return fit_method(chosen, self.settings(name))

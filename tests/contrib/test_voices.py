@@ -13,7 +13,7 @@ from simdx.abc.prior import Prior
 from simdx.baselines import interview
 from simdx.classifier import Classifier
 from simdx.cli.progress import prepare
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.methods.fitted import Settings
 from simdx.panels import load_panel
 from simdx.types import Bank, Float, Label, Panel
@@ -28,7 +28,7 @@ from simdx_contrib.likelihood import (
 )
 from simdx_contrib.pooling import pooled
 from simdx_contrib.prompts import PROMPTS_PER_LABEL, scoring_prompts
-from tests.amortised.conftest import toy_material
+from tests.amortised.conftest import toy_panel_data
 from tests.baselines.conftest import Oracle, WordDensity
 from tests.conftest import ROOT
 
@@ -37,8 +37,8 @@ CASE = "sweet red apple from the orchard"
 
 
 @pytest.fixture
-def material(private_home: Path) -> Material:
-    return toy_material(embedder="wordllama")
+def panel_data(private_home: Path) -> PanelData:
+    return toy_panel_data(embedder="wordllama")
 
 
 @pytest.fixture
@@ -75,13 +75,13 @@ def test_long_texts_are_read_in_windows_and_short_ones_whole() -> None:
 
 
 def test_scores_are_kept_by_content_and_no_word_of_a_case_is_written(
-    material: Material, density: WordDensity, tmp_path: Path, private_home: Path
+    panel_data: PanelData, density: WordDensity, tmp_path: Path, private_home: Path
 ) -> None:
     settings = Settings(method="likelihood", replies=str(tmp_path / "replies"))
-    seen = material.observe([CASE])
-    first = Likelihood(material, settings, density).answer(seen, UNIFORM).posterior
+    seen = panel_data.observe([CASE])
+    first = Likelihood(panel_data, settings, density).answer(seen, UNIFORM).posterior
     asked = len(density.scored)
-    again = Likelihood(material, settings, density).answer(seen, UNIFORM).posterior
+    again = Likelihood(panel_data, settings, density).answer(seen, UNIFORM).posterior
     assert len(density.scored) == asked  # neither the case nor the bank's texts a second time
     np.testing.assert_allclose(again, first)
     for folder in (tmp_path / "replies", private_home / "scores"):
@@ -91,7 +91,7 @@ def test_scores_are_kept_by_content_and_no_word_of_a_case_is_written(
 
 
 def test_a_stopped_set_up_goes_on_and_its_cost_is_told_in_seconds(
-    material: Material, density: WordDensity, monkeypatch: pytest.MonkeyPatch
+    panel_data: PanelData, density: WordDensity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Stopped(WordDensity):
         def score(self, prompts: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[int, Float, int]]:
@@ -101,13 +101,13 @@ def test_a_stopped_set_up_goes_on_and_its_cost_is_told_in_seconds(
                 yield row
 
     settings, seen = Settings(method="likelihood"), list[tuple[int, int]]()
-    first = Likelihood(material, settings, Stopped())
+    first = Likelihood(panel_data, settings, Stopped())
     total = first.unprepared()
     assert (total, "12 simulated texts first, once for this bank and model" in first.cost()) == (12, True)
     with pytest.raises(KeyboardInterrupt):
         first.prepare(lambda done, of: seen.append((done, of)))
     assert seen == [(1, 12), (2, 12), (3, 12)]
-    again = Likelihood(material, settings, density)
+    again = Likelihood(panel_data, settings, density)
     assert again.unprepared() == 9
     assert re.search(
         r"about \d+ s for one of 100 words; 9 simulated texts first.*, about \d+ s$", again.cost()
@@ -120,15 +120,15 @@ def test_a_stopped_set_up_goes_on_and_its_cost_is_told_in_seconds(
     assert again.cost().endswith("(faster: --simulator hf:words)")
 
 
-def test_what_no_label_explains_is_none_of_these(material: Material, density: WordDensity) -> None:
+def test_what_no_label_explains_is_none_of_these(panel_data: PanelData, density: WordDensity) -> None:
     """As probable under the neutral prompts as under any label: the prior mass of none of these stays."""
-    fitted = Likelihood(material, Settings(method="likelihood"), density)
-    inside, outside = fitted.out_of_class(material.observe([CASE, "zzz qqq xxx"]), UNIFORM)
+    fitted = Likelihood(panel_data, Settings(method="likelihood"), density)
+    inside, outside = fitted.out_of_class(panel_data.observe([CASE, "zzz qqq xxx"]), UNIFORM)
     assert inside < outside
     assert outside == pytest.approx(likelihood.NONE_PRIOR)
-    stated = replace(material, bank=replace(material.bank, none_prior=0.3))
+    stated = replace(panel_data, bank=replace(panel_data.bank, none_prior=0.3))
     assert Likelihood(stated, Settings(method="likelihood"), density).out_of_class(
-        material.observe(["zzz qqq xxx"]), UNIFORM
+        panel_data.observe(["zzz qqq xxx"]), UNIFORM
     ) == pytest.approx(0.3)
 
 
@@ -141,10 +141,10 @@ def test_the_temperature_is_the_one_simulated_text_wants() -> None:
 
 
 def test_a_text_longer_than_the_banks_is_told_with_less_confidence(
-    material: Material, density: WordDensity
+    panel_data: PanelData, density: WordDensity
 ) -> None:
     """Twice the same words say as much as once: only √2 of their log odds are taken, not 2."""
-    fitted = Likelihood(material, Settings(method="likelihood"), density)
+    fitted = Likelihood(panel_data, Settings(method="likelihood"), density)
     fitted.temperature = 1.5
     usual = "sweet red apple " * 2
     fitted.usual_length = 6.0
@@ -152,18 +152,18 @@ def test_a_text_longer_than_the_banks_is_told_with_less_confidence(
     assert np.ptp(once) == pytest.approx(np.ptp(fitted.scores([usual]).labels[0]) / 1.5)
     assert np.ptp(twice) == pytest.approx(np.sqrt(2) * np.ptp(once))
     assert np.ptp(fitted.tempered(["sweet red apple"]).labels[0]) == pytest.approx(np.ptp(once) / 2)
-    fitted = Likelihood(material, Settings(method="likelihood"), density)
-    words = [len(text.split()) for text in material.bank.texts]
+    fitted = Likelihood(panel_data, Settings(method="likelihood"), density)
+    words = [len(text.split()) for text in panel_data.bank.texts]
     assert fitted.usual_length == pytest.approx(np.mean(words))
 
 
 def test_a_gpu_is_given_more_texts_to_find_its_temperature_on(
-    material: Material, density: WordDensity
+    panel_data: PanelData, density: WordDensity
 ) -> None:
-    few = Likelihood(material, Settings(method="likelihood"), density).unprepared()
+    few = Likelihood(panel_data, Settings(method="likelihood"), density).unprepared()
     density.quick = True
-    many = Likelihood(material, Settings(method="likelihood"), density).unprepared()
-    counts = np.bincount(material.bank.label_index)
+    many = Likelihood(panel_data, Settings(method="likelihood"), density).unprepared()
+    counts = np.bincount(panel_data.bank.label_index)
     assert few == 12 < many == np.minimum(counts, 40).sum()
 
 
@@ -180,10 +180,10 @@ def test_a_pool_of_equals_is_as_sure_as_each_and_a_checklist_counts_half() -> No
 
 
 def test_each_voice_is_told_and_most_against_the_answer_raise_the_alarm(
-    material: Material, density: WordDensity, monkeypatch: pytest.MonkeyPatch
+    panel_data: PanelData, density: WordDensity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bank: Bank = material.bank
-    door = Classifier(material.panel, bank, method="voices", embedder=material.embedder)
+    bank: Bank = panel_data.bank
+    door = Classifier(panel_data.panel, bank, method="voices", embedder=panel_data.embedder)
     answer = door.infer(CASE)
     told = answer.to_json()
     assert list(told["voices"]) == ["simulate", "likelihood", "ask"]

@@ -1,23 +1,23 @@
 """Conformal sets and risk control keep what they promise; sets under a changed prior, and their measures."""
 
 import json
-import sys
 from collections.abc import Callable
 
 import crepes
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from simdx.decide.coverage import measured_sets
 from simdx.decide.guarantees import (
     ConformalThresholds,
     calibrate,
     control_risk,
     coverage_of,
+    measured_sets,
     mondrian_sets,
     shift_weights,
 )
-from simdx.errors import BadInput, MissingExtra
+from simdx.errors import BadInput
 from simdx.types import Float, Int, entropy_bits
 
 OLD, NEW = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.2, 0.7])
@@ -220,14 +220,15 @@ def test_a_class_without_enough_cases_is_never_ruled_out() -> None:
     assert few.largest[0] == np.inf  # 5 cases cannot exclude anything at 90 %
 
 
-def test_answering_needs_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("mapie", "mapie.risk_control"):
-        monkeypatch.setitem(sys.modules, name, None)
-    assert ConformalThresholds("split", 0.9, (0.5, 0.5), 10).sets(np.array([0.7, 0.3])).tolist() == [
-        [True, False]
-    ]
-    with pytest.raises(MissingExtra, match="decide"):
-        control_risk(np.eye(2), np.array([0, 1]))
+def test_a_threshold_is_promised_where_the_binomial_test_allows_it() -> None:
+    """By hand: two hundred sure answers with two errors, and a hundred doubtful ones that are half wrong."""
+    p = np.array([[0.999, 0.001]] * 200 + [[0.55, 0.45]] * 100)
+    truth = np.array([0] * 198 + [1] * 2 + [0, 1] * 50)
+    found = control_risk(p, truth, target=0.05, confidence=0.9)
+    assert (found.accepted, found.errors) == (200, 2)
+    assert entropy_bits(p[:1])[0] < found.entropy_bits < entropy_bits(p[-1:])[0]
+    assert binom.cdf(2, 200, 0.05) <= 0.1 / 6 < binom.cdf(6, 200, 0.05)  # six errors promise nothing
+    assert control_risk(p, np.where(np.arange(300) < 6, 1, truth), target=0.05).entropy_bits is None
 
 
 def test_risk_is_controlled_with_the_stated_confidence() -> None:

@@ -14,12 +14,12 @@ from simdx.decide.tune import cross_fitted
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
-from simdx.methods import Fitted, Material, Settings
-from simdx.methods.background import KINDS, Opposition, standing_against
-from simdx.methods.outside import Outside
-from simdx.methods.real import with_real
-from simdx.methods.recipe import AmongLabels
-from simdx.methods.rehearsal import calibrated
+from simdx.methods import Fitted, PanelData, Settings
+from simdx.methods.calibration import calibrated
+from simdx.methods.outside import KINDS, BackgroundModel, Outside
+from simdx.methods.panel_data import standing_against
+from simdx.methods.real_cases import with_real
+from simdx.methods.recipe import LabelPosterior
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
 
@@ -38,31 +38,31 @@ def widened(toy_bank: Bank) -> Bank:
     )
 
 
-def material_of(panel: Panel, bank: Bank) -> Material:
-    return Material.prepare(panel, bank, get_embedder("hashing"))
+def panel_data_of(panel: Panel, bank: Bank) -> PanelData:
+    return PanelData.prepare(panel, bank, get_embedder("hashing"))
 
 
 def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: Panel, widened: Bank) -> None:
     against = np.arange(len(widened.texts)) < len(widened.texts) - 3
-    named = material_of(toy_panel, replace(widened, against=against))
-    everything = material_of(toy_panel, widened)
+    named = panel_data_of(toy_panel, replace(widened, against=against))
+    everything = panel_data_of(toy_panel, widened)
     seen = everything.observe(BORDER)
     uniform = Prior.uniform(3)
     probabilities = [
         fit_method(m, Settings()).answer(seen, uniform).posterior_in_class for m in (named, everything)
     ]
     assert np.array_equal(*probabilities)
-    share = [Opposition.fit(m).signs(seen)[:, 0] for m in (named, everything)]
+    share = [BackgroundModel.fit(m).features(seen)[:, 0] for m in (named, everything)]
     assert np.all(share[0] > share[1])  # what reaches into the background no longer speaks for the labels
 
 
 def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> None:
     against = np.arange(len(widened.texts)) < len(widened.texts) - 3
-    named = material_of(toy_panel, replace(widened, against=against))
+    named = panel_data_of(toy_panel, replace(widened, against=against))
     with_them = with_real(named, [Case(BORDER[0], "1", "apple")])
-    opposition = Opposition.fit(with_them)
-    assert len(opposition.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
-    taken = AmongLabels(with_them).comparison.label_index
+    model = BackgroundModel.fit(with_them)
+    assert len(model.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
+    taken = LabelPosterior(with_them).comparison.label_index
     assert len(taken) == len(widened.texts) + 1  # the answer takes all
     known = calibrated(named)
     outside, with_case = Outside.fit(known), Outside.fit(replace(with_them, calibration=known.calibration))
@@ -95,10 +95,10 @@ def test_cross_fitting_keeps_what_was_named(
     toy_panel: Panel, widened: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thresholds are tuned on held-out simulations: their fits must weigh none of these the same way."""
-    named = material_of(toy_panel, replace(widened, against=np.arange(len(widened.texts)) % 2 == 0))
+    named = panel_data_of(toy_panel, replace(widened, against=np.arange(len(widened.texts)) % 2 == 0))
     fitted: list[Bank] = []
 
-    def watched(part: Material, settings: Settings) -> Fitted:
+    def watched(part: PanelData, settings: Settings) -> Fitted:
         fitted.append(part.bank)
         return fit_method(part, settings)
 
@@ -120,9 +120,9 @@ def test_packaged_panels_name_one_bank(name: str) -> None:
     parts = [len(path.read_text(encoding="utf-8").splitlines()) for path in source.banks]
     assert len(source.against) == 1
     assert bank.against.sum() == parts[source.banks.index(source.against[0])]
-    opposition = Opposition.fit(Material.prepare(source.panel, bank, get_embedder("wordllama")))
-    assert len(opposition.comparison.label_index) == bank.against.sum() + len(bank.background)
-    assert (len(opposition.log_share), opposition.n_labels) == (KINDS, len(source.panel.names))
+    model = BackgroundModel.fit(PanelData.prepare(source.panel, bank, get_embedder("wordllama")))
+    assert len(model.comparison.label_index) == bank.against.sum() + len(bank.background)
+    assert (len(model.log_share), model.n_labels) == (KINDS, len(source.panel.names))
 
 
 PANEL = "labels: [apple, boat]\nbanks: [one.jsonl, two.jsonl]\n"

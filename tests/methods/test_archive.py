@@ -12,14 +12,13 @@ import pytest
 from simdx import BadInput, Classifier, Prior
 from simdx.abc.space import Apart, Space
 from simdx.embedders import get_embedder
-from simdx.methods import Material, Settings, archive
-from simdx.methods.archive import LEAST_SHARE, PULL, WEIGHT, shares, with_archive
-from simdx.methods.background import kinds_of
-from simdx.methods.calibration import TRANSFERRED_OUTSIDE, Calibration
-from simdx.methods.crossfit import FOLDS, CrossFitted, fold_of
-from simdx.methods.outside import Outside
-from simdx.methods.real import with_real
-from simdx.methods.recipe import AmongLabels, Recipe
+from simdx.methods import Fitted, PanelData, Settings, real_cases
+from simdx.methods.calibration_record import TRANSFERRED_OUTSIDE, Calibration
+from simdx.methods.fitted import CrossFitted
+from simdx.methods.outside import Outside, kinds_of
+from simdx.methods.panel_data import FOLDS, fold_of
+from simdx.methods.real_cases import LEAST_SHARE, PULL, WEIGHT, shares, with_archive, with_real
+from simdx.methods.recipe import LabelPosterior, Recipe, fit_recipe
 from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
@@ -33,7 +32,7 @@ UNIFORM = Prior.uniform(3)
 
 
 @pytest.fixture
-def material(toy_panel: Panel, toy_bank: Bank) -> Material:
+def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
     bank = replace(
         toy_bank,
         texts=(*toy_bank.texts, *("cider press ferry tram",) * 3),  # so that the vocabulary knows the words
@@ -41,14 +40,14 @@ def material(toy_panel: Panel, toy_bank: Bank) -> Material:
         background=("a grey cloud above", "a stone wall", "a cloud and a wall", "the wall of grey stone"),
     )
     known = Calibration(outside=TRANSFERRED_OUTSIDE)
-    return replace(Material.prepare(toy_panel, bank, get_embedder("hashing")), calibration=known)
+    return replace(PanelData.prepare(toy_panel, bank, get_embedder("hashing")), calibration=known)
 
 
-def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(material: Material) -> None:
-    taught = with_archive(material, ARCHIVE).real
-    centred = with_archive(material, ARCHIVE, weight=0)
+def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(panel_data: PanelData) -> None:
+    taught = with_archive(panel_data, ARCHIVE).real
+    centred = with_archive(panel_data, ARCHIVE, weight=0)
     assert taught.inferred.all()
-    share = shares(centred, material.observe(ARCHIVE))
+    share = shares(centred, panel_data.observe(ARCHIVE))
     assert share.shape == (len(ARCHIVE), 4)
     assert (share.sum(axis=1) <= 1 + 1e-9).all()
     for i, text in enumerate(ARCHIVE):
@@ -61,49 +60,49 @@ def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(material
     # what is inferred to be none of these joins the background, where there is one
     of_the_wall = [k for t, k in zip(taught.texts, taught.label_index.tolist(), strict=True) if "wall" in t]
     assert 3 in of_the_wall
-    bare = replace(material, bank=replace(material.bank, background=()))
-    bare = Material.prepare(material.panel, bare.bank, material.embedder)
+    bare = replace(panel_data, bank=replace(panel_data.bank, background=()))
+    bare = PanelData.prepare(panel_data.panel, bare.bank, panel_data.embedder)
     assert with_archive(bare, ARCHIVE).real.label_index.max() <= 2
 
 
-def test_an_archive_teaches_words_the_bank_does_not_tie_to_a_label(material: Material) -> None:
-    cases = material.observe(["cider and the press", "the ferry", "a tram"])
-    before = AmongLabels(material)(cases, UNIFORM).probabilities
-    after = AmongLabels(with_archive(material, ARCHIVE, weight=3.0))(cases, UNIFORM).probabilities
+def test_an_archive_teaches_words_the_bank_does_not_tie_to_a_label(panel_data: PanelData) -> None:
+    cases = panel_data.observe(["cider and the press", "the ferry", "a tram"])
+    before = LabelPosterior(panel_data)(cases, UNIFORM).probabilities
+    after = LabelPosterior(with_archive(panel_data, ARCHIVE, weight=3.0))(cases, UNIFORM).probabilities
     own = np.arange(3)
     assert (before[own, own] < 0.6).all()
     assert (after[own, own] > before[own, own] + 0.1).all()
 
 
-def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(material: Material) -> None:
-    moved = with_archive(material, ARCHIVE, weight=0)
+def test_the_centre_is_the_archives_mean_drawn_towards_the_simulations(panel_data: PanelData) -> None:
+    moved = with_archive(panel_data, ARCHIVE, weight=0)
     assert not len(moved.real.texts)
     assert moved.real.centre.texts == frozenset(map(plain, ARCHIVE))
     for fold, centre in enumerate(moved.real.centre.folds):
         left = [t for t in ARCHIVE if fold_of(t) != fold]
-        again = with_archive(material, left, weight=0).real
+        again = with_archive(panel_data, left, weight=0).real
         assert np.allclose(centre.embedded, again.centre.embedded)
         assert np.allclose(centre.lexical, again.centre.lexical)
         assert centre.texts == frozenset(map(plain, left))
 
-    alone = with_archive(material, ARCHIVE[:1], weight=0).real.centre.folds[fold_of(ARCHIVE[0])]
+    alone = with_archive(panel_data, ARCHIVE[:1], weight=0).real.centre.folds[fold_of(ARCHIVE[0])]
     assert alone.texts == frozenset()  # whose only text is left out: the simulations' own mean
 
     def unit(texts: tuple[str, ...] | list[str]) -> np.ndarray:
-        vectors = material.observe(texts).vectors
+        vectors = panel_data.observe(texts).vectors
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-    simulated = (*material.bank.texts, *material.bank.background)
+    simulated = (*panel_data.bank.texts, *panel_data.bank.background)
     n = len(ARCHIVE)
     expected = (n * unit(ARCHIVE).mean(axis=0) + PULL * unit(simulated).mean(axis=0)) / (n + PULL)
     assert np.allclose(moved.real.centre.embedded, expected, atol=1e-6)
-    words = material.lexicon
+    words = panel_data.lexicon
     both = [words.rows(t).mean() for t in (ARCHIVE, simulated)]
     assert np.allclose(moved.real.centre.lexical, (n * both[0] + PULL * both[1]) / (n + PULL))
     # cases are centred on it, simulations are not
-    comparison, before = AmongLabels(moved).comparison, AmongLabels(material).comparison
+    comparison, before = LabelPosterior(moved).comparison, LabelPosterior(panel_data).comparison
     assert np.allclose(comparison.embedded, before.embedded, atol=1e-5)
-    asked = material.observe(["a boat on the stream"])
+    asked = panel_data.observe(["a boat on the stream"])
     for moved_part, part in zip(comparison.observe(asked), before.observe(asked), strict=True):
         assert not np.allclose(moved_part, part, atol=1e-2)
 
@@ -121,14 +120,14 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out() -> None:
     assert np.allclose(placed.transform(vectors)[apart], centred[apart], atol=1e-6)
 
 
-def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Material) -> None:
-    taught = with_archive(material, ARCHIVE, weight=5.0)
-    recipe = Recipe(taught, Settings())
+def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(panel_data: PanelData) -> None:
+    taught = with_archive(panel_data, ARCHIVE, weight=5.0)
+    recipe = fit_recipe(taught, Settings())
     text = ARCHIVE[0]
     real = taught.real
-    alone = AmongLabels(taught.beside(real.without(fold_of(text))))
-    whole = AmongLabels(taught)
-    asked = material.observe(["some other fruit", f" {text.upper()}.", "a boat", ARCHIVE[3]])
+    alone = LabelPosterior(taught.with_real(real.without(fold_of(text))))
+    whole = LabelPosterior(taught)
+    asked = panel_data.observe(["some other fruit", f" {text.upper()}.", "a boat", ARCHIVE[3]])
     found = recipe.answer(asked, UNIFORM)
     by_alone, by_whole = (fit(asked, UNIFORM) for fit in (alone, whole))
     for rows, by in ([1], by_alone), ([0, 2], by_whole):
@@ -137,18 +136,18 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(material: Materia
         assert np.allclose(found.tolerance[rows], by.tolerance[rows])
     assert found.posterior_in_class[1].min() > 1e3 * by_whole.probabilities[1].min()  # less sure
     # evidence follows the fit that answered, row by row
-    carried = recipe.carried(asked, UNIFORM)
-    assert np.allclose(carried.share[1], alone.carried(asked, UNIFORM)[1][1])
-    assert np.allclose(carried.distance[[0, 2]], whole.carried(asked, UNIFORM)[0][[0, 2]])
+    evidence = recipe.evidence(asked, UNIFORM)
+    assert np.allclose(evidence.share[1], alone.evidence(asked, UNIFORM).share[1])
+    assert np.allclose(evidence.distance[[0, 2]], whole.evidence(asked, UNIFORM).distance[[0, 2]])
     # what is left of a text when a sentence is taken away goes where the whole text goes
-    part = material.observe(["sweet red fruit"], of=[text])
+    part = panel_data.observe(["sweet red fruit"], of=[text])
     assert np.allclose(recipe.answer(part, UNIFORM).posterior_in_class, alone(part, UNIFORM).probabilities)
 
 
-def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, material: Material) -> None:
-    other = Classifier(toy_panel, material.bank, unlabelled=ARCHIVE, unlabelled_weight=5.0)
-    real = other.material.real
-    left = other.material.beside(real.without(fold_of(ARCHIVE[7])))
+def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, panel_data: PanelData) -> None:
+    other = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE, unlabelled_weight=5.0)
+    real = other.data.real
+    left = other.data.with_real(real.without(fold_of(ARCHIVE[7])))
     alone = Outside.fit(left)
     seen = other.observe([ARCHIVE[7], "water boat stream bridge"])
     found = other.infer_batch_observed(seen).out_of_class
@@ -156,24 +155,27 @@ def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, mate
     assert found[1] != pytest.approx(alone(seen, UNIFORM)[1], abs=1e-4)
 
 
-def test_folds_share_out_and_join_in_order(material: Material) -> None:
-    fits = CrossFitted(with_archive(material, ARCHIVE), lambda m: m)
-    asked = material.observe([ARCHIVE[1], "new", ARCHIVE[0].title(), "newer"])
-    rows = [r.tolist() for r, _, _ in fits.parts(asked)]
+def test_folds_share_out_and_join_in_order(panel_data: PanelData) -> None:
+    fits = fit_recipe(with_archive(panel_data, ARCHIVE), Settings())
+    asked = panel_data.observe([ARCHIVE[1], "new", ARCHIVE[0].title(), "newer"])
+    rows = [r.tolist() for r, _, _ in fits._parts(asked)]
     assert sorted(i for r in rows for i in r) == [0, 1, 2, 3]
     assert [1, 3] in rows
-    joined = fits.join(asked, lambda _, part: np.array([len(t) for t in part.texts], dtype=float))
+    joined = fits._in_order(asked, lambda _, part: np.array([len(t) for t in part.texts], dtype=float))
     assert joined.tolist() == [len(t) for t in asked.texts]
-    for held, part, fitted in fits.parts(asked):
+    for held, part, fitted in fits._parts(asked):
         if held.tolist() != [1, 3]:
-            left = {plain(t) for t in fitted.real.texts}
+            left = {plain(t) for t in fitted.data.real.texts}
             assert not left & {plain(t) for t in part.texts}
     assert set(map(fold_of, map(str, range(200)))) == set(range(FOLDS))
-    assert fits.join(material.observe([]), lambda _, part: np.zeros((len(part.texts), 3))).shape == (0, 3)
+    assert fits._in_order(panel_data.observe([]), lambda _, part: np.zeros((len(part.texts), 3))).shape == (
+        0,
+        3,
+    )
 
 
-def test_a_text_given_twice_counts_once_and_labelled_cases_keep_their_weight(material: Material) -> None:
-    labelled = with_real(material, [Case("a red fruit", label="apple")], 2.0)
+def test_a_text_given_twice_counts_once_and_labelled_cases_keep_their_weight(panel_data: PanelData) -> None:
+    labelled = with_real(panel_data, [Case("a red fruit", label="apple")], 2.0)
     taught = with_archive(
         labelled, [*reversed(ARCHIVE), ARCHIVE[0] + "!", ARCHIVE[1] + " .", "A red fruit."]
     ).real
@@ -185,12 +187,12 @@ def test_a_text_given_twice_counts_once_and_labelled_cases_keep_their_weight(mat
     assert len(taught.centre.texts) == len(ARCHIVE)  # the labelled case is not in it
 
 
-def test_without_the_archive_nothing_of_it_is_left(material: Material) -> None:
-    assert with_archive(material, ARCHIVE).without_archive().real is None
-    labelled = with_real(material, [Case("a red fruit", label="apple")])
+def test_without_the_archive_nothing_of_it_is_left(panel_data: PanelData) -> None:
+    assert with_archive(panel_data, ARCHIVE).without_archive().real is None
+    labelled = with_real(panel_data, [Case("a red fruit", label="apple")])
     left = with_archive(labelled, ARCHIVE).without_archive().real
     assert (left.texts, left.centre) == (("a red fruit",), None)
-    assert material.without_archive() is material
+    assert panel_data.without_archive() is panel_data
 
 
 def test_a_policy_tuned_without_an_archive_serves_with_one() -> None:
@@ -205,16 +207,16 @@ def test_a_policy_tuned_without_an_archive_serves_with_one() -> None:
 
 
 def test_answers_state_the_archive_and_never_quote_it(
-    private_home: Path, toy_panel: Panel, material: Material
+    private_home: Path, toy_panel: Panel, panel_data: PanelData
 ) -> None:
-    Classifier(toy_panel, material.bank)
+    Classifier(toy_panel, panel_data.bank)
     before = sorted(private_home.rglob("*.safetensors"))
-    classifier = Classifier(toy_panel, material.bank, unlabelled=ARCHIVE)
+    classifier = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE)
     assert before
     assert sorted(private_home.rglob("*.safetensors")) == before
     answer = classifier.infer("red fruit. a boat", ask=True)
     assert any("an archive (8 unlabelled), which counts as 7." in note for note in answer.provenance.notes)
-    assert {e.text for e in answer.evidence} <= set(material.bank.texts)
+    assert {e.text for e in answer.evidence} <= set(panel_data.bank.texts)
     whole = json.dumps(answer.to_json())
     assert not any(text in whole for text in ARCHIVE)
     kept = [p.read_bytes() for p in private_home.rglob("*") if p.is_file()]
@@ -222,9 +224,9 @@ def test_answers_state_the_archive_and_never_quote_it(
     assert not any(word in content for content in kept for word in (b"cider press and", b"ferry boat"))
 
 
-def test_an_empty_archive_is_refused(material: Material) -> None:
+def test_an_empty_archive_is_refused(panel_data: PanelData) -> None:
     with pytest.raises(BadInput, match="no unlabelled cases"):
-        with_archive(material, ["  ", ""])
+        with_archive(panel_data, ["  ", ""])
 
 
 def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
@@ -237,33 +239,33 @@ def test_rows_beside_the_grouped_ones_join_the_nearest_kind() -> None:
     assert (kind[36], kind[37]) == (kind[12], kind[0])
 
 
-def test_threads_that_ask_at_once_share_one_fit(material: Material) -> None:
+def test_threads_that_ask_at_once_share_one_fit(panel_data: PanelData) -> None:
     made: list[int] = []
 
-    def fit(part: Material) -> int:
+    def fit(part: PanelData) -> Fitted:
         made.append(len(made))
         time.sleep(0.01)
-        return made[-1]
+        return Recipe(part, Settings())
 
-    fits = CrossFitted(with_archive(material, ARCHIVE), fit)
-    seen = [material.observe([text]) for text in ARCHIVE * 3]
+    fits = CrossFitted(with_archive(panel_data, ARCHIVE), fit)
+    seen = [panel_data.observe([text]) for text in ARCHIVE * 3]
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda o: fits.parts(o)[0][2], seen))
+        found = list(pool.map(lambda o: fits._parts(o)[0][2], seen))
     assert len(made) == 1 + len({fold_of(t) for t in ARCHIVE})
     assert found[: len(ARCHIVE)] == found[len(ARCHIVE) : 2 * len(ARCHIVE)]
 
 
 def test_a_guarantee_is_not_found_on_the_archive_nor_kept_for_another(
-    toy_panel: Panel, material: Material
+    toy_panel: Panel, panel_data: PanelData
 ) -> None:
     labels = np.array([0, 1, 2] * 12)
     texts = [f"{['fruit', 'boat', 'motor'][k]} {i}" for i, k in enumerate(labels)]
-    one = Classifier(toy_panel, material.bank, unlabelled=ARCHIVE)
+    one = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE)
     policy = one.tune_policy(texts, labels)
     assert policy.conformal is not None
-    same = Classifier(toy_panel, material.bank, unlabelled=list(reversed(ARCHIVE)), policy=policy)
+    same = Classifier(toy_panel, panel_data.bank, unlabelled=list(reversed(ARCHIVE)), policy=policy)
     assert same.infer("a red fruit").conformal_set is not None
-    other = Classifier(toy_panel, material.bank, unlabelled=ARCHIVE[:5], policy=policy).infer("a red fruit")
+    other = Classifier(toy_panel, panel_data.bank, unlabelled=ARCHIVE[:5], policy=policy).infer("a red fruit")
     assert other.conformal_set is None
     assert any("other real cases" in note for note in other.provenance.notes)
     with pytest.raises(BadInput, match="1 of these cases are also in the archive"):
@@ -271,9 +273,9 @@ def test_a_guarantee_is_not_found_on_the_archive_nor_kept_for_another(
 
 
 def test_of_a_very_large_archive_only_a_part_is_adopted(
-    material: Material, monkeypatch: pytest.MonkeyPatch
+    panel_data: PanelData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "MOST_ADOPTED", 3)
-    real = with_archive(material, ARCHIVE).real
+    monkeypatch.setattr(real_cases, "MOST_ADOPTED", 3)
+    real = with_archive(panel_data, ARCHIVE).real
     assert len(set(real.texts)) <= 3
     assert len(real.centre.texts) == len(ARCHIVE)

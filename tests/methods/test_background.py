@@ -7,11 +7,12 @@ import pytest
 from scipy.special import log_softmax
 
 from simdx.embedders import get_embedder
-from simdx.methods import Material, background
-from simdx.methods.background import BANDWIDTH, KINDS, LEAST_TEXTS, Opposition, kinds_of
-from simdx.methods.comparison import Comparison
-from simdx.methods.material import Gathered
-from simdx.methods.real import with_real
+from simdx.methods import PanelData
+from simdx.methods import outside as background
+from simdx.methods.outside import BACKGROUND_BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
+from simdx.methods.panel_data import Observations, TrainingRows
+from simdx.methods.real_cases import with_real
+from simdx.methods.scores import Comparison
 from simdx.types import Bank, Case, EmbeddedBank, Float, Panel
 
 WEATHER = tuple(f"rain and wind over the grey hills on day {i}" for i in range(LEAST_TEXTS))
@@ -20,10 +21,16 @@ CASES = ("a red fruit", "a boat on the sea", "a violin in the rain", "wind and a
 
 
 @pytest.fixture
-def material(toy_panel: Panel, toy_bank: Bank) -> Material:
-    return Material.prepare(
+def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
+    return PanelData.prepare(
         toy_panel, replace(toy_bank, background=(*WEATHER, *MUSIC)), get_embedder("hashing")
     )
+
+
+def scores(model: BackgroundModel, cases: Observations) -> tuple[Float, Float]:
+    """(N, labels + kinds) log-likelihoods by the regression and by the kernel."""
+    seen = model.comparison.observe(cases)
+    return model.comparison.summary(seen), model.comparison.kernel(model.comparison.near(seen))
 
 
 def heaps(sizes: tuple[int, ...], seed: int = 0) -> tuple[Float, np.ndarray]:
@@ -61,25 +68,25 @@ def test_equal_rows_do_not_make_empty_kinds(monkeypatch: pytest.MonkeyPatch, mos
     assert np.array_equal(np.unique(kind), np.arange(kind.max() + 1))
 
 
-def test_the_kernel_does_not_notice_the_grouping(material: Material) -> None:
+def test_the_kernel_does_not_notice_the_grouping(panel_data: PanelData) -> None:
     """A mixture of kernel densities by share is the density of all: only the learned summary may change."""
-    seen = material.observe(CASES)
+    seen = panel_data.observe(CASES)
     kernels = []
     for kinds in (1, 2):
-        opposition = Opposition.fit(material, kinds=kinds)
-        assert len(opposition.log_share) == kinds
-        kernels.append(log_softmax(opposition.folded(opposition.scores(seen)[1]), axis=1))
+        model = BackgroundModel.fit(panel_data, kinds=kinds)
+        assert len(model.log_share) == kinds
+        kernels.append(log_softmax(model.folded(scores(model, seen)[1]), axis=1))
     assert np.allclose(*kernels, atol=1e-5)
 
 
-def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
+def test_a_kind_is_a_label_in_both_comparisons(panel_data: PanelData) -> None:
     """The same as a fit to which the kinds are given as labels: every row keeps its words and its weight."""
     # Weather and music take turns, so that grouping has to move rows.
     turns = tuple(text for pair in zip(WEATHER, MUSIC, strict=True) for text in pair)
-    bank = replace(material.bank, background=turns)
+    bank = replace(panel_data.bank, background=turns)
     case = Case("a violin shaped like an apple", "1", "apple")
-    mixed = with_real(Material.prepare(material.panel, bank, material.embedder), [case], weight=3)
-    opposition = Opposition.fit(mixed, kinds=2)
+    mixed = with_real(PanelData.prepare(panel_data.panel, bank, panel_data.embedder), [case], weight=3)
+    model = BackgroundModel.fit(mixed, kinds=2)
     texts = [*bank.texts, case.text, *WEATHER, *MUSIC]
     label = [*bank.label_index, 0, *[3] * len(WEATHER), *[4] * len(MUSIC)]
     vectors = mixed.observe(texts).vectors
@@ -87,32 +94,34 @@ def test_a_kind_is_a_label_in_both_comparisons(material: Material) -> None:
     weight[len(bank.texts)] = 3
     told = Comparison.fit(
         mixed.lexicon,
-        Gathered(texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks), weight),
-        bandwidth=BANDWIDTH, self_consistent=False,
+        TrainingRows(texts, EmbeddedBank(vectors, np.array(label), 5, mixed.embedder.blocks), weight),
+        bandwidth=BACKGROUND_BANDWIDTH, self_consistent=False,
     )  # fmt: skip
     seen = mixed.observe((*CASES, case.text, WEATHER[0], MUSIC[0]))
     observed = told.observe(seen)
     order = [0, 1, 2, 3, 4]
-    if opposition.scores(seen)[0][-1].argmax() == 3:  # the last text is music: its kind may come first
+    if scores(model, seen)[0][-1].argmax() == 3:  # the last text is music: its kind may come first
         order = [0, 1, 2, 4, 3]
     for found, expected in zip(
-        opposition.scores(seen), (told.summary(observed), told.kernel(told.near(observed))), strict=True
+        scores(model, seen), (told.summary(observed), told.kernel(told.near(observed))), strict=True
     ):
         assert np.allclose(found, expected[:, order], atol=1e-3)
 
 
-def test_only_possible_labels_oppose(material: Material) -> None:
-    opposition = Opposition.fit(material)
-    seen = material.observe(("a red fruit",))
+def test_only_possible_labels_oppose(panel_data: PanelData) -> None:
+    model = BackgroundModel.fit(panel_data)
+    seen = panel_data.observe(("a red fruit",))
     without_apple = np.array([False, True, True])
     every = np.ones(3, dtype=bool)
-    assert (opposition.signs(seen, without_apple) > opposition.signs(seen, every)).all()
-    assert np.array_equal(opposition.signs(seen, every), opposition.signs(seen))
+    assert (model.features(seen, without_apple) > model.features(seen, every)).all()
+    assert np.array_equal(model.features(seen, every), model.features(seen))
 
 
-def test_every_sign_is_larger_for_another_condition(material: Material) -> None:
-    signs = Opposition.fit(material).signs(material.observe(("a violin in the rain", "a red sweet fruit")))
-    assert signs.shape == (2, 3)
-    assert (signs[0] > signs[1]).all()
-    assert (signs[0, :2] > 0).all()  # log odds against the best label
-    assert (signs[1, :2] < 0).all()
+def test_every_feature_is_larger_for_another_condition(panel_data: PanelData) -> None:
+    features = BackgroundModel.fit(panel_data).features(
+        panel_data.observe(("a violin in the rain", "a red sweet fruit"))
+    )
+    assert features.shape == (2, 3)
+    assert (features[0] > features[1]).all()
+    assert (features[0, :2] > 0).all()  # log odds against the best label
+    assert (features[1, :2] < 0).all()

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from simdx import Classifier
+from simdx.disk import load_arrays, save_arrays
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
-from simdx.methods import compiled
-from simdx.methods.comparison import Comparison
+from simdx.methods import RECIPE_VERSION, speed
+from simdx.methods.scores import Comparison
 from simdx.models import REGISTRY
 from simdx.panels import PACKAGED
-from simdx.types import Bank, Case, Panel
+from simdx.types import Bank, Case, Float, Panel
 
 BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
 CASES = ["red sweet fruit", "the boat and the bridge", "a book in the library", "zzz", "42"]
@@ -38,7 +39,7 @@ def test_it_answers_as_the_fit_does(
     toy_panel: Panel, bank: Bank, private_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh = Classifier(toy_panel, bank)
-    assert fresh.material.compiled is None
+    assert fresh.data.compiled is None
     expected, whole = fresh.infer_batch(CASES), fresh.infer(CASES[0])
     fresh.compile()
     assert len(files(private_home)) == 1  # the one of the first fit, with words and policy now
@@ -58,24 +59,21 @@ def test_every_packaged_panel_is_compiled(private_home: Path, monkeypatch: pytes
         assert one.policy.fits(one.desk.fingerprint)
         weights = REGISTRY["minilm"].files["model.safetensors"][:12]
         joint = SimpleNamespace(id=f"wordllama/l2_supercat_256+minilm/{weights}")
-        arrays = compiled.look_up(compiled.address_of(one.bank, joint))
+        arrays = speed.look_up(speed.address_of(one.bank, joint.id, RECIPE_VERSION))
         assert arrays is not None, f"compile {name} with wordllama+minilm"
         assert arrays["vectors"].shape == (len(one.bank.texts), 256 + 384)
     assert not private_home.exists() or not any(private_home.rglob("*.safetensors"))
 
 
-def test_another_text_label_embedder_or_recipe_is_another_panel(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_text_label_embedder_or_recipe_is_another_panel(bank: Bank) -> None:
     hashing, joint = get_embedder("hashing"), get_embedder("wordllama+hashing")
     swapped = replace(bank, texts=(bank.texts[1], bank.texts[0], *bank.texts[2:]))
     moved = replace(bank, label_index=np.roll(bank.label_index, 1))
     against = replace(bank, against=np.arange(len(bank.texts)) % 2 == 0)
     other = replace(bank, background=(*BACKGROUND[:-1], "another"))
     asked = [(bank, hashing), (bank, joint), *((b, hashing) for b in (swapped, moved, against, other))]
-    found = {compiled.address_of(*one) for one in asked}
-    monkeypatch.setattr(compiled, "RECIPE_VERSION", compiled.RECIPE_VERSION + 1)
-    found.add(compiled.address_of(bank, hashing))
+    found = {speed.address_of(b, embedder.id, RECIPE_VERSION) for b, embedder in asked}
+    found.add(speed.address_of(bank, hashing.id, RECIPE_VERSION + 1))
     assert len(found) == len(asked) + 1
 
 
@@ -101,8 +99,59 @@ def test_a_damaged_one_is_fitted_again_and_said(
             f"simdx: '{path}' is damaged: the panel is fitted again"
         ]
         path.write_bytes(path.read_bytes()[: at if at > 60 else 0])  # and cut off
-        assert Classifier(toy_panel, bank).material.compiled is None
-        assert Classifier(toy_panel, bank).material.compiled is not None  # written again
+        assert Classifier(toy_panel, bank).data.compiled is None
+        assert Classifier(toy_panel, bank).data.compiled is not None  # written again
+
+
+def rolled(arrays: dict[str, Float]) -> dict[str, Float]:
+    """Every label is another one's."""
+    return arrays | {"labels.labels": np.sort((arrays["labels.labels"] + 1) % 3).astype(np.int32)}
+
+
+def test_a_forged_one_is_not_believed(toy_panel: Panel, bank: Bank, private_home: Path) -> None:
+    """Whoever can write the cache and cannot read its key makes no panel of it, however well sealed."""
+    honest = Classifier(toy_panel, bank).infer(CASES[0])
+    (path,) = files(private_home)
+    assert (private_home / speed.KEY_FILE).stat().st_mode & 0o777 == 0o600
+    key = (private_home / speed.KEY_FILE).read_bytes()
+    whole = load_arrays(path, key)
+    assert whole is not None
+    flat = whole | {"labels.summary.lexical": 0 * whole["labels.summary.lexical"]}
+    for forged in (rolled(whole), flat):
+        save_arrays(path, forged)  # sealed as the file of a package is
+        assert Classifier(toy_panel, bank).infer(CASES[0]).to_json() == honest.to_json()
+    for open_to_others in (0o640, 0o604):
+        (private_home / speed.KEY_FILE).chmod(open_to_others)
+        assert Classifier(toy_panel, bank).data.compiled is None  # a key others may have read seals nothing
+
+
+def test_rows_are_checked_against_the_bank_and_weights_are_told_in_the_provenance(
+    toy_panel: Panel, bank: Bank, private_home: Path
+) -> None:
+    """Even where the forger has the key."""
+    honest = Classifier(toy_panel, bank).infer(CASES[0])
+    (path,) = files(private_home)
+    key = (private_home / speed.KEY_FILE).read_bytes()
+    whole = load_arrays(path, key)
+    assert whole is not None
+    swapped = whole["labels.rows"][::-1], whole["labels.places"][::-1]
+    others = whole["outside.labels"]
+    for forged in (
+        rolled(whole),
+        whole | {"labels.rows": swapped[0]},
+        whole | {"labels.places": swapped[1]},
+        whole | {"outside.labels": np.where(others < 3, others, 0).astype(np.int32)},
+        whole | {"vectors": whole["vectors"][1:]},
+        {name: array for name, array in whole.items() if name != "typicality"},
+    ):
+        save_arrays(path, forged, key)
+        assert Classifier(toy_panel, bank).infer(CASES[0]).to_json() == honest.to_json()
+    flat = whole | {"labels.summary.lexical": 0 * whole["labels.summary.lexical"]}
+    save_arrays(path, flat, key)
+    other = Classifier(toy_panel, bank).infer(CASES[0])
+    assert other.posterior != honest.posterior
+    assert other.provenance.fit != honest.provenance.fit
+    assert other.provenance.bank == honest.provenance.bank
 
 
 def test_what_is_not_compiled(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from simdx.abc.space import Apart
-from simdx.methods import lexical, reading, sparse
-from simdx.methods.lexical import LEAST_TEXTS, LexicalSpace, Lexicon
+from simdx.methods import features, speed
+from simdx.methods.features import LEAST_TEXTS, LexicalSpace, Lexicon
 from simdx.types import Bank, Float
 
 TEXTS = ["red fruit tree", "red apple fruit", "fruit and tree", "red tree bark", "bark of a tree",
@@ -37,7 +37,7 @@ def by_definition(texts: list[str]) -> Float:
 
 def test_words_are_runs_of_letters_in_every_script() -> None:
     every = "".join(f"ab{chr(code)}cd " for code in range(0x3000))
-    assert reading.words(every) == re.findall(r"[^\W\d_]+", every.lower())
+    assert features.words(every) == re.findall(r"[^\W\d_]+", every.lower())
 
 
 def unit(rows: Float) -> Float:
@@ -47,7 +47,7 @@ def unit(rows: Float) -> Float:
 @pytest.fixture(params=["few", "many"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few texts by numpy alone, and many by scipy's products."""
-    for module in (lexical, sparse):
+    for module in (features, speed):
         monkeypatch.setattr(module, "many", lambda texts: request.param != "few")
 
 
@@ -81,7 +81,7 @@ def test_rows_that_stand_apart_have_their_own_mean_taken_out(way: None) -> None:
 
 
 def test_a_large_archive_leaves_the_simulations_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical, "LARGEST_BASIS", 6)
+    monkeypatch.setattr(features, "LARGEST_BASIS", 6)
     texts = ["red fruit tree", "red apple fruit", "bark of a tree", "apple and bark"]
     beside = [f"a tree with red {word}" for word in ("bark", "fruit", "apple")] * 4
     apart = np.arange(16) >= 4
@@ -101,11 +101,11 @@ def test_products_by_words_are_those_by_grams(
     texts = list(toy_bank.texts)
     lexicon = Lexicon.of(texts, least_texts=1)
     lexicon.take(lexicon.counts(texts))
-    monkeypatch.setattr(reading, "KEPT_BYTES", kept_words * 8 * len(texts))
+    monkeypatch.setattr(speed, "KEPT_BYTES", kept_words * 8 * len(texts))
     for start in range(3):
         odd = [f"{texts[0]} {texts[0]} banana bananas redredred", "", "unheard-of xyzzy"]
         cases = [*texts[start::3], *odd] * 4
-        assert lexical.many(len(cases))
+        assert features.many(len(cases))
         assert np.abs(lexicon.met(cases)[0] - lexicon.products(lexicon.rows(cases))).max() < 1e-12
 
 
@@ -116,7 +116,7 @@ def test_a_word_that_could_not_be_taken_apart_leaves_none_half_known() -> None:
         if word in refused:
             refused.clear()
             raise MemoryError
-        return lexical.grams(word)
+        return features.grams(word)
 
     lexicon = Lexicon.of(TEXTS)
     known = Lexicon(lexicon._column, lexicon.idf, pieces)
@@ -137,7 +137,7 @@ def test_a_word_that_could_not_be_taken_apart_leaves_none_half_known() -> None:
     ],
 )
 def test_a_checklist_states_what_was_not_denied(text: str, stated: str) -> None:
-    assert " ".join(reading.as_statements(text).split()) == stated
+    assert " ".join(features.as_statements(text).split()) == stated
 
 
 @pytest.mark.parametrize(
@@ -150,4 +150,4 @@ def test_a_checklist_states_what_was_not_denied(text: str, stated: str) -> None:
     ],
 )
 def test_other_text_is_left_as_it_is(text: str) -> None:
-    assert reading.as_statements(text) == text
+    assert features.as_statements(text) == text

@@ -14,12 +14,11 @@ from simdx.cli.main import program
 from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
-from simdx.methods import Material
-from simdx.methods.background import Opposition
-from simdx.methods.comparison import self_consistent_bias
-from simdx.methods.logistic import fit_logistic
-from simdx.methods.real import WEIGHT, with_real
-from simdx.methods.recipe import AmongLabels
+from simdx.methods import PanelData
+from simdx.methods.outside import BackgroundModel
+from simdx.methods.real_cases import WEIGHT, with_real
+from simdx.methods.recipe import LabelPosterior
+from simdx.methods.scores import fit_logistic, self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.
@@ -34,9 +33,9 @@ MOVED = [
 
 
 @pytest.fixture
-def material(toy_panel: Panel, toy_bank: Bank) -> Material:
+def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
     bank = replace(toy_bank, background=("a grey cloud above", "a stone wall", "a cloud and a wall"))
-    return Material.prepare(toy_panel, bank, get_embedder("hashing"))
+    return PanelData.prepare(toy_panel, bank, get_embedder("hashing"))
 
 
 def test_a_weight_of_three_is_three_copies() -> None:
@@ -72,11 +71,11 @@ def test_weighted_self_consistency_returns_the_prior() -> None:
                        self_consistent_bias(rows, label, 3, 0.3))  # fmt: skip
 
 
-def test_real_cases_teach_what_simulations_got_wrong(material: Material) -> None:
-    cases = material.observe(["fruit of the orchard", "a boat on the stream", "the motor and its oil"])
+def test_real_cases_teach_what_simulations_got_wrong(panel_data: PanelData) -> None:
+    cases = panel_data.observe(["fruit of the orchard", "a boat on the stream", "the motor and its oil"])
     prior = Prior.uniform(3)
-    assert AmongLabels(material)(cases, prior).probabilities.argmax(axis=1).tolist() == [0, 1, 2]
-    taught = AmongLabels(with_real(material, MOVED * 3, weight=50.0))(cases, prior).probabilities
+    assert LabelPosterior(panel_data)(cases, prior).probabilities.argmax(axis=1).tolist() == [0, 1, 2]
+    taught = LabelPosterior(with_real(panel_data, MOVED * 3, weight=50.0))(cases, prior).probabilities
     assert taught.argmax(axis=1).tolist() == [2, 0, 1]
 
 
@@ -95,7 +94,7 @@ def test_answers_state_real_cases_and_never_quote_or_keep_them(
     assert {e.text for e in answer.evidence} <= set(toy_bank.texts)
     whole = json.dumps(answer.to_json())
     assert not any(case.text in whole for case in MOVED[1:])
-    shares = classifier.fitted.carried(classifier.observe(["a boat upon a stream"]), Prior.uniform(3)).share
+    shares = classifier.fitted.evidence(classifier.observe(["a boat upon a stream"]), Prior.uniform(3)).share
     assert shares.shape == (1, len(toy_bank.texts))
     assert 0 < shares.sum() < 1  # real cases carry the rest
     assert sorted(private_home.rglob("*.safetensors")) == kept
@@ -109,9 +108,9 @@ def test_settings_tell_sets_of_real_cases_apart(toy_panel: Panel, toy_bank: Bank
     assert Classifier(toy_panel, toy_bank).settings.real is None
 
 
-def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, material: Material) -> None:
+def test_a_case_given_with_its_label_is_not_evaluated(toy_panel: Panel, panel_data: PanelData) -> None:
     lamp = Case("a lamp", label=NONE_OF_THESE)
-    classifier = Classifier(toy_panel, material.bank, real_cases=[*MOVED, lamp])
+    classifier = Classifier(toy_panel, panel_data.bank, real_cases=[*MOVED, lamp])
     again = Dataset("toy", (Case("A  boat upon a stream", "1", "apple"), *MOVED[3:]), toy_panel.names)
     with pytest.raises(BadInput, match="4 evaluated cases are also among the real cases"):
         evaluate(classifier, again)
@@ -143,16 +142,16 @@ def test_the_verbs_take_files(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) 
     ]
 
 
-def test_real_cases_of_none_of_the_labels_join_the_background(material: Material) -> None:
+def test_real_cases_of_none_of_the_labels_join_the_background(panel_data: PanelData) -> None:
     """Texts like them become none of these; a label's own stay its own."""
     others = [Case(t, label=NONE_OF_THESE) for t in ("a bridge of cards", "cards and a bridge")]
-    taught = with_real(material, [*MOVED[:1], *others], weight=2.0)
+    taught = with_real(panel_data, [*MOVED[:1], *others], weight=2.0)
     assert taught.real.label_index.tolist() == [0, 3, 3]
-    before, after = Opposition.fit(material), Opposition.fit(taught)
+    before, after = BackgroundModel.fit(panel_data), BackgroundModel.fit(taught)
     assert before is not None
     assert after is not None
-    seen = material.observe(["bridge and cards", "red sweet fruit"])
-    ahead = [o.signs(seen)[:, 0] for o in (before, after)]
+    seen = panel_data.observe(["bridge and cards", "red sweet fruit"])
+    ahead = [o.features(seen)[:, 0] for o in (before, after)]
     assert ahead[1][0] > ahead[0][0] + 0.5
     assert ahead[1][1] < 0
     assert taught.real.notes(3) == (
@@ -160,4 +159,4 @@ def test_real_cases_of_none_of_the_labels_join_the_background(material: Material
         "real cases of none of the labels beside the background: 2",
     )
     # the answer among labels does not hold them
-    assert len(AmongLabels(taught).comparison.label_index) == len(material.bank.texts) + 1
+    assert len(LabelPosterior(taught).comparison.label_index) == len(panel_data.bank.texts) + 1

@@ -7,10 +7,10 @@ import pytest
 
 from simdx import Classifier, Prior
 from simdx.embedders import get_embedder
-from simdx.methods import Material, recipe
+from simdx.methods import PanelData, fitted
+from simdx.methods.calibration import calibrated
 from simdx.methods.fitted import joined
 from simdx.methods.outside import Outside
-from simdx.methods.rehearsal import calibrated
 from simdx.types import Bank, Panel
 
 CASES = (
@@ -21,19 +21,19 @@ CASES = (
 
 
 @pytest.fixture
-def material(toy_panel: Panel, toy_bank: Bank) -> Material:
+def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
     background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
-    return Material.prepare(toy_panel, replace(toy_bank, background=background), get_embedder("hashing"))
+    return PanelData.prepare(toy_panel, replace(toy_bank, background=background), get_embedder("hashing"))
 
 
-def test_none_of_these(material: Material) -> None:
-    outside = Outside.fit(calibrated(material))
-    seen = material.observe((*CASES, "a reader with a paper book in the library"))
+def test_none_of_these(panel_data: PanelData) -> None:
+    outside = Outside.fit(calibrated(panel_data))
+    seen = panel_data.observe((*CASES, "a reader with a paper book in the library"))
     q = outside(seen, Prior.uniform(3))
     assert np.all((q > 0) & (q <= 1))
     assert q[3] > 0.5 > q[:3].max()
-    assert Outside.fit(material) is None  # nothing is known about the bank yet
-    bare = Material.prepare(material.panel, replace(material.bank, background=()), material.embedder)
+    assert Outside.fit(panel_data) is None  # nothing is known about the bank yet
+    bare = PanelData.prepare(panel_data.panel, replace(panel_data.bank, background=()), panel_data.embedder)
     assert Outside.fit(calibrated(bare)) is None
 
 
@@ -43,7 +43,7 @@ def test_an_answer_is_the_same_in_every_batch(monkeypatch: pytest.MonkeyPatch) -
     texts = [*oral.bank.texts[:40], "zzz", "1234", oral.bank.texts[0].upper()]
     seen = oral.observe(texts)
     whole = oral.infer_batch_observed(seen)
-    monkeypatch.setattr(recipe, "CHUNK", 20)
+    monkeypatch.setattr(fitted, "CHUNK", 20)
     parts = oral.infer_batch_observed(oral.observe(texts))
     alone = joined([oral.infer_batch([text]) for text in texts])
     for other in (parts, alone):

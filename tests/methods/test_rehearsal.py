@@ -10,28 +10,32 @@ from scipy.special import expit
 
 from simdx import Classifier
 from simdx.embedders import get_embedder
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.methods.calibration import (
+    address_for,
+    calibrated,
+    can_rehearse,
+    confusions,
+    folds_of,
+    in_haste,
+    rehearse,
+)
+from simdx.methods.calibration_record import (
     FILE,
-    INSIDE_SHARE,
-    OUTSIDE_SLOPE,
     UNOPPOSED_SHARPNESS,
     Calibration,
     keep,
     look_up,
     read_file,
-    threshold_at,
 )
-from simdx.methods.rehearsal import (
+from simdx.methods.outside import (
+    INSIDE_SHARE,
     MOST_FOUND,
-    address_for,
-    calibrated,
-    can_rehearse,
-    confusions,
-    in_haste,
-    parts,
-    rehearse,
+    SLOPE,
+    condition_log_odds,
+    feature_score,
     scale_of,
+    threshold_at,
 )
 from simdx.types import Bank, Label, Panel
 
@@ -47,19 +51,19 @@ def texts_of(words: str, n: int, seed: int) -> list[str]:
     return [" ".join(rng.choice(words.split(), 7)) + f" number {i}" for i in range(n)]
 
 
-def material(n: int = 30, background: int = 20, alike: bool = False) -> Material:
+def panel_data(n: int = 30, background: int = 20, alike: bool = False) -> PanelData:
     panel = Panel("toy", (Label("apples"), Label("boats")), register="general")
     first = texts_of(WORDS["apples"], n, 1)
     second = texts_of(WORDS["apples" if alike else "boats"], n, 2)
     bank = Bank(
         "toy", panel.names, (*first, *second), np.repeat([0, 1], n), tuple(texts_of(OTHERS, background, 3))
     )
-    return Material.prepare(panel, bank, get_embedder("wordllama"))
+    return PanelData.prepare(panel, bank, get_embedder("wordllama"))
 
 
 @pytest.fixture(scope="module")
 def told_apart() -> Calibration:
-    return rehearse(material())
+    return rehearse(panel_data())
 
 
 def test_labels_that_are_told_apart_pass(told_apart: Calibration) -> None:
@@ -70,21 +74,21 @@ def test_labels_that_are_told_apart_pass(told_apart: Calibration) -> None:
 
 
 def test_labels_that_overlap_are_named_and_cost_confidence(told_apart: Calibration) -> None:
-    overlap = rehearse(material(alike=True))
+    overlap = rehearse(panel_data(alike=True))
     assert [(c.first, c.second) for c in overlap.confused] == [("apples", "boats")]
     assert overlap.sharpness < told_apart.sharpness
     assert any("were given to their label" in reason for reason in overlap.failures())
 
 
 def test_a_bank_without_background_is_flat_and_never_accepts() -> None:
-    found = rehearse(material(background=0))
+    found = rehearse(panel_data(background=0))
     assert found.outside is None
     assert found.sharpness <= UNOPPOSED_SHARPNESS
     assert any("no background" in reason for reason in found.failures())
 
 
 def test_a_bank_too_small_to_leave_anything_out_is_transferred() -> None:
-    small = material(n=2, background=4)
+    small = panel_data(n=2, background=4)
     assert not can_rehearse(small)
     found = rehearse(small)
     assert found.basis == "transferred"
@@ -93,11 +97,11 @@ def test_a_bank_too_small_to_leave_anything_out_is_transferred() -> None:
 
 
 def test_no_fit_holds_what_it_is_asked_about() -> None:
-    whole = material()
+    whole = panel_data()
     twice = replace(whole.bank, texts=(*whole.bank.texts[:-1], whole.bank.texts[-2]))
-    again = Material.prepare(whole.panel, twice, whole.embedder)
+    again = PanelData.prepare(whole.panel, twice, whole.embedder)
     asked = 0
-    for part, held, unknown in parts(again):
+    for part, held, unknown in folds_of(again):
         assert not {again.bank.texts[i] for i in held} & set(part.bank.texts)
         assert not {again.bank.background[i] for i in unknown} & set(part.bank.background)
         assert set(part.bank.label_index.tolist()) == {0, 1}
@@ -108,7 +112,7 @@ def test_no_fit_holds_what_it_is_asked_about() -> None:
 def test_texts_of_the_labels_lose_the_stated_share() -> None:
     score = np.random.default_rng(0).normal(size=500)
     threshold = threshold_at(score, INSIDE_SHARE)
-    assert expit(OUTSIDE_SLOPE * (score - threshold)).mean() == pytest.approx(INSIDE_SHARE, abs=1e-6)
+    assert expit(SLOPE * (score - threshold)).mean() == pytest.approx(INSIDE_SHARE, abs=1e-6)
 
 
 def test_a_background_told_too_easily_leaves_room_for_the_labels() -> None:
@@ -117,11 +121,15 @@ def test_a_background_told_too_easily_leaves_room_for_the_labels() -> None:
     own, real = rng.normal(-14, 4, (400, 3)), rng.normal(-8, 2.5, (400, 3))
     far, near = rng.normal(-1, 2, (80, 3)), rng.normal(-10, 4, (80, 3))
     alone, told = scale_of(own), scale_of(own, far)
-    assert told.threshold == pytest.approx((alone.threshold + np.median(alone.score(far))) / 2, abs=1e-5)
-    assert expit(told.log_odds(far)).mean() > MOST_FOUND
-    assert expit(told.log_odds(real)).mean() < 0.3 * expit(alone.log_odds(real)).mean()
+    assert told.threshold == pytest.approx(
+        (alone.threshold + np.median(feature_score(far, alone))) / 2, abs=1e-5
+    )
+    assert expit(condition_log_odds(far, told)).mean() > MOST_FOUND
+    assert expit(condition_log_odds(real, told)).mean() < 0.3 * expit(condition_log_odds(real, alone)).mean()
     between = rng.normal(-7.5, 2.5, (80, 3))  # half of the way is more than it takes
-    assert expit(scale_of(own, between).log_odds(between)).mean() == pytest.approx(MOST_FOUND, abs=0.01)
+    assert expit(condition_log_odds(between, scale_of(own, between))).mean() == pytest.approx(
+        MOST_FOUND, abs=0.01
+    )
     assert scale_of(own, near) == scale_of(own, far[:20]) == alone  # hard to tell, or too few to say
 
 
@@ -145,7 +153,7 @@ def test_confusions_count_both_ways() -> None:
 
 
 def test_it_is_kept_and_found_by_content(private_home: Path) -> None:
-    whole = material()
+    whole = panel_data()
     first = calibrated(whole)
     kept = list((private_home / "calibrations").iterdir())
     assert len(kept) == 1

@@ -152,14 +152,14 @@ def test_embedders_that_share_a_part_embed_a_batch_once(
 ) -> None:
     context = small_context(tmp_path, banks, asking)  # of its own: another test's has embedded the cases
     calls: list[int] = []
-    hashing = context.material(Spec(PANEL, "", embedder="hashing")).embedder
+    hashing = context.panel_data(Spec(PANEL, "", embedder="hashing")).embedder
     own = type(hashing).embed_batch
 
     def counted(self: object, texts: list[str]) -> object:
         calls.append(len(texts))
         return own(self, texts)
 
-    context.material(Spec(PANEL, "", embedder="hashing+wordllama"))  # banks are embedded apart
+    context.panel_data(Spec(PANEL, "", embedder="hashing+wordllama"))  # banks are embedded apart
     monkeypatch.setattr(type(hashing), "embed_batch", counted)
     alone = context.observations(PANEL, "hashing").vectors
     assert max(calls) > 1

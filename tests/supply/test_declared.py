@@ -15,14 +15,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRA_OF = {
     "amortised/train.py": "abi", "simulators/llamacpp.py": "local",
     "bank/exchange.py": "eval", "bench": "bench", "rows.py": "eval",
-    "decide": "decide", "embedders/sentence.py": "sentence", "evaluate.py": "eval",
-    "gpu": "abi", "egress.py": "openai", "methods/device.py": "abi", "methods/two_stage.py": "scale",
+    "embedders/sentence.py": "sentence", "evaluate.py": "eval", "egress.py": "openai",
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",
 }  # fmt: skip
-IMPORTED_AS = {"pyyaml": "yaml", "faiss_cpu": "faiss", "scikit_learn": "sklearn"}
-# Used where they are, never asked for: triton comes with torch for CUDA, xgrammar is the user's choice.
-UNASKED = {"triton", "xgrammar"}
+IMPORTED_AS = {"pyyaml": "yaml", "scikit_learn": "sklearn"}
+# Used where it is, never asked for: xgrammar is the user's choice.
+UNASKED = {"xgrammar"}
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 
 

@@ -1,4 +1,4 @@
-"""Live and hybrid engines: a simulator callback in place of the bank, or beside it.
+"""Live engines: a simulator callback in place of the bank.
 
 The callback is `simulate(label_indices (m,), rng) -> vectors (m, d)` in the space of the observations;
 what is behind it (an LLM and an embedder, or a formula in a test) is none of this module's business.
@@ -8,16 +8,13 @@ that ends is an outcome, not an error.
 live, M    Algorithm 1 as the paper has it: every proposal is a fresh simulation of its own label
 live, D    fresh simulations of all labels refresh the class means, round by round, until a case's
            posterior mean has stopped moving
-hybrid     the bank answers first; a case whose answer rests on too few effective simulations gets fresh
-           ones of its leading labels, which join the bank (M) or the class means (D) for that case
 
-Budgets are per case where simulations are per case (live M, hybrid), so that an answer depends neither
-on the batch nor on the order of cases; live D shares its simulations and its budget between all cases.
+The budget of live M is per case, so that an answer depends neither on the batch nor on the order of cases;
+live D shares its simulations and its budget between all cases.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from operator import itemgetter
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,8 +22,8 @@ from numpy.random import Generator
 
 from simdx.abc.atoms import check_observations
 from simdx.abc.dirichlet import dirichlet
-from simdx.abc.multinomial import jump_density, multinomial
-from simdx.abc.particles import STEPS, check_keys, check_stay, join
+from simdx.abc.multinomial import jump_density
+from simdx.abc.particles import check_keys, check_stay, join
 from simdx.abc.prior import Prior, prior_rows
 from simdx.abc.smc import Particles, Population, Schedule, run
 from simdx.abc.streams import pick, stream
@@ -192,141 +189,6 @@ def dirichlet_live(
     return rounds.finish(np.where(calm >= 2, "complete", "budget"))
 
 
-# --------------------------------------------------------------------------- hybrid
-
-
-def multinomial_hybrid(
-    bank_vectors: Float,
-    label_index: Int,
-    n_labels: int,
-    simulate: Simulate,
-    observations: Float,
-    prior: Prior | Float,
-    keys: Sequence[int] | Int,
-    *,
-    seed: int,
-    budget: int,
-    effective: float = 30.0,
-    batch: int = 16,
-    leading: float = 0.95,
-    **options: Any,
-) -> tuple[Posterior, Trace]:
-    """The bank's answer, with fresh simulations where it is thin.
-
-    A case whose answer rests on fewer than `effective` simulations gets `batch` fresh ones at a time,
-    spread over the labels that hold `leading` of its posterior, until it rests on enough or `budget`
-    (per case) ends. `options` go to the exact engine (kernel, bandwidth, populations, ...).
-    """
-    z = check_observations(observations, bank_vectors.shape[1])
-    check_keys(keys, z.shape[0])
-    _check_budget(budget, batch)
-    rows = np.broadcast_to(prior_rows(prior, n_labels, z.shape[0]), (z.shape[0], n_labels))
-    first = multinomial(bank_vectors, label_index, n_labels, z, rows, **options)
-
-    def answer(vectors: Float, labels: Int, case: int) -> tuple[Posterior, Float]:
-        posterior = multinomial(vectors, labels, n_labels, z[case], rows[case], **options)
-        return posterior, posterior.effective_simulations
-
-    start, bank = (first, first.effective_simulations), (bank_vectors, label_index)
-    limits = (CountedSimulator(simulate, budget, z.shape[1]), effective, batch, leading)
-    return _refine_each(start, answer, bank, keys, seed, *limits)
-
-
-def dirichlet_hybrid(
-    bank_vectors: Float,
-    label_index: Int,
-    n_labels: int,
-    simulate: Simulate,
-    observations: Float,
-    prior: Prior,
-    keys: Sequence[int] | Int,
-    *,
-    seed: int,
-    budget: int,
-    effective: float = 30.0,
-    batch: int = 16,
-    leading: float = 0.95,
-    bandwidth: float = 0.05,
-    draws: int = 100,
-    populations: int = 5,
-    tolerance: float | None = None,
-) -> tuple[Posterior, Trace]:
-    """D-SMC on the bank's class means, refreshed for a case where the bank is thin near it.
-
-    Thin means: fewer than `effective` simulations carry a soft-kernel answer at `bandwidth`. Vectors
-    must be uncentred, as always for D-SMC.
-    """
-    z = check_observations(observations, bank_vectors.shape[1])
-    check_keys(keys, z.shape[0])
-    _check_budget(budget, batch)
-    possible = prior.probabilities > 0
-
-    def posterior_of(vectors: Float, labels: Int, rows: Float) -> tuple[Posterior, Float]:
-        means = np.zeros((n_labels, z.shape[1]))
-        np.add.at(means, labels, vectors.astype(np.float64))
-        count = np.bincount(labels, minlength=n_labels)
-        if np.any(possible & (count == 0)):
-            raise BadInput("a label with prior above 0 has no simulations in the bank; simulate it first")
-        means /= np.maximum(count, 1)[:, None]
-        posterior = dirichlet(
-            means, rows, prior, seed=seed, draws=draws, populations=populations, tolerance=tolerance
-        )
-        near = multinomial(vectors, labels, n_labels, rows, prior, bandwidth=bandwidth)
-        return posterior, near.effective_simulations
-
-    def answer(vectors: Float, labels: Int, case: int) -> tuple[Posterior, Float]:
-        return posterior_of(vectors, labels, z[case : case + 1])
-
-    first, bank = posterior_of(bank_vectors, label_index, z), (bank_vectors, label_index)
-    limits = (CountedSimulator(simulate, budget, z.shape[1]), effective, batch, leading)
-    return _refine_each(first, answer, bank, keys, seed, *limits)
-
-
-def _refine_each(
-    first: tuple[Posterior, Float],
-    answer: Callable[[Float, Int, int], tuple[Posterior, Float]],
-    bank: tuple[Float, Int],
-    keys: Sequence[int] | Int,
-    seed: int,
-    simulator: CountedSimulator,
-    effective: float,
-    batch: int,
-    leading: float,
-) -> tuple[Posterior, Trace]:
-    """Case by case: simulate the leading labels until enough simulations lie near it, or its budget ends.
-
-    `first` is what the bank answers and how many simulations lie near each case; `answer(vectors, labels,
-    case)` is the same for one case and a larger bank.
-    """
-    parts = []
-    for case, key in enumerate(keys):
-        fresh, rng = replace(simulator), stream(seed, int(key))  # a budget and a stream of its own
-        posterior, near = first[0].combined(itemgetter(slice(case, case + 1))), first[1][case]
-        rounds = _Rounds(1)
-        rounds.add(posterior, np.zeros(1, dtype=int))
-        vectors, labels = [np.asarray(bank[0])], [np.asarray(bank[1])]
-        while near < effective and fresh.left > 0:
-            ask = np.resize(leading_labels(posterior.probabilities[0], leading), batch)
-            made = fresh(ask, rng)
-            vectors.append(made)
-            labels.append(ask[: made.shape[0]])
-            posterior, found = answer(np.concatenate(vectors), np.concatenate(labels), case)
-            near = float(found[0])
-            rounds.add(posterior, np.array([made.shape[0]]))
-        parts.append(rounds.finish(np.array(["complete" if near >= effective else "budget"])))
-    return _join_rounds(parts)
-
-
-def leading_labels(probabilities: Float, share: float) -> Int:
-    """The fewest labels that hold `share` of the posterior, at least two where two are possible.
-
-    Fresh simulations of one label alone could only ever speak for it.
-    """
-    order = np.argsort(-probabilities, kind="stable")
-    count = int(np.searchsorted(np.cumsum(probabilities[order]), share) + 1)
-    return order[: min(max(2, count), int(np.count_nonzero(probabilities)))]
-
-
 # --------------------------------------------------------------------------- books
 
 
@@ -377,19 +239,6 @@ class _Rounds:
             outcome=tuple(names),
         )
         return last, trace
-
-
-def _join_rounds(parts: list[tuple[Posterior, Trace]]) -> tuple[Posterior, Trace]:
-    """Cases with different numbers of rounds: shorter ones repeat their last row."""
-    longest = max(trace.tolerance.shape[0] for _, trace in parts)
-
-    def pad(rows: Any) -> Any:
-        return np.concatenate([rows, np.repeat(rows[-1:], longest - rows.shape[0], axis=0)])
-
-    return join(
-        (posterior, replace(trace, **{name: pad(getattr(trace, name)) for name in STEPS}))
-        for posterior, trace in parts
-    )
 
 
 def _check_budget(budget: int, batch: int) -> None:

@@ -19,7 +19,6 @@ so at every moment the folder holds one complete network: the old one, or the ne
 """
 
 import hashlib
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,7 +32,7 @@ from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
 from simdx.disk import CannotWrite, alone_in, make_folder, seal_of, sweep, write_atomically
 from simdx.errors import BadInput, RunFailed
-from simdx.methods.material import Material
+from simdx.methods.panel_data import PanelData
 from simdx.models.verify import home
 from simdx.types import Float, SecondOrder, content_hash
 
@@ -127,43 +126,40 @@ class Network:
             part += b3
         return softplus(out)
 
-    def second_order(
-        self, z: Float, prior: Prior, forward: Callable[[Float, Float | None], Float] | None = None
-    ) -> SecondOrder:
+    def second_order(self, z: Float, prior: Prior) -> SecondOrder:
         """The posteriors of observations in the uncentred space.
 
         A label with prior zero gets nothing, and an observation of length zero, about which a distance
-        says nothing at all, keeps the prior, as in D-SMC. `forward` stands in for `alpha` where another
-        device computes it.
+        says nothing at all, keeps the prior, as in D-SMC.
         """
         if not np.all(np.isfinite(z)):
             raise BadInput("an observation holds NaN or infinite values; embed the texts again")
         told = self.prior_told(prior)
         x = z if self.axes is None else on_sphere(z, self.axes)
-        alpha = (forward or self.alpha)(x, told).astype(np.float64)
+        alpha = self.alpha(x, told).astype(np.float64)
         if self.card.relative:
             alpha *= told_alpha(prior)
         alpha[:, prior.probabilities <= 0] = 0
         alpha[~np.any(z, axis=1)] = prior.alpha
         return of_dirichlet(alpha, cap=_cap(tuple(prior.alpha.tolist()), self.card.populations))
 
-    def check(self, material: Material) -> None:
+    def check(self, panel_data: PanelData) -> None:
         """Refuse, in one line, to answer for anything but what it was trained for."""
         card = self.card
-        if card.panel_hash != material.panel.hash:
+        if card.panel_hash != panel_data.panel.hash:
             raise BadInput(
                 f"this network was trained for the labels of panel '{card.panel}', not for "
-                f"'{material.panel.name}': train one with 'simdx abi train --panel {material.panel.name}'"
+                f"'{panel_data.panel.name}': train one with 'simdx abi train --panel {panel_data.panel.name}'"
             )
-        if card.embedder != material.embedder.id:
+        if card.embedder != panel_data.embedder.id:
             raise BadInput(
-                f"this network reads the embedder {card.embedder}, not {material.embedder.id}: choose that "
+                f"this network reads the embedder {card.embedder}, not {panel_data.embedder.id}: choose that "
                 "embedder with --embedder, or train another network"
             )
-        if card.bank_hash != material.bank.hash:
+        if card.bank_hash != panel_data.bank.hash:
             raise BadInput(
                 f"this network was trained on another bank ('{card.bank}', {card.bank_hash[:12]}) than "
-                f"'{material.bank.name}' ({material.bank.hash[:12]}): give that bank, or train again"
+                f"'{panel_data.bank.name}' ({panel_data.bank.hash[:12]}): give that bank, or train again"
             )
 
     def prior_told(self, prior: Prior) -> Float | None:
@@ -216,10 +212,10 @@ def softplus(x: Float) -> Float:
 # --------------------------------------------------------------------------- files
 
 
-def default_folder(material: Material) -> Path:
+def default_folder(panel_data: PanelData) -> Path:
     """Where the network last trained for this panel, bank and embedder lies."""
-    identity = content_hash("abi", material.panel.hash, material.bank.hash, material.embedder.id)
-    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in material.panel.name)[:60]
+    identity = content_hash("abi", panel_data.panel.hash, panel_data.bank.hash, panel_data.embedder.id)
+    safe = "".join(c if c.isalnum() or c in "-_" else "-" for c in panel_data.panel.name)[:60]
     return home() / "networks" / f"{safe}-{identity[:16]}"
 
 

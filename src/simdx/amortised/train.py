@@ -24,7 +24,7 @@ from simdx.amortised import observations
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior, on_sphere
 from simdx.amortised.targets import OBJECTIVES, Objective, TrainingSet, make_training_set, targets_for
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.methods.material import Material
+from simdx.methods.panel_data import PanelData
 from simdx.types import Float
 
 # The divergence between Dirichlets weighs the *relative* error of every parameter, so that labels of next to
@@ -72,7 +72,7 @@ OnProgress = Callable[[TrainingProgress], None]
 
 
 def train(
-    material: Material,
+    panel_data: PanelData,
     settings: TrainSettings,
     *,
     prior: Prior | None = None,
@@ -81,19 +81,19 @@ def train(
     spread: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Network:
-    """A network for the material's panel, bank and embedder.
+    """A network for the panel data's panel, bank and embedder.
 
     `prior` is the one prior it will answer for (uniform when None; ignored when conditioned). `vectors`
     are raw embeddings of unlabelled texts to train on instead of the bank; `source` says where from. Without
     `spread` they are taken as they are, each once (the paper's way).
     """
-    chosen = _settled(material, settings)
+    chosen = _settled(panel_data, settings)
     try:
         import torch
     except ImportError:
         raise MissingExtra("training a network", "abi") from None
     started = time.perf_counter()
-    space = Space.fit(material.embedded, centre=False)
+    space = Space.fit(panel_data.embedded, centre=False)
     base = observations.from_bank(space) if vectors is None else observations.from_vectors(space, vectors)
     fixed = None if chosen.prior_conditioned else (prior or Prior.uniform(space.n_labels))
     _refuse_one_class(space, base, fixed, chosen)
@@ -111,13 +111,13 @@ def train(
     best, history = _fit(torch, fold, data, chosen, report)
     told = fixed or Prior.uniform(space.n_labels)
     card = Card(
-        panel=material.panel.name,
-        panel_hash=material.panel.hash,
-        labels=material.panel.names,
-        bank=material.bank.name,
-        bank_hash=material.bank.hash,
-        embedder=material.embedder.id,
-        blocks=tuple(material.embedder.blocks),
+        panel=panel_data.panel.name,
+        panel_hash=panel_data.panel.hash,
+        labels=panel_data.panel.names,
+        bank=panel_data.bank.name,
+        bank_hash=panel_data.bank.hash,
+        embedder=panel_data.embedder.id,
+        blocks=tuple(panel_data.embedder.blocks),
         populations=chosen.populations,
         prior_conditioned=chosen.prior_conditioned,
         relative=chosen.prior_conditioned,
@@ -260,14 +260,14 @@ class _Fold:
 # --------------------------------------------------------------------------- checks and identity
 
 
-def _settled(material: Material, settings: TrainSettings) -> Any:
+def _settled(panel_data: PanelData, settings: TrainSettings) -> Any:
     """The settings with no None left, which their types cannot say; refused where they make no sense."""
     usual = FOR_MANY_PRIORS if settings.prior_conditioned else FOR_ONE_PRIOR
     left_open = {name: value for name, value in usual.items() if getattr(settings, name) is None}
     found: Any = replace(settings, **left_open)  # type: ignore[arg-type]
     if found.objective not in OBJECTIVES:
         raise BadInput(f"unknown objective '{found.objective}': choose one of {', '.join(OBJECTIVES)}")
-    if len(material.panel.names) < 2:
+    if len(panel_data.panel.names) < 2:
         raise BadInput("a network needs at least two labels to tell apart; this panel has one")
     if not 1 <= found.populations <= 12:
         raise BadInput(f"--populations is {found.populations}: give a number from 1 to 12 for a network")

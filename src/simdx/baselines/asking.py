@@ -22,7 +22,7 @@ from simdx.baselines import interview, wording
 from simdx.baselines.interview import Ask, Asking, Extras, Interview, MakeAsk, Question
 from simdx.errors import BadInput
 from simdx.methods.fitted import Settings
-from simdx.methods.material import Material
+from simdx.methods.panel_data import PanelData
 from simdx.simulators import DEFAULT
 from simdx.simulators.base import Capabilities, Request
 from simdx.types import content_hash
@@ -142,10 +142,10 @@ EXTRAS: dict[str, Extras] = {
 }
 
 
-def fit_asking(material: Material, settings: Settings) -> Asking:
-    make, panel = ASKING[settings.method], material.panel
+def fit_asking(data: PanelData, settings: Settings) -> Asking:
+    make, panel = ASKING[settings.method], data.panel
     if settings.method == "logits":
         make = partial(ask_logits, clinical=panel.is_clinical)
     simulator = interview.simulator_for(settings)
     questions = make(panel.names, settings, simulator.capabilities)
-    return Asking(material, settings, simulator, questions, EXTRAS.get(settings.method))
+    return Asking(data, settings, simulator, questions, EXTRAS.get(settings.method))

@@ -24,8 +24,8 @@ from simdx.abc.space import Space
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
-from simdx.methods.logistic import choose_penalty, fit_logistic
-from simdx.methods.material import Material, Observations
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Float, Posterior
 
 BANDWIDTH = 0.05  # of the soft kernel, as in M-SMC
@@ -55,8 +55,8 @@ def similarity_scores(similarity: Float, kernel: str | None, bandwidth: float | 
 
 
 class Similarity(Fitted):
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         self.settings = settings
         self.kernel = settings.kernel
 
@@ -65,7 +65,7 @@ class Similarity(Fitted):
         """(N, K)."""
 
     def carried_by(self, similarity: Float) -> float | Float:
-        return float(len(self.material.bank.texts))
+        return float(len(self.data.bank.texts))
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         cosine = self.similarity(observations)
@@ -76,7 +76,7 @@ class Similarity(Fitted):
 class Centroid(Similarity):
     @cached_property
     def _raw(self) -> Space:
-        return Space.fit(self.material.embedded, centre=False)
+        return Space.fit(self.data.embedded, centre=False)
 
     @cached_property
     def _means(self) -> Float:
@@ -89,11 +89,11 @@ class Centroid(Similarity):
 class TfIdf(Similarity):
     """Frequencies come from the bank; words that the bank never uses are ignored."""
 
-    def __init__(self, material: Material, settings: Settings) -> None:
+    def __init__(self, data: PanelData, settings: Settings) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        super().__init__(material, settings)
-        bank = material.bank
+        super().__init__(data, settings)
+        bank = data.bank
         self._model = TfidfVectorizer(token_pattern=r"(?u)\w\w+")
         one_hot = np.eye(len(bank.labels))[bank.label_index]
         try:
@@ -107,20 +107,20 @@ class TfIdf(Similarity):
 
     def carried_by(self, similarity: Float) -> Float:
         # Without a word in common nothing was said: the scores are all alike, and the prior is the answer.
-        return np.where(similarity.any(axis=1), len(self.material.bank.texts), 0.0)
+        return np.where(similarity.any(axis=1), len(self.data.bank.texts), 0.0)
 
 
 class ZeroShot(Similarity):
     @cached_property
     def _named(self) -> Space:
         """The labels' own texts stand where the bank would: one vector for each label."""
-        labels = self.material.panel.labels
+        labels = self.data.panel.labels
         texts = [
             f"{label.name}: {label.description}" if label.description else label.name for label in labels
         ]
         named = replace(
-            self.material.embedded,
-            vectors=embed_cached(self.material.embedder, texts),
+            self.data.embedded,
+            vectors=embed_cached(self.data.embedder, texts),
             label_index=np.arange(len(texts)),
             background=None,
         )
@@ -138,8 +138,8 @@ class BankLogistic(Fitted):
 
     proportional = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         x, y, n_labels = self.space.bank, self.space.label_index, self.space.n_labels
         self._model = fit_logistic(x, y, n_labels, choose_penalty(x, y, n_labels, settings.seed))
 

@@ -25,7 +25,7 @@ from simdx.baselines.wording import VERSION, UnreadableReply
 from simdx.egress import admit, is_remote
 from simdx.errors import RunFailed
 from simdx.methods.fitted import Fitted, Inferred, Progress, Settings
-from simdx.methods.material import Material, Observations
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.simulators import DEFAULT, get_simulator
 from simdx.simulators.base import Capabilities, Completion, Request, Simulator
 from simdx.simulators.base import ask as ask_one
@@ -107,20 +107,19 @@ Extras = Callable[[tuple[str, ...], Settings, Interview], dict[str, Any]]
 class Asking(Fitted):
     """A fitted asking baseline. It can also say what asking would cost, and what was replied."""
 
-    refits = False
-    cheap = False
+    speed = "slow"
 
     def __init__(
         self,
-        material: Material,
+        data: PanelData,
         settings: Settings,
         simulator: Simulator,
         questions: Ask,
         extras: Extras | None = None,
     ) -> None:
-        super().__init__(material)
+        super().__init__(data)
         self.settings, self.simulator, self.questions = settings, simulator, questions
-        self.panel, self._extras = material.panel, extras
+        self.panel, self._extras = data.panel, extras
         kept = settings.replies
         self.store = ReplyStore(None if kept is None else replies_path(kept, simulator.id))
         # The model is sent the case, so it leaves with it.

@@ -14,7 +14,7 @@ import numpy as np
 from simdx.datasets.dataset import Dataset
 from simdx.datasets.splits import make_splits
 from simdx.errors import BadInput
-from simdx.methods.logistic import Logistic, choose_penalty, fit_logistic, shuffled_folds
+from simdx.methods.scores import Logistic, choose_penalty, fit_logistic, shuffled_folds
 from simdx.metrics.calibration import Temperature, apply_temperature, fit_temperature
 from simdx.types import Float, Int, content_hash
 

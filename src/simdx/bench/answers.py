@@ -22,7 +22,8 @@ import numpy as np
 
 from simdx.classifier import Classifier
 from simdx.errors import RunFailed, SimdxError
-from simdx.methods.recipe import CHUNK, Recipe
+from simdx.methods.fitted import CHUNK
+from simdx.methods.recipe import Recipe
 from simdx.types import Bank
 
 PANEL = "oral-lesions"
@@ -118,8 +119,8 @@ def parts_of_an_answer(
         raise RunFailed("the parts of an answer are known of the shipped recipe with a background alone")
     some = list(texts[:CHUNK])
     n, seen = len(some), classifier.observe(some)
-    labels, outside = fitted.labels.whole.comparison, fitted.outside.whole
-    others, lexicon = outside.opposition.comparison, fitted.material.lexicon
+    labels, outside = fitted.labels.comparison, fitted.outside
+    others, lexicon = outside.background.comparison, fitted.data.lexicon
     table = classifier.infer_batch_observed(seen)
     rows = lexicon.rows(some)
     own, theirs = labels.observe(seen).embedded, others.observe(seen).embedded
@@ -139,7 +140,7 @@ def parts_of_an_answer(
         others.lexical.cosines(batch)
 
     def decide(_: int) -> None:
-        classifier.desk.consider(seen, table, explain=False)
+        classifier.desk.decide(seen, table, explain=False)
 
     embed = least(lambda _: classifier.observe(some), 2 * repeats) / n
     whole = least(lambda _: classifier.infer_batch_observed(classifier.observe(some)), 2 * repeats) / n

@@ -14,7 +14,7 @@ from simdx.cli.progress import training
 from simdx.errors import BadInput
 
 if TYPE_CHECKING:
-    from simdx.methods import Material
+    from simdx.methods import PanelData
     from simdx.types import Float, Int
 
 app = Typer(help="Amortised inference: D-SMC's answers in one forward pass.", no_args_is_help=True)
@@ -44,19 +44,19 @@ def train(
     json: options.AsJson = False,
 ) -> None:
     """Train a network on simulated text (or on unlabelled cases) to answer as D-SMC does."""
-    material = chosen.material(panel)
+    panel_data = chosen.panel_data(panel)
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"--out {out} is a file: give a folder")
     vectors = None
     if observations != "bank":
-        vectors, _, _ = _cases(material, observations)
+        vectors, _, _ = _cases(panel_data, observations)
 
     from simdx.amortised.network import default_folder, save
     from simdx.amortised.train import TrainSettings
     from simdx.amortised.train import train as run
 
     network = run(
-        material,
+        panel_data,
         TrainSettings(
             objective=objective,  # type: ignore[arg-type]  # `train` refuses an unknown one
             prior_conditioned=prior_conditioned,
@@ -70,7 +70,7 @@ def train(
         source="bank" if vectors is None else Path(observations).name,
         on_progress=training(),
     )
-    folder = out or default_folder(material)
+    folder = out or default_folder(panel_data)
     save(network, folder)
     metrics = network.card.metrics
     say(
@@ -104,44 +104,44 @@ def report(
     found = load(network) if network is not None else None
     if found is not None and chosen.embedder is None:
         chosen = replace(chosen, embedder=_embedder_name(found.card.embedder))
-    material = chosen.material(panel or (found.card.panel if found is not None else "oral-lesions"))
+    panel_data = chosen.panel_data(panel or (found.card.panel if found is not None else "oral-lesions"))
     if found is None:
-        found = load(default_folder(material))
-    found.check(material)
+        found = load(default_folder(panel_data))
+    found.check(panel_data)
     if draws < 2:
         raise BadInput("--draws needs at least 2; the figures to reach are meant for 2000 or more")
     from simdx.abc.space import Space
 
-    own_prior = prior.over(material.panel.names)
+    own_prior = prior.over(panel_data.panel.names)
     if not prior.given and not found.card.prior_conditioned:
         import numpy as np
 
         from simdx.abc.prior import Prior
 
         own_prior = Prior(np.array(found.card.prior.probabilities), found.card.prior.alpha0)
-    vectors, ids, gold = _cases(material, str(data))
-    space = Space.fit(material.embedded, centre=False)
+    vectors, ids, gold = _cases(panel_data, str(data))
+    space = Space.fit(panel_data.embedded, centre=False)
     comparison = fidelity.compare(found, space, vectors, own_prior, draws=draws, seed=seed)
     record: dict[str, Any] = {
-        "panel": material.panel.name,
-        "embedder": material.embedder.id,
+        "panel": panel_data.panel.name,
+        "embedder": panel_data.embedder.id,
         "objective": found.card.objective,
         "prior_conditioned": found.card.prior_conditioned,
-        "prior": dict(zip(material.panel.names, own_prior.probabilities.tolist(), strict=True)),
+        "prior": dict(zip(panel_data.panel.names, own_prior.probabilities.tolist(), strict=True)),
         "alpha0": own_prior.alpha0,
         "populations": found.card.populations,
         **fidelity.summary(comparison, gold),
         "out_of_class": None,
     }
     if ood is not None:
-        outside, _, _ = _cases(material, str(ood))
+        outside, _, _ = _cases(panel_data, str(ood))
         other = fidelity.compare(found, space, outside, own_prior, draws=draws, seed=seed)
         record["out_of_class"] = fidelity.out_of_class(comparison, other)
-    cases = fidelity.rows(comparison, ids, material.panel.names)
+    cases = fidelity.rows(comparison, ids, panel_data.panel.names)
     say(json, {**record, "cases": cases}, *fidelity.in_words(record))
 
 
-def _cases(material: Material, path: str) -> tuple[Float, list[str], Int]:
+def _cases(panel_data: PanelData, path: str) -> tuple[Float, list[str], Int]:
     """(raw embeddings, ids, positions of the gold labels or -1). Embeddings of cases are not cached."""
     import numpy as np
 
@@ -149,10 +149,10 @@ def _cases(material: Material, path: str) -> tuple[Float, list[str], Int]:
     from simdx.embedders import embed_texts
 
     dataset = read_cases(path, labelled=False)
-    names = material.panel.names
+    names = panel_data.panel.names
     gold = [case.fields.get("label") for case in dataset.cases]
     return (
-        embed_texts(material.embedder, [case.text for case in dataset.cases]),
+        embed_texts(panel_data.embedder, [case.text for case in dataset.cases]),
         [case.id for case in dataset.cases],
         np.array([names.index(label) if label in names else -1 for label in gold]),
     )

@@ -89,12 +89,12 @@ def score(
 
     options.check_target(plot, "--plot")
     texts = read_cases(cases, columns=Columns(text_column), labelled=False).texts
-    material = chosen.material(panel)
-    found = score_bank(material, material.observe(texts), permutations=permutations, seed=seed)
+    data = chosen.panel_data(panel)
+    found = score_bank(data, data.observe(texts), permutations=permutations, seed=seed)
     if plot is not None:
         write_atomically(plot, draw_score(found))
-    bank = material.bank
-    about = {"panel": material.panel.name, "bank": f"{bank.name}@{bank.hash[:16]}"}
+    bank = data.bank
+    about = {"panel": data.panel.name, "bank": f"{bank.name}@{bank.hash[:16]}"}
     say(json, {**about, **found.as_dict()}, in_words(found))
 
 

@@ -19,7 +19,7 @@ LEAST_SHARE, LEAST_TOLD_APART = 0.5, 0.75
 if TYPE_CHECKING:
     from simdx.bank.plan import BuildSettings
     from simdx.bank.report import BuildLimits, BuildReport
-    from simdx.methods.calibration import Calibration
+    from simdx.methods.calibration_record import Calibration
     from simdx.types import Panel
 
 LEAST_BACKGROUND = 20  # texts, below which none of these has nothing to be told by

@@ -33,7 +33,6 @@ def classify(
     verbose: Annotated[
         bool, Option("--verbose", "-v", help="Everything the answer holds, in words.")
     ] = False,
-    device: options.Device = "cpu",
     json: options.AsJson = False,
     html: Annotated[Path | None, Option(help="Also write a self-contained page.")] = None,
 ) -> None:
@@ -43,14 +42,14 @@ def classify(
     """
     case = _read_case(text, file)
     from simdx.classifier import infer_panels
-    from simdx.methods.material import check_text
+    from simdx.methods.panel_data import check_text
     from simdx.panels import load_panel
 
     check_text(case, "the text")
     names = _names(panel, chosen, policy)
     priors = prior.among([load_panel(name).names for name in names])
     options.check_target(html, "--html")
-    classifiers = [chosen.classifier(name, policy=policy, device=device) for name in names]
+    classifiers = [chosen.classifier(name, policy=policy) for name in names]
     say_model(chosen.method, chosen.engine, chosen.simulator, classifiers[0].fitted.cost())
     for one in classifiers:
         prepare(one.fitted)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simdx.abc.prior import Prior
     from simdx.classifier import Classifier
     from simdx.datasets import Columns
-    from simdx.methods import Material
+    from simdx.methods import PanelData
 
 PanelName = Annotated[str, Option("--panel", help="A packaged panel or the path of a panel file.")]
 PanelNames = Annotated[
@@ -30,7 +30,6 @@ PanelNames = Annotated[
 ]
 AllowRemote = Annotated[bool, Option("--allow-remote", help="Case text may leave this machine.")]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object.")]
-Device = Annotated[str, Option("--device", help="cpu | cuda: where m-smc, d-smc (exact) and abi run.")]
 NonePrior = Annotated[
     float | None,
     Option("--none-prior", metavar="P", help="Prior probability of none of these; the panel's own."),
@@ -81,14 +80,14 @@ class MaterialOptions:
     embedder: Annotated[str | None, Option(help="NAME or NAME+NAME; default: the panel's.")] = None
     allow_remote: AllowRemote = False
 
-    def material(self, panel: str) -> Material:
+    def panel_data(self, panel: str) -> PanelData:
         from simdx.bank.files import bank_for
         from simdx.embedders import get_embedder
-        from simdx.methods import Material
+        from simdx.methods import PanelData
 
         chosen, bank, _ = bank_for(panel, self.bank)
         embedder = get_embedder(self.embedder or chosen.embedder, allow_remote=self.allow_remote)
-        return Material.prepare(chosen, bank, embedder)
+        return PanelData.prepare(chosen, bank, embedder)
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class MethodOptions(MaterialOptions):
             "ensemble | fidelity; likelihood | voices."
         ),
     ] = "auto"
-    engine: Annotated[str, Option(help="exact | particles | live | hybrid | two-stage")] = "exact"
+    engine: Annotated[str, Option(help="exact | particles | live")] = "exact"
     kernel: Annotated[str | None, Option(help="soft | hard; default: the method's own.")] = None
     populations: Populations = 5
     tolerance: Annotated[
@@ -131,15 +130,12 @@ class AnswerOptions(MethodOptions):
     """Everything that `classify` and `evaluate` let a user choose about the answers."""
 
     none_prior: NonePrior = None
-    simulator: Annotated[
-        str | None, Option(help="For live, hybrid, asking, likelihood and voices: which model.")
-    ] = None
+    simulator: Annotated[str | None, Option(help="For live, asking, likelihood and voices: which model.")] = (
+        None
+    )
     budget: Annotated[
         int | None,
-        Option(
-            help="Most simulations a case (live, hybrid; a rejected one is tried again) or questions "
-            "(asking)."
-        ),
+        Option(help="Most simulations a case (live; a rejected one is tried again) or questions (asking)."),
     ] = None
     network: Network = None
     real: Annotated[

@@ -108,7 +108,7 @@ def say_model(method: str, engine: str, simulator: str | None, cost: str | None 
     """What answering costs, where a method says it; on a terminal also which model nobody chose is asked."""
     if cost is not None:
         note(cost)
-    live = engine in ("live", "hybrid")
+    live = engine == "live"
     if not (live or method in ASKING) or not sys.stderr.isatty():
         return
     model = "the language model"
@@ -125,7 +125,7 @@ def say_model(method: str, engine: str, simulator: str | None, cost: str | None 
 @contextmanager
 def asking(engine: str) -> Iterator[Callable[[Usage], None]]:
     """Calls made so far and their rate, while a language model simulates for one answer."""
-    if engine not in ("live", "hybrid") or not sys.stderr.isatty():
+    if engine != "live" or not sys.stderr.isatty():
         yield lambda usage: None
         return
     from rich.console import Console

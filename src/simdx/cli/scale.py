@@ -27,7 +27,6 @@ def classify(
     chosen: options.MethodOptions,
     prior: options.PriorOptions,
     network: options.Network = None,
-    device: options.Device = "cpu",
     top: Annotated[int | None, Option(min=1, help="Keep the likeliest labels only.")] = None,
     decide: Annotated[bool, Option(help="Also action, alarm and conformal set (slower).")] = False,
     block_rows: Annotated[int, Option(min=1, help="Rows worked on together, one file each.")] = 2048,
@@ -49,7 +48,7 @@ def classify(
     from simdx.scale.classify import classify_parquet, in_this_process
     from simdx.scale.job import Job
 
-    settings = Settings.named_alike(chosen, network=network, device=device)
+    settings = Settings.named_alike(chosen, network=network)
     job = Job.make(
         panel, chosen.bank, settings, embedder=chosen.embedder, prior=prior.over(load_panel(panel).names),
         top=top, decide=decide,

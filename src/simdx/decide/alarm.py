@@ -30,7 +30,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, PositiveInt
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from simdx.abc.space import Space
-from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
+from simdx.methods.features import LexicalBasis, Lexicon, whole_words
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
 
 LEAST_TEXTS = 2  # a word of one text alone could help that text only when it judges itself

@@ -76,7 +76,8 @@ def decide(
 
 def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
     limit = policy.thresholds
-    for rule in matching(policy.rules(panel), facts.text):
+    rules = (*panel.review_rules, *(rule.to_rule() for rule in policy.review_rules))
+    for rule in matching(rules, facts.text):
         yield rule.reason or f"the case meets the review rule '{rule.name}'"
     if _reaches(facts.out_of_class, limit.out_of_class):
         yield f"more likely none of the panel's labels ({percent(facts.out_of_class or 0.0)})"

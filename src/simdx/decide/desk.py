@@ -24,17 +24,17 @@ from simdx.decide.explain import (
     sentence_effects,
     without_each,
 )
-from simdx.decide.findings import Findings
+from simdx.decide.findings import TunedThresholds
 from simdx.decide.policy import too_few
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
-from simdx.methods.calibration import thin
+from simdx.methods.calibration_record import thin
 from simdx.methods.fitted import AnswerTable
-from simdx.methods.material import Observations
+from simdx.methods.panel_data import Observations
 from simdx.types import Float
 
 
-class Considered(NamedTuple):
+class DecisionParts(NamedTuple):
     """What the desk adds to one answer, as `Answer` names it. None where it was not asked for or cannot be
     said."""
 
@@ -47,24 +47,34 @@ class Considered(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Desk(Findings):
+class Desk(TunedThresholds):
     @property
     def _cheap(self) -> bool:
-        return self._fitted.cheap and not self._fitted.remote
+        return self._fitted.speed != "slow" and not self._fitted.remote
 
     @cached_property
     def _clauses(self) -> Clauses:
-        embedder = self._material.embedder
-        return Clauses.of(self._material.bank, self.telling, lambda t: embed_cached(embedder, t))
+        embedder = self._data.embedder
+        return Clauses.of(self._data.bank, self.telling, lambda t: embed_cached(embedder, t))
 
     @cached_property
     def unchecked(self) -> tuple[str, ...]:
         """Why no answer of this bank may simply be accepted; empty where it may."""
-        bank, found = self._material.bank, self._fitted.calibration
+        bank, found = self._data.bank, self._fitted.calibration
         if found is not None:
             return found.failures_over(bank)
         unweighed = "the bank has no background, so that none of these was never weighed"
         return (*(() if bank.background else (unweighed,)), *thin(bank))
+
+    @cached_property
+    def _accept_from(self) -> float | None:
+        """The probability below which nothing is accepted, of a panel that nobody has measured."""
+        return None if self._fitted.calibration is None else self._fitted.calibration.floor
+
+    @cached_property
+    def _round_figures(self) -> tuple[str, ...]:
+        few = too_few(self.policy)
+        return (f"thresholds are round figures: {few}",) if few else ()
 
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
@@ -76,7 +86,7 @@ class Desk(Findings):
         most = outvoted(table.voices, table.posterior.argmax(axis=1))
         return replace(found, flag=found.flag | most), np.concatenate([opinions, [*table.voices.values()]])
 
-    def consider(
+    def decide(
         self,
         observations: Observations,
         table: AnswerTable,
@@ -84,17 +94,15 @@ class Desk(Findings):
         explain: bool = True,
         ask: bool = False,
         note: str | None = None,
-    ) -> list[Considered]:
+    ) -> list[DecisionParts]:
         """All of it for N answers; `explain` adds sentences and flip, `ask` the missing finding, `note` a
         note on how they were made."""
         if not observations.texts:
             return []
-        names, prior, posterior = self._material.panel.names, table.prior.probabilities, table.posterior
+        names, prior, posterior = self._data.panel.names, table.prior.probabilities, table.posterior
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
-        few = too_few(self.policy)
-        round_figures = (f"thresholds are round figures: {few}",) if few else ()
-        notes = (*withheld, *round_figures, *(() if note is None else (note,)))
+        notes = (*withheld, *self._round_figures, *(() if note is None else (note,)))
         sentences = self._sentences(observations.texts, posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
         voices = (f"voice: {name}" for name in table.voices or ())
@@ -106,7 +114,6 @@ class Desk(Findings):
         preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
         agreed = opinions[:, np.arange(len(posterior)), posterior.argmax(axis=1)].T.tolist()
         out = []
-        floor = None if self._fitted.calibration is None else self._fitted.calibration.floor
         for i, (text, column) in enumerate(zip(observations.texts, columns, strict=True)):
             entropy, typicality, effective, flag, p_value, score = column
             views = tuple(
@@ -127,12 +134,12 @@ class Desk(Findings):
                 conformal_set=None if sets is None else sets[i],
                 effective_simulations=effective,
                 unchecked=self.unchecked,
-                accept_from=floor,
+                accept_from=self._accept_from,
                 text=text,
             )
             out.append(
-                Considered(
-                    decision=decide(self._material.panel, facts, self.policy, promise),
+                DecisionParts(
+                    decision=decide(self._data.panel, facts, self.policy, promise),
                     alarm=AlarmAnswer(score=score, flag=flag, p_value=p_value, views=views),
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
@@ -165,7 +172,7 @@ class Desk(Findings):
             return None, (f"the policy was tuned for {tuned_for}: no conformal set",)
         from simdx.decide.guarantees import ConformalThresholds
 
-        names, scores = self._material.panel.names, stored.scores
+        names, scores = self._data.panel.names, stored.scores
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
         known = () if scores is None else tuple(scores[n] for n in names)
         limits = ConformalThresholds(stored.kind, stored.level, largest, stored.n, known)
@@ -192,9 +199,7 @@ class Desk(Findings):
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest = (
-            self._posterior(self._material.observe(flat, whole), prior) if flat else np.zeros((0, len(prior)))
-        )
+        rest = self._posterior(self._data.observe(flat, whole), prior) if flat else np.zeros((0, len(prior)))
         ends = np.cumsum([len(v) for v in variants])
         return [
             sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
@@ -211,7 +216,7 @@ class Desk(Findings):
             found = find_flip(facts.posterior_in_class, facts.out_of_class or 0.0, prior, leading, asked)
         except BadInput:  # an amortised network that was trained for one prior has no other answer
             return None
-        names = self._material.panel.names
+        names = self._data.panel.names
         return None if found is None else FlipAnswer(label=names[found[0]], prior=found[1])
 
     def _missing(self, text: str, facts: Facts, prior: Float) -> MissingFinding | None:
@@ -219,11 +224,11 @@ class Desk(Findings):
             return None
 
         def answer(texts: list[str]) -> Float:
-            return self._posterior(self._material.observe(texts, [text] * len(texts)), prior)
+            return self._posterior(self._data.observe(texts, [text] * len(texts)), prior)
 
-        names = self._material.panel.names
+        names = self._data.panel.names
         return missing_finding(text, facts.posterior, names, self._clauses, self.telling, answer)
 
     @cached_property
     def telling(self) -> Telling:
-        return Telling.of(self._material.bank)
+        return Telling.of(self._data.bank)

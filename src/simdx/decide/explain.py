@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simdx.answer import Evidence, MissingFinding, SentenceEffect, SentencePair
-from simdx.methods.fitted import Carried
+from simdx.methods.fitted import EvidenceWeights
 from simdx.types import Bank, Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- evidence
@@ -37,13 +37,13 @@ MOST_LABELS = 3  # with evidence: the leading one and two competitors
 
 
 def evidence_of(
-    carried: Carried, posterior: Float, names: Sequence[str], texts: Sequence[str]
+    weights: EvidenceWeights, posterior: Float, names: Sequence[str], texts: Sequence[str]
 ) -> list[tuple[Evidence, ...]]:
     """For each answer (N, K) the simulations that carried it, or the nearest ones without a kernel.
 
     They are the highest ranks of the leading labels, label by label.
     """
-    distance, share = carried.distance, carried.share
+    distance, share = weights.distance, weights.share
     # equal shares (all nothing, or a hard tolerance) are told apart by distance
     rank = distance if share is None else 1e-9 * distance - share
     leading = np.argsort(-posterior, axis=1, kind="stable")[:, :MOST_LABELS]
@@ -51,7 +51,7 @@ def evidence_of(
     shown[:, :2] = True
     best: dict[int, dict[int, Int]] = {}  # label -> case -> its first rows
     for label in np.unique(leading[shown]).tolist():
-        rows = np.flatnonzero(carried.label_index == label)
+        rows = np.flatnonzero(weights.label_index == label)
         cases = np.flatnonzero(((leading == label) & shown).any(axis=1))
         order = np.argsort(rank[np.ix_(cases, rows)], axis=1, kind="stable")[:, :LEADING]
         best[label] = dict(zip(cases.tolist(), rows[order], strict=True))
@@ -59,7 +59,7 @@ def evidence_of(
     def told(case: int, label: int, row: int) -> Evidence:
         return Evidence(
             label=names[label],
-            text=texts[int(carried.rows[row])],
+            text=texts[int(weights.rows[row])],
             distance=float(distance[case, row]),
             share=None if share is None else float(share[case, row]),
         )

@@ -22,9 +22,10 @@ from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
+from simdx.methods.features import LexicalBasis, Lexicon, whole_words
 from simdx.methods.fitted import AnswerTable, Fitted, Settings, joined, recipe_of
-from simdx.methods.lexical import LexicalBasis, Lexicon, whole_words
-from simdx.methods.material import Material, Observations, named, part
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.speed import named, part
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Float, Int, content_hash
@@ -33,7 +34,7 @@ POLICY_FILE = "policy.yaml"  # beside a panel file: the policy its maintainer tu
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class PanelFiles:
     """What lies beside a panel file: the policy of its maintainer, and its banks, each on its own.
 
     Read once and handed on, so that a service goes on when the files change or go. Banks differ in simulator
@@ -44,7 +45,7 @@ class Beside:
     banks: tuple[Bank, ...]
 
     @classmethod
-    def read(cls, source: PanelSource | None) -> Beside:
+    def read(cls, source: PanelSource | None) -> PanelFiles:
         if source is None:
             return cls(None, ())
         path = source.folder / POLICY_FILE
@@ -55,20 +56,20 @@ class Beside:
         )
 
 
-class Findings:
+class TunedThresholds:
     def __init__(
         self,
         fitted: Fitted,
         settings: Settings,
-        beside: Beside,
+        files: PanelFiles,
         *,
         policy: Policy | str | Path | None = None,
         own_bank: bool = False,
     ) -> None:
-        self._fitted, self._settings, self._beside = fitted, settings, beside
-        self._material: Material = fitted.material
+        self._fitted, self._settings, self._files = fitted, settings, files
+        self._data: PanelData = fitted.data
         self._own_bank = own_bank
-        panel = self._material.panel
+        panel = self._data.panel
         self._given = policy if isinstance(policy, Policy) or policy is None else read_policy(policy, panel)
 
     @cached_property
@@ -77,13 +78,13 @@ class Findings:
         return self._fingerprint_of(self._settings)
 
     def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
-        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote", "device")
+        apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote")
         chosen = {k: v for k, v in asdict(settings).items() if k not in apart and v is not None}
         found = self._fitted.calibration
         return {
-            "bank": self._material.bank.identity[:16],
+            "bank": self._data.bank.identity[:16],
             "calibration": "none" if found is None else found.digest[:16],
-            "embedder": self._material.embedder.id,
+            "embedder": self._data.embedder.id,
             "method": settings.method,
             "engine": settings.engine,
             "recipe": str(recipe_of(settings.method)),
@@ -95,11 +96,11 @@ class Findings:
         """The policy given, else the fitting one beside the panel, else one tuned now on simulated text."""
         if self._given is not None:
             return self._given
-        beside = self._beside.policy
-        if beside is not None and beside.fits(self.fingerprint):
-            return beside
+        maintained = self._files.policy
+        if maintained is not None and maintained.fits(self.fingerprint):
+            return maintained
         # An archive has no part in tuning on simulated text: what was found without it is the same.
-        found = beside if beside is not None and self._tuned_for(beside) else self._remembered()
+        found = maintained if maintained is not None and self._tuned_for(maintained) else self._remembered()
         return replace(found, origin=replace(found.origin, made_for=self.fingerprint))
 
     @cached_property
@@ -121,9 +122,9 @@ class Findings:
     def _remembered(self) -> Policy:
         """The policy tuned on simulated text, kept in the cache folder: tuning fits the method many times."""
         path = home() / "policies" / f"{self._tuning}.yaml"
-        compiled = (self._material.compiled or {}).get(f"policy.{self._tuning}")
+        compiled = (self._data.compiled or {}).get(f"policy.{self._tuning}")
         if compiled is not None:
-            return check_policy(json.loads(compiled.tobytes()), "compiled", self._material.panel)
+            return check_policy(json.loads(compiled.tobytes()), "compiled", self._data.panel)
         kept = self._kept(path)
         if kept is not None and kept.fits(self._without_archive):
             return kept
@@ -140,7 +141,7 @@ class Findings:
         try:
             seal, _, text = path.read_text(encoding="utf-8").partition("\n")
             whole = seal == f"# {seal_of(text)}"
-            return read_policy(path, self._material.panel) if whole else None
+            return read_policy(path, self._data.panel) if whole else None
         except (BadInput, OSError, ValueError):
             return None
 
@@ -148,9 +149,7 @@ class Findings:
         from simdx.decide.tune import tune_on_simulated
 
         _, truth, answers = self._simulated
-        return tune_on_simulated(
-            self._material.panel, answers, truth, self.fresh_alarm, self.fingerprint, risk
-        )
+        return tune_on_simulated(self._data.panel, answers, truth, self.fresh_alarm, self.fingerprint, risk)
 
     @cached_property
     def alarm(self) -> Alarm:
@@ -168,10 +167,10 @@ class Findings:
 
     def views(self, bandwidths: dict[str, float] | None) -> tuple[View, ...]:
         banks, vectors = self._view_banks
-        return build_views(banks, vectors, _blocks(self._material), bandwidths, self._by_words)
+        return build_views(banks, vectors, _blocks(self._data), bandwidths, self._by_words)
 
     def _by_words(self, bank: Bank) -> LexicalBasis:
-        arrays = part(self._material.compiled or {}, _words_name(bank))
+        arrays = part(self._data.compiled or {}, _words_name(bank))
         return basis_of(Lexicon.from_arrays(arrays, whole_words)) if arrays else word_basis(bank.texts)
 
     def arrays(self) -> dict[str, Float]:
@@ -179,8 +178,8 @@ class Findings:
         out: dict[str, Float] = {}
         for bank in self._view_banks[0]:
             out |= named(_words_name(bank), word_basis(bank.texts).lexicon.arrays())
-        beside = self._beside.policy
-        if beside is None or not beside.fits(self.fingerprint):
+        maintained = self._files.policy
+        if maintained is None or not maintained.fits(self.fingerprint):
             said = json.dumps(policy_data(self.policy)).encode("utf-8")
             out[f"policy.{self._tuning}"] = np.frombuffer(said, dtype=np.uint8)
         return out
@@ -188,16 +187,16 @@ class Findings:
     @cached_property
     def _view_banks(self) -> tuple[list[Bank], list[Float]]:
         """Each file of simulations on its own, embedded."""
-        bank = self._material.bank
-        banks = list(self._beside.banks)
+        bank = self._data.bank
+        banks = list(self._files.banks)
         packaged = {text for b in banks for text in b.texts}
         if not banks or (self._own_bank and not set(bank.texts) <= packaged):
             banks.insert(0, bank)
         known = {text: i for i, text in enumerate(bank.texts)}
         vectors = [
-            self._material.embedded.vectors[[known[t] for t in b.texts]]
+            self._data.embedded.vectors[[known[t] for t in b.texts]]
             if all(t in known for t in b.texts)
-            else embed_cached(self._material.embedder, b.texts)
+            else embed_cached(self._data.embedder, b.texts)
             for b in banks
         ]
         return banks, vectors
@@ -208,7 +207,7 @@ class Findings:
         from simdx.decide.tune import cross_fitted
 
         banks, vectors = self._view_banks
-        bank, embedded = self._material.bank, self._material.embedded
+        bank, embedded = self._data.bank, self._data.embedded
         held = set(bank.texts)
         others = [
             (t, v, k)
@@ -216,11 +215,11 @@ class Findings:
             for t, v, k in zip(b.texts, vs, b.label_index.tolist(), strict=True)
             if t not in held
         ]
-        material = self._material.without_archive()  # whose centre is one of real text, and this is not
+        data = self._data.without_archive()  # whose centre is one of real text, and this is not
         rows: Int = np.arange(len(bank.texts))
         answers = None
-        if self._fitted.refits:
-            rows, answers = cross_fitted(material, self._settings)
+        if self._fitted.speed == "fast":
+            rows, answers = cross_fitted(data, self._settings)
         texts = tuple(bank.texts[i] for i in rows)
         seen, truth = SeenTexts(texts, embedded.vectors[rows]), bank.label_index[rows]
         if not others:
@@ -231,14 +230,14 @@ class Findings:
         seen = SeenTexts((*texts, *more), np.concatenate([seen.vectors, raw]))
         if answers is None:
             return seen, truth, None
-        whole = fit_method(material, self._settings) if self._material.has_archive else self._fitted
+        whole = fit_method(data, self._settings) if self._data.has_archive else self._fitted
         uniform = Prior.uniform(len(bank.labels))
         return seen, truth, joined([answers, whole.answer(Observations(tuple(more), raw), uniform)])
 
 
-def _blocks(material: Material) -> dict[str, slice]:
-    """The columns of each embedder joined in the material's, by its short name."""
-    parts = getattr(material.embedder, "parts", (material.embedder,))
+def _blocks(data: PanelData) -> dict[str, slice]:
+    """The columns of each embedder joined in the panel's, by its short name."""
+    parts = getattr(data.embedder, "parts", (data.embedder,))
     out: dict[str, slice] = {}
     start = 0
     for one in parts:

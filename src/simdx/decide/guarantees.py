@@ -13,26 +13,31 @@ much more as its label will be more frequent, and a label considered for a new c
 (Tibshirani et al. 2019; for labels Podkopaev and Ramdas 2021): the limit is then another one for each label.
 
 Risk control finds the largest entropy up to which answers may be accepted with at most the target rate of
-errors, at a stated confidence, whatever the distribution. The test of many thresholds at once is MAPIE's
-(learn then test, Holm's correction). The thresholds are fixed in advance, so they owe nothing to the labels;
-and they are few, because each one tested costs power.
+errors, at a stated confidence, whatever the distribution (learn then test, Angelopoulos et al. 2021: a
+binomial test of each threshold, Holm's correction over all). The thresholds are fixed in advance, so they
+owe nothing to the labels; and they are few, because each one tested costs power.
 
 Both hold for cases drawn like the calibration cases, answered by the same method, bank and prior.
+
+`measured_sets` says whether sets hold the truth on labelled cases and how large they are. Thresholds come
+from other cases where there are some; else the cases are dealt into folds, and each gets its sets by
+thresholds from the other folds. Sets are measured as the cases are, and as if their labels came in the
+shares of the prior.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from simdx.decide.policy import RiskFile
-from simdx.errors import BadInput, MissingExtra
-from simdx.types import Float, Int, entropy_bits
+from simdx.errors import BadInput
+from simdx.metrics.means import mean_values
+from simdx.types import Float, Int, Mask, entropy_bits
 
 Kind = Literal["split", "class-conditional"]
 KINDS = ("split", "class-conditional")
@@ -63,7 +68,7 @@ class ConformalThresholds:
         score = np.array([one for own in self.scores for one in own])
         return replace(self, largest=_split(score, truth, shift_weights(truth, wanted), self.level))
 
-    def sets(self, posterior: Float) -> NDArray[np.bool_]:
+    def sets(self, posterior: Float) -> Mask:
         """(N, K) bool: which labels each set holds."""
         # the slack keeps a calibration case inside its own set in spite of rounding in the file
         return 1 - np.atleast_2d(posterior) <= np.asarray(self.largest) + 1e-9
@@ -101,7 +106,7 @@ def calibrate(
 
 def mondrian_sets(
     posterior: Float, groups: ArrayLike, known: Float, truth: Int, known_groups: ArrayLike, **how: Any
-) -> NDArray[np.bool_]:
+) -> Mask:
     """(N, K) sets by thresholds from the labelled cases of each case's own group (`how`: as `calibrate`).
 
     A group without labelled cases can rule nothing out: its sets hold every label.
@@ -145,7 +150,7 @@ def _largest_inside(score: Float, weight: Float, own: float, level: float) -> fl
     return float(inside.max()) if inside.size else -1.0
 
 
-def coverage_of(sets: NDArray[np.bool_], truth: Sequence[int] | Int) -> float:
+def coverage_of(sets: Mask, truth: Sequence[int] | Int) -> float:
     """Share of cases whose set holds the gold label."""
     return float(np.asarray(sets)[np.arange(len(truth)), truth].mean())
 
@@ -157,10 +162,8 @@ GRID = 6  # thresholds tested: each one costs power (Holm's correction)
 
 def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confidence: float = 0.9) -> RiskFile:
     """The most lenient entropy threshold with at most `target` errors among accepted, at that confidence."""
-    try:
-        from mapie.risk_control import BinaryClassificationController
-    except ImportError:
-        raise MissingExtra("risk control", "decide") from None
+    from scipy.stats import binom  # slow to import, and an answer does not need it
+
     for name, value in (("risk", target), ("confidence", confidence)):
         if not 0 < value < 1:
             raise BadInput(f"the {name} is {value:g}: give a number between 0 and 1")
@@ -169,19 +172,139 @@ def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confiden
         raise BadInput("there are no labelled cases to control the risk on")
     most = np.log2(p.shape[1])
     certainty = 1 - entropy_bits(p) / most  # in [0, 1], so that a grid can be fixed in advance
-    correct = (p.argmax(axis=1) == truth).astype(int)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "no valid threshold" is an answer here, not a warning
-        controller = BinaryClassificationController(
-            predict_function=lambda s: np.column_stack([1 - s[:, 0], s[:, 0]]),
-            risk="precision",
-            target_level=1 - target,
-            confidence_level=confidence,
-            list_predict_params=np.linspace(0, 1, GRID, endpoint=False),
-        ).calibrate(certainty[:, None], correct)
-    valid = np.asarray(controller.valid_predict_params, dtype=float)
+    grid = np.linspace(0, 1, GRID, endpoint=False)
+    kept = certainty >= grid[:, None]  # (thresholds, cases)
+    accepted, errors = kept.sum(axis=1), (kept & (p.argmax(axis=1) != truth)).sum(axis=1)
+    p_value = binom.cdf(errors, accepted, target)  # that so few are wrong by chance, were the risk the target
+    order = np.argsort(p_value, kind="stable")
+    rejected = np.cumprod(p_value[order] <= (1 - confidence) / np.arange(GRID, 0, -1)).astype(bool)
+    valid = order[rejected]
     if not valid.size:
         return RiskFile(target, confidence, None, len(p), 0, 0)
-    kept = certainty >= valid.min()
-    entropy, errors = float(most * (1 - valid.min())), int((1 - correct[kept]).sum())
-    return RiskFile(target, confidence, entropy, len(p), int(kept.sum()), errors)
+    chosen = int(valid.min())
+    entropy = float(most * (1 - grid[chosen]))
+    return RiskFile(target, confidence, entropy, len(p), int(accepted[chosen]), int(errors[chosen]))
+
+
+# --------------------------------------------------------------------------- measured on labelled cases
+
+FOLDS = 5
+
+
+def measured_sets(
+    posterior: Float,
+    truth: Int,
+    labels: Sequence[str],
+    prior: Float,
+    *,
+    level: float = 0.9,
+    calibration: tuple[Float, Int] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    resamples: int = 2000,
+    rng: np.random.Generator,
+) -> dict[str, Any] | None:
+    """Coverage and mean size of split and class-conditional sets, under the command line's key names.
+
+    `calibration` are posteriors and labels of other cases. `groups` are values of fields, of the cases and
+    then of the other ones: split sets are measured by group, with one threshold for all and with one for each
+    group (`mondrian`). None where there is nothing to calibrate on; `at_prior` is None where the labels come
+    in the shares of the prior already.
+    """
+    if calibration is None and len(truth) < 2:
+        return None
+    if calibration is not None:
+        sets = _sets(posterior, *calibration, prior, level)
+    else:
+        sets = {}
+        for held in _folds(truth):
+            own = _sets(posterior[held], posterior[~held], truth[~held], prior, level)
+            for name, inside in own.items():
+                sets.setdefault(name, np.zeros(posterior.shape, bool))[held] = inside
+    weights = shift_weights(truth, prior)[truth]
+
+    def measured(kind: str, at_prior: bool = False) -> dict[str, Any]:
+        inside = sets[kind]
+        terms = {"coverage": inside[np.arange(len(truth)), truth], "mean_size": inside.sum(axis=1)}
+        found = mean_values(terms, weights=weights if at_prior else None, resamples=resamples, rng=rng)
+        return {**found.values, "ci": found.ci}
+
+    share = np.bincount(truth, minlength=len(labels)) / len(truth)
+    changed = not np.allclose(share, prior, atol=1e-9)
+    return {
+        "level": level,
+        "calibrated_on": "other folds" if calibration is None else "calibration cases",
+        "n_calibration": len(truth) * (FOLDS - 1) // FOLDS if calibration is None else len(calibration[1]),
+        **{
+            kind: {
+                **measured(kind),
+                "least": _least(sets[kind], truth, labels),
+                "labels_always_inside": int(sets[kind].all(axis=0).sum()),
+            }
+            for kind in ("split", "class_conditional")
+        },
+        "at_prior": {
+            **{kind: measured(kind, at_prior=True) for kind in ("split", "weighted", "class_conditional")},
+            "labels_without_cases": int(((share == 0) & (prior > 0)).sum()),
+        }
+        if changed
+        else None,
+        "groups": {
+            field: _by_group(posterior, truth, sets["split"], np.asarray(values), level, calibration)
+            for field, values in (groups or {}).items()
+        },
+    }
+
+
+def _by_group(
+    posterior: Float,
+    truth: Int,
+    split: Mask,
+    values: Any,
+    level: float,
+    calibration: tuple[Float, Int] | None,
+) -> dict[str, Any]:
+    """Coverage and mean size in each group, by one threshold for all cases and by one for each group."""
+    n, rows = len(truth), np.arange(len(truth))
+    how: dict[str, Any] = {"level": level, "kind": "split"}
+    own = values[:n]
+    if calibration is not None:
+        mondrian = mondrian_sets(posterior, own, *calibration, values[n:], **how)
+    else:
+        mondrian = np.ones_like(split)
+        for held in _folds(truth):
+            known = (posterior[~held], truth[~held], own[~held])
+            mondrian[held] = mondrian_sets(posterior[held], own[held], *known, **how)
+    found: dict[str, Any] = {}
+    for value in np.unique(own):
+        here = own == value
+        found[str(value)] = {"n": int(here.sum())} | {
+            name: {
+                "coverage": float(sets[rows, truth][here].mean()),
+                "mean_size": float(sets.sum(axis=1)[here].mean()),
+            }
+            for name, sets in (("split", split), ("mondrian", mondrian))
+        }
+    return found
+
+
+def _sets(posterior: Float, known: Float, labelled: Int, prior: Float, level: float) -> dict[str, Mask]:
+    """Mask by thresholds from the posteriors `known` of labelled cases; `weighted`: split, at the prior."""
+    thresholds = {
+        "split": calibrate(known, labelled, level=level, kind="split"),
+        "weighted": calibrate(known, labelled, level=level, kind="split", prior=prior),
+        "class_conditional": calibrate(known, labelled, level=level, kind="class-conditional"),
+    }
+    return {name: found.sets(posterior) for name, found in thresholds.items()}
+
+
+def _folds(truth: Int) -> list[Mask]:
+    fold = np.empty(len(truth), dtype=np.int64)
+    fold[np.argsort(truth, kind="stable")] = np.arange(len(truth)) % FOLDS  # each label over all folds
+    return [fold == f for f in np.unique(fold)]
+
+
+def _least(sets: Mask, truth: Int, labels: Sequence[str]) -> dict[str, Any]:
+    hit = sets[np.arange(len(truth)), truth]
+    share = {k: float(hit[truth == k].mean()) for k in np.unique(truth).tolist()}
+    k = min(share, key=share.__getitem__)
+    return {"label": labels[k], "n": int((truth == k).sum()), "coverage": share[k]}

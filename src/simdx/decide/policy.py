@@ -29,7 +29,7 @@ from pydantic.dataclasses import dataclass
 from simdx.decide.alarm import Null
 from simdx.errors import BadInput
 from simdx.panels.schema import ReviewRuleFile
-from simdx.types import NONE_OF_THESE, Panel, ReviewRule
+from simdx.types import NONE_OF_THESE, Panel
 from simdx.yamlfile import read_mapping
 
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
@@ -126,10 +126,6 @@ class Policy:
         if any(set(row) != set(rows[0]) for row in rows):
             raise ValueError("every row of the utility matrix must name the same labels")
         return self
-
-    def rules(self, panel: Panel) -> tuple[ReviewRule, ...]:
-        """The panel's own review rules and those of the policy."""
-        return (*panel.review_rules, *(rule.to_rule() for rule in self.review_rules))
 
     def fits(self, fingerprint: Mapping[str, str]) -> bool:
         """Were the thresholds found for this bank, embedder and method?"""

@@ -25,7 +25,7 @@ from simdx.decide.guarantees import Kind, calibrate, control_risk
 from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, Thresholds
 from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
-from simdx.methods.material import Material, Observations
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Panel
 
@@ -142,13 +142,13 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTable | None]:
+def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable | None]:
     """Rows of the bank and their answers, each by a fit on the other folds.
 
     A label's only text stays in every fit and is not answered; where no label has two, all rows come back
     without answers. Simulated text is cleaner than real text; figures from here are a starting point.
     """
-    bank, embedded = material.bank, material.embedded
+    bank, embedded = data.bank, data.embedded
     fold = folds_in_turn(bank.label_index, FOLDS)
     parts: list[AnswerTable] = []
     order: list[Int] = []
@@ -158,8 +158,8 @@ def cross_fitted(material: Material, settings: Settings) -> tuple[Int, AnswerTab
             continue
         kept = np.flatnonzero(fold != f)
         # With the calibration of the whole bank: it is what will answer.
-        own = bank.subset(kept), embedded.subset(kept), material.embedder
-        part = Material(material.panel, *own, material.real, material.calibration)
+        own = bank.subset(kept), embedded.subset(kept), data.embedder
+        part = PanelData(data.panel, *own, data.real, data.calibration)
         seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)

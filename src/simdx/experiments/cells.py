@@ -19,7 +19,7 @@ from simdx.errors import BadInput
 from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell
 from simdx.fitting import fit_method
-from simdx.methods import Material, Settings
+from simdx.methods import PanelData, Settings
 from simdx.methods.fitted import RECIPE_VERSION, recipe_of
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels import load_source
@@ -86,20 +86,20 @@ def measure_cell(cell: Cell, setting: Setting, loaded: Loaded, progress: Progres
     panel, dataset, config = loaded.source.panel, loaded.dataset, setting.config
     y = dataset.label_index(panel.names)
     embedder = get_embedder(cell.embedder or panel.embedder, allow_remote=setting.allow_remote)
-    material = Material.prepare(panel, loaded.bank, embedder)
+    data = PanelData.prepare(panel, loaded.bank, embedder)
     ready = time.perf_counter()
     asking = simulator_id = sampler = None
     remote = is_remote(embedder)
     if cell.method.method == "supervised":
-        vectors = material.observe(dataset.texts).vectors
+        vectors = data.observe(dataset.texts).vectors
         p = supervised_ceiling(vectors, y, len(panel.names), dataset.texts, seed=cell.seed)
         carried = np.full(len(y), np.nan)
     else:
-        fitted = fit_method(material, settings_of(cell, setting))
+        fitted = fit_method(data, settings_of(cell, setting))
         fitted.progress = progress
         remote = fitted.remote
         prior = Prior.from_probabilities(panel.names, cell.method.prior or {})
-        table = fitted.answer(material.observe(dataset.texts), prior)
+        table = fitted.answer(data.observe(dataset.texts), prior)
         p, carried = table.posterior_in_class, table.effective_simulations
         simulator_id = None if cell.simulator is None else cell.simulator.name
         if cell.asks:

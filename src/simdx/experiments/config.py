@@ -56,7 +56,7 @@ class MethodPart(_Part):
     """A method and its settings; `calibration` fits a temperature on that share of the cases."""
 
     method: str
-    engine: Literal["exact", "particles", "live", "hybrid", "two-stage"] = "exact"
+    engine: Literal["exact", "particles", "live"] = "exact"
     kernel: Literal["soft", "hard"] | None = None
     populations: int = Field(default=5, ge=1, le=20)
     particles: int | None = Field(default=None, ge=2)

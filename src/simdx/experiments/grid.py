@@ -34,7 +34,7 @@ class Cell:
     @property
     def calls(self) -> bool:
         """Whether a simulator is called while the cell is answered."""
-        return self.asks or self.method.engine in ("live", "hybrid")
+        return self.asks or self.method.engine == "live"
 
     def spec(self) -> dict[str, Any]:
         """What the config says about this cell, for its record."""
@@ -63,7 +63,7 @@ def expand(config: ExperimentConfig) -> tuple[Cell, ...]:
     for simulator, embedder, panel, bank, method, seed in product(*axes):
         uses_bank = method.method not in WITHOUT_BANK
         uses_simulator = method.method in ASKING or (
-            uses_bank and (bank.by_simulator or method.engine in ("live", "hybrid"))
+            uses_bank and (bank.by_simulator or method.engine == "live")
         )
         own_bank, own_model = bank if uses_bank else BankPart(), simulator if uses_simulator else None
         reads = embedder if method.method not in ASKING else None

@@ -26,7 +26,7 @@ from simdx.experiments.config import ExperimentConfig
 from simdx.experiments.grid import Cell, expand
 from simdx.experiments.plan import plan_cell
 from simdx.experiments.table import markdown_rows, summary_row
-from simdx.methods import Material
+from simdx.methods import PanelData
 from simdx.runs import Record, fail, run
 from simdx.runs.record import FORMAT, versions
 from simdx.types import Panel
@@ -166,10 +166,10 @@ def _ask_together(same: Lane, setting: Setting, watch: Watch) -> None:
     loaded = same[0][1]
     panel = loaded.source.panel
     embedder = get_embedder(panel.embedder, allow_remote=setting.allow_remote)
-    material = Material.prepare(panel, loaded.bank, embedder)
+    data = PanelData.prepare(panel, loaded.bank, embedder)
     for cell, _ in same:
         with suppress(SimdxError):
-            methods.append(fit_asking(material, settings_of(cell, setting)))
+            methods.append(fit_asking(data, settings_of(cell, setting)))
     if len(methods) < 2:
         return
     first = methods[0]
@@ -177,10 +177,10 @@ def _ask_together(same: Lane, setting: Setting, watch: Watch) -> None:
     def questions(text: str, key: int) -> list[Question]:
         return [q for method in methods for q in method.questions(text, key)]
 
-    joint = Asking(material, first.settings, first.simulator, questions)
+    joint = Asking(data, first.settings, first.simulator, questions)
     name = f"{same[0][0].panel.panel}, all questions"
     with suppress(SimdxError):
-        joint.ask(material.observe(loaded.dataset.texts), partial(watch.progress, name))
+        joint.ask(data.observe(loaded.dataset.texts), partial(watch.progress, name))
 
 
 def _fail(cell: Cell, setting: Setting, problem: Exception, watch: Watch) -> None:

@@ -1,251 +1,386 @@
-"""What makes probabilities of the recipe's scores, and what that rests on.
+"""Calibration: from scores to probabilities, on held-out simulated text or on labelled cases.
 
-sharpness   the exponent of the pooled likelihood
-shift       log odds added to each label; only labelled cases can tell them
-outside     a soft threshold on the signs of another condition, in units of the panel's own simulated texts
-
-Constants that were one number for all panels did not transfer to a panel nobody tuned to. So they are found
-for each bank: by a rehearsal on simulated text (`rehearsal`), or on labelled cases (`handful`). A calibration
-is kept by the content it was found for, so that a changed bank never meets an old one.
+rehearsed   A fifth of every label's texts is left out at a time, and with it a fifth of the background's
+            kinds, and both are asked of a fit to the rest: as written, and as somebody in a hurry types
+            them. A second writer's texts join where there are some. From the answers follow: the sharpness
+            of least log loss, drawn three quarters of the way to that of other panels, because real text
+            differs from simulated text in more than haste; the threshold of none of these at which texts of
+            the labels lose a stated share of their probability; and pairs of labels that the bank itself
+            cannot tell apart
+labelled    Sharpness, a shift for each label and the threshold have the largest posterior density under a
+            normal prior around what was rehearsed, so that a few cases move them little and many move them
+            far. The reported calibration error is cross-fitted: each fifth of the cases is answered by what
+            the others say. Cases of the labels alone raise the threshold; some of none of them keep it
 """
 
-import json
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.resources import files
-from itertools import pairwise
-from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import ConfigDict, Field, TypeAdapter
 
-from simdx.abc.logs import expit, logit
-from simdx.disk import make_folder, seal_holds, sealed, write_atomically
-from simdx.models.verify import home
-from simdx.types import Bank, Float, content_hash
+from simdx.abc.logs import expit, softmax
+from simdx.disk import CannotWrite
+from simdx.embedders.base import embed_cached
+from simdx.errors import BadInput
+from simdx.methods import calibration_record as record
+from simdx.methods.calibration_record import Calibration, Confused, OutsideScale
+from simdx.methods.fitted import Progress, drawn_to_prior
+from simdx.methods.outside import BackgroundModel, Novelty, condition_log_odds, kinds_of, scale_of
+from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData
+from simdx.methods.scores import Comparison, fit_labels
+from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
 
-# Of the pooled likelihood, to which that of a bank is drawn: chosen over the panels of results/transfer.
-SHARPNESS = 2.0
-# Without a background nothing stands for none of these, and confidence has to pay for that.
-UNOPPOSED_SHARPNESS = 1.0
-# Log odds of none of these for a standard deviation of the signs: nearly a step, at the threshold.
-OUTSIDE_SLOPE = 8.0
-# Mean probability of none of these that held-out simulated texts of the labels get. It is also the prior mass
-# of another condition that `--none-prior` is compared with.
-INSIDE_SHARE = 0.05
-# A rehearsal below these has not shown that the bank can carry an accepted answer.
-LEAST_ACCURACY = 0.6
-LEAST_AUROC = 0.6
-UNKNOWN_ACCEPTED = 0.02  # of held-out other conditions: what a panel that nobody has measured may let pass
-LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
-# Word pairs that a label's texts have in common with most others of it. Texts that repeat their description
-# have .37; banks by larger models at most .13, the packaged ones at most .01.
-MOST_REPEATED = 0.25
-WIDEST_ECE = 0.15  # upper end of a measured calibration error above which nothing is accepted
-
-Basis = Literal["transferred", "rehearsed", "measured"]
-FILE = "calibration.json"  # beside a panel file
+FOLDS = 5
 
 
-def thin(bank: Bank, *, labelled: bool = False) -> tuple[str, ...]:
-    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies.
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOutScores:
+    """Scores of texts that the fit does not hold."""
 
-    A rehearsal asks about the bank's own texts. Where they copy one sentence all is told apart, and a case
-    in other words is none of these.
-    """
-    said = []
-    if len(bank.texts) < LEAST_TEXTS:
-        said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}")
-    if not labelled and (share := repeated(bank)) > MOST_REPEATED:
-        said.append(f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most")
-    return tuple(said)
+    likelihood: Float  # (n, K) pooled log-likelihoods, not sharpened
+    label_index: Int  # (n,)
+    features: Float | None  # (n, features) of another condition
+    novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
 
+    def at(self, rows: Int | Mask) -> HeldOutScores:
+        parts = (None if part is None else part[rows] for part in (self.features, self.novelty))
+        return HeldOutScores(self.likelihood[rows], self.label_index[rows], *parts)
 
-def repeated(bank: Bank) -> float:
-    """Share of the word pairs of a label's texts that stand in most of them; the middle one of the labels."""
-    shares = []
-    for k in range(len(bank.labels)):
-        pairs = [list(pairwise(bank.texts[i].lower().split())) for i in np.flatnonzero(bank.label_index == k)]
-        held = Counter(pair for text in pairs for pair in set(text))
-        common = [held[pair] > len(pairs) / 2 for text in pairs for pair in text]
-        shares.append(sum(common) / len(common) if len(pairs) > 2 and common else 0.0)
-    return float(np.median(shares))
+    def outside(self, scale: OutsideScale | None) -> Float | None:
+        """(n,) probabilities of none of these."""
+        if scale is None or self.features is None:
+            return None
+        another = condition_log_odds(self.features, scale)
+        return expit(another if self.novelty is None else np.logaddexp(another, self.novelty))
 
-
-@dataclass(frozen=True, slots=True)
-class OutsideScale:
-    """How the signs of another condition become a probability."""
-
-    centre: tuple[float, ...]  # (signs,) the median of held-out simulated texts of the labels
-    spread: tuple[float, ...]  # (signs,) their standard deviation
-    threshold: float
-
-    def log_odds(self, signs: Float, prior: float | None = None) -> Float:
-        """(N,) from (N, signs); `prior` is the mass of another condition, where the user states one."""
-        moved = 0.0 if prior is None else logit(prior) - logit(INSIDE_SHARE)
-        return OUTSIDE_SLOPE * (self.score(signs) - self.threshold) + moved
-
-    def score(self, signs: Float) -> Float:
-        """(N,) the mean of the signs, each in units of the panel's own texts."""
-        return ((signs - np.array(self.centre)) / np.array(self.spread)).mean(axis=1)
+    def posterior(self, under: Calibration) -> Float:
+        """(n, K) answers under the uniform prior."""
+        shift = np.array(under.shift) if under.shift else 0.0
+        inside = softmax(under.sharpness * self.likelihood + shift, axis=1)
+        uniform = np.full(inside.shape[1], 1 / inside.shape[1])
+        return drawn_to_prior(inside, self.outside(under.outside), uniform)
 
 
-# Of a bank with too few texts to rehearse: about the mean of the packaged panels' and of results/transfer.
-TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
+def held_out(
+    labels: Comparison,
+    background: BackgroundModel | None,
+    cases: Observations,
+    label_index: Int | None = None,
+) -> HeldOutScores:
+    """What a fit says of texts; without `label_index` they are of no label."""
+    truth = np.zeros(len(cases.texts), dtype=np.int64) if label_index is None else label_index
+    features = None if background is None else background.features(cases)
+    return HeldOutScores(labels.log_likelihood(cases), truth, features)
 
 
-@dataclass(frozen=True, slots=True)
-class Confused:
-    """Two labels whose held-out texts are often given to each other."""
+def scores_of(data: PanelData, cases: Observations, label_index: Int | None = None) -> HeldOutScores:
+    """What the whole bank says of cases."""
+    found = held_out(fit_labels(data), BackgroundModel.fit(data), cases, label_index)
+    novelty = None if found.features is None else Novelty.fit(data)
+    return found if novelty is None else replace(found, novelty=novelty.log_odds(cases))
 
-    first: str
-    second: str
-    share: float  # of the texts of both
+
+def log_loss(posterior: Float, truth: Int) -> float:
+    own = posterior[np.arange(len(posterior)), truth]
+    return float(-np.log(np.maximum(own, 1e-12)).mean())
+
+
+# --------------------------------------------------------------------------- rehearsed
+
+FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
+MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
+FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
+OWN_SHARE = 0.25  # of the rehearsed sharpness in the calibrated one, on the log scale
+CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
+MISTYPED = 0.15  # of the longer words of a text typed in haste
+DROPPED = 0.3  # of its words
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+class SecondWriter:
+    """Texts that differ from the bank's as real ones will: another voice, another simulator."""
 
-    basis: Basis = "transferred"
-    sharpness: Annotated[float, Field(gt=0, lt=100)] = SHARPNESS
-    rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
-    shift: tuple[float, ...] = ()  # (K,) or nothing
-    outside: OutsideScale | None = None
-    n: int = 0  # texts rehearsed, or cases measured
-    writers: int = 0  # of the rehearsed texts
-    accuracy: float | None = None  # on them, held out
-    ece: float | None = None  # on them, cross-fitted; of none of these included
-    ece_interval: tuple[float, float] | None = None
-    auroc: float | None = None  # background held out against labels held out
-    found_outside: float | None = None  # mean none of these of the held-out background
-    accept_from: float | None = None  # surer than all but UNKNOWN_ACCEPTED of the held-out background
-    checked: int = 0  # labelled cases that this calibration was tried on, and had no part in
-    checked_ece: float | None = None
-    checked_interval: tuple[float, float] | None = None
-    confused: tuple[Confused, ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """Identity of the numbers that answers depend on, for what was found under them."""
-        return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor))
-
-    def failures(self) -> tuple[str, ...]:
-        """Why no answer under this calibration may simply be accepted."""
-        said = []
-        if self.basis == "transferred":
-            said.append("the panel's calibration was never checked: it is that of other panels")
-        if self.outside is None:
-            said.append("the bank has no background, so that none of these was never weighed")
-        if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
-            said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
-        if self.auroc is not None and self.auroc < LEAST_AUROC:
-            said.append(f"the bank does not tell its background from its labels (AUROC {self.auroc:.2f})")
-        if self.ece_interval is not None and self.ece_interval[1] > WIDEST_ECE:
-            said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
-        return tuple(said)
-
-    def failures_over(self, bank: Bank) -> tuple[str, ...]:
-        """The same, with what is wrong with the bank itself."""
-        return (*self.failures(), *thin(bank, labelled=self.basis == "measured" or self.checked > 0))
-
-    @property
-    def floor(self) -> float | None:
-        """The probability below which nothing is accepted, as long as no labelled case has been looked at."""
-        return self.accept_from if self.basis == "rehearsed" and not self.checked else None
-
-    def sentence(self) -> str:
-        """What the calibration rests on, in one sentence."""
-        if self.basis == "transferred":
-            return "calibration transferred from other panels; never checked on this one"
-        if self.basis == "measured":
-            return f"calibration measured on {self.n} labelled cases{_off(self.ece, self.ece_interval)}"
-        if self.checked:
-            error = _off(self.checked_ece, self.checked_interval)
-            return f"calibration checked on {self.checked} labelled cases{error}"
-        return f"calibration rehearsed on {self.n} simulated texts; no real case has checked it"
+    texts: tuple[str, ...]
+    label_index: Int
+    outside: tuple[str, ...] = ()
 
 
-def _off(error: float | None, interval: tuple[float, float] | None) -> str:
-    """How far stated probabilities lie from what came true, on average: the calibration error in words."""
-    if error is None:
-        return ""
-    span = "" if interval is None else f" ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
-    return f": off by {100 * error:.0f} %{span}"
+def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
+    """The data with its calibration: the one it has, one that was kept for it, or a rehearsal now."""
+    if data.calibration is not None:
+        return data
+    address = address_for(data, bandwidth)
+    found = record.look_up(address, data.folder)
+    if found is None:
+        found = rehearse(data, bandwidth)
+        if found.basis != "transferred":
+            with suppress(CannotWrite):  # a rehearsal can be made again
+                record.keep(address, found)
+    return replace(data, calibration=found)
 
 
-# --------------------------------------------------------------------------- kept by content
+def address_for(data: PanelData, bandwidth: float | None = None) -> str:
+    bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
+    return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth)
 
 
-def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None) -> str:
-    """Where the calibration of this bank under this embedder is kept."""
-    return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth))
+def can_rehearse(data: PanelData) -> bool:
+    counts = np.bincount(data.bank.label_index, minlength=len(data.panel.names))
+    return bool(counts.min() >= 2) and len(data.bank.texts) >= FEWEST
 
 
-def look_up(address: str, folder: Path | None = None) -> Calibration | None:
-    """Beside the panel file, else among the user's, else packaged. Damaged ones are passed over."""
-    for path in (None if folder is None else folder / FILE, _kept(address)):
-        if path is not None and (found := read_file(path).get(address)) is not None:
-            return found
-    return _packaged().get(address)
+def rehearse(
+    data: PanelData,
+    bandwidth: float | None = None,
+    writer: SecondWriter | None = None,
+    progress: Progress | None = None,
+) -> Calibration:
+    """The calibration of a bank by itself; that of other panels where there is too little to leave out."""
+    data = thinned(replace(data, real=None))
+    bank, embedded = data.bank, data.embedded
+    if not can_rehearse(data):
+        if embedded.background is None:
+            return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)
+        return Calibration(outside=record.TRANSFERRED_OUTSIDE)
+    written, hasty, beyond = [], [], []
+    for done, (part, held, unknown) in enumerate(folds_of(data)):
+        fits, truth = (fit_labels(part, bandwidth), BackgroundModel.fit(part)), bank.label_index[held]
+        texts = tuple(bank.texts[i] for i in held)
+        typed = tuple(in_haste(text) for text in texts)
+        written.append(held_out(*fits, Observations(texts, embedded.vectors[held]), truth))
+        hasty.append(held_out(*fits, Observations(typed, embed_cached(data.embedder, typed)), truth))
+        if fits[1] is not None and len(unknown) and embedded.background is not None:
+            others = tuple(bank.background[i] for i in unknown)
+            beyond.append(held_out(*fits, Observations(others, embedded.background[unknown])))
+        if progress is not None:
+            progress(done + 1, FOLDS)
+    inside = [_joined(written), _joined(hasty)]
+    if writer is not None:
+        fits = fit_labels(data, bandwidth), BackgroundModel.fit(data)
+        inside.append(held_out(*fits, data.observe(writer.texts), writer.label_index))
+        if fits[1] is not None and writer.outside:
+            beyond.append(held_out(*fits, data.observe(writer.outside)))
+    return calibrate(data.panel.names, inside, _joined(beyond) if beyond else None)
 
 
-def keep(address: str, calibration: Calibration, path: Path | None = None) -> None:
-    """In a file beside the panel, which may hold those of several banks, or among the user's own."""
-    target = path or _kept(address)
-    held = read_file(target) if path is not None else {}
-    text = file_text({**held, address: calibration})
-    make_folder(target.parent)
-    write_atomically(target, text)
+def calibrate(
+    names: Sequence[str], inside: Sequence[HeldOutScores], beyond: HeldOutScores | None
+) -> Calibration:
+    """From held-out scores, the bank's own writing first, to the numbers that make probabilities of them."""
+    from simdx.metrics.calibration import ece
+    from simdx.metrics.ood import ood_auroc
 
+    own = inside[0]
+    outside = None
+    if own.features is not None:
+        outside = scale_of(own.features, None if beyond is None else beyond.features)
 
-def file_text(held: Mapping[str, Calibration]) -> str:
-    return json.dumps(sealed({"calibrations": {a: asdict(c) for a, c in held.items()}}), indent=1) + "\n"
+    def loss(sharpness: float) -> float:
+        tried = Calibration(sharpness=sharpness, outside=outside)
+        return float(np.mean([log_loss(h.posterior(tried), h.label_index) for h in inside]))
 
-
-def read_file(path: Path) -> dict[str, Calibration]:
-    """What a file holds; nothing where it is absent or was changed by hand."""
-    try:
-        return _parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def _parse(text: str) -> dict[str, Calibration]:
-    """Raises ValueError, TypeError or KeyError on anything that `file_text` did not write."""
-    data = json.loads(text)
-    return _reader().validate_python(data["calibrations"]) if seal_holds(data) else {}
-
-
-@cache
-def _reader() -> TypeAdapter[dict[str, Calibration]]:
-    return TypeAdapter(dict[str, Calibration])
-
-
-def _kept(address: str) -> Path:
-    return home() / "calibrations" / f"{address}.json"
-
-
-@cache
-def _packaged() -> dict[str, Calibration]:
-    return _parse(files("simdx.methods").joinpath("data", FILE).read_text(encoding="utf-8"))
-
-
-def drawn_to_prior(inside: Float, outside: Float | None, prior: Float) -> Float:
-    """(N, K) what is left of answers among the labels once none of these has its share."""
+    rehearsed = least_loss(loss)
+    sharpness = float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(record.SHARPNESS)))
     if outside is None:
-        return inside
-    return (1 - outside[:, None]) * inside + outside[:, None] * prior
+        sharpness = min(sharpness, record.UNOPPOSED_SHARPNESS)
+    found = Calibration(
+        "rehearsed", sharpness, round(rehearsed, 4), outside=outside, n=len(own.label_index),
+        writers=len(inside),
+    )  # fmt: skip
+    none, among = None if beyond is None else beyond.outside(outside), own.outside(outside)
+    if beyond is not None and none is not None and among is not None:
+        wrong = beyond.posterior(found).max(axis=1)
+        found = replace(
+            found,
+            auroc=ood_auroc(among, none).value,
+            found_outside=float(none.mean()),
+            accept_from=round(float(np.quantile(wrong, 1 - record.UNKNOWN_ACCEPTED)), 6),
+        )
+    posterior = own.posterior(found)
+    given = posterior.argmax(axis=1)
+    return replace(
+        found,
+        sharpness=round(sharpness, 4),
+        accuracy=float((given == own.label_index).mean()),
+        ece=ece(posterior, own.label_index).value,
+        confused=confusions(given, own.label_index, names),
+    )
 
 
-def threshold_at(score: Float, share: float) -> float:
-    """Where a soft threshold gives these scores this mean probability."""
-    low, high = float(score.min()) - 5, float(score.max()) + 5
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = expit(OUTSIDE_SLOPE * (score - middle)).mean() > share
-        low, high = (middle, high) if above else (low, middle)
-    return (low + high) / 2
+def least_loss(loss: Callable[[float], float]) -> float:
+    from scipy.optimize import minimize_scalar
+
+    low, high = np.log(FLATTEST), np.log(STEEPEST)
+    found = minimize_scalar(lambda log_s: loss(float(np.exp(log_s))), bounds=(low, high), method="bounded")
+    return float(np.exp(found.x))
+
+
+def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, ...]:
+    """Pairs of labels whose texts are often given to each other, the worst first."""
+    table = np.zeros((len(names), len(names)))
+    np.add.at(table, (truth, given), 1)
+    each = np.maximum(table.sum(axis=1), 1)
+    share = (table + table.T) / (each[:, None] + each)
+    pairs = np.argwhere(np.triu(share >= CONFUSED, 1))
+    found = (Confused(names[a], names[b], round(float(share[a, b]), 3)) for a, b in pairs)
+    return tuple(sorted(found, key=lambda c: -c.share))
+
+
+def in_haste(text: str) -> str:
+    """The text as somebody in a hurry types it: words missing, letters exchanged, no capitals."""
+    rng = np.random.default_rng(case_key(text))
+    words = []
+    for word in text.lower().split():
+        if rng.random() < DROPPED:
+            continue
+        if len(word) > 4 and rng.random() < MISTYPED:
+            i = int(rng.integers(1, len(word) - 2))
+            word = word[:i] + word[i + 1] + word[i] + word[i + 2 :]
+        words.append(word)
+    return " ".join(words) or text.lower()
+
+
+def folds_of(data: PanelData) -> Iterator[tuple[PanelData, Int, Int]]:
+    """The data without a fold, the texts left out, and those of the background."""
+    bank, background = data.bank, data.embedded.background
+    own, other = dealt(bank.texts, bank.label_index), dealt((), np.zeros(0, dtype=int))
+    if background is not None and bank.background:
+        kind = kinds_of(np.asarray(background, dtype=float))
+        one_group = np.zeros(len(bank.background), dtype=int)
+        other = kind % FOLDS if kind.max() + 1 >= FOLDS else dealt(bank.background, one_group)
+    for f in range(FOLDS):
+        kept = np.flatnonzero(own != f)
+        seen = {bank.texts[i] for i in kept}
+        held = np.array([i for i in np.flatnonzero(own == f) if bank.texts[i] not in seen], dtype=np.int64)
+        if held.size:
+            yield data.subset(kept, np.flatnonzero(other != f)), held, np.flatnonzero(other == f)
+
+
+def thinned(data: PanelData) -> PanelData:
+    """The data, or an even part of every label's texts where there are very many."""
+    bank, n_labels = data.bank, len(data.panel.names)
+    if len(bank.texts) <= MOST:
+        return data
+    order = np.array(sorted(range(len(bank.texts)), key=lambda i: content_hash(bank.texts[i])))
+    each = max(2, MOST // n_labels)
+    kept = [order[bank.label_index[order] == k][:each] for k in range(n_labels)]
+    return data.subset(np.sort(np.concatenate(kept)), np.arange(len(bank.background)))
+
+
+def dealt(texts: Sequence[str], group: Int) -> Int:
+    """A fold for every text: groups apart, equal texts together, dealt by what they say.
+
+    The only text of a group is in no fold (-1), so that every fit holds something of every group.
+    """
+    fold = np.full(len(texts), -1)
+    for g in np.unique(group):
+        rows = np.flatnonzero(group == g).tolist()
+        place = {text: i for i, text in enumerate(sorted({texts[i] for i in rows}, key=content_hash))}
+        if len(place) > 1:
+            fold[rows] = [place[texts[i]] % FOLDS for i in rows]
+    return fold
+
+
+def _joined(found: Sequence[HeldOutScores]) -> HeldOutScores:
+    features = [h.features for h in found if h.features is not None]
+    return HeldOutScores(
+        np.concatenate([h.likelihood for h in found]),
+        np.concatenate([h.label_index for h in found]),
+        np.concatenate(features) if len(features) == len(found) else None,
+    )
+
+
+# --------------------------------------------------------------------------- labelled
+
+FEWEST_CASES = 20  # of the panel's labels
+# Spreads of the normal prior. Fixed before they were tried on cases, but for the last, which was .2 and .3.
+SHARPNESS_SPREAD = 1.0  # of log sharpness: panels differ by less
+SHIFT_SPREAD = 0.5  # of each label's log odds: what a label's share of real text may be off by
+THRESHOLD_SPREAD = 0.3  # in standard deviations of the features
+FURTHEST = 2.0  # that any of them may move
+RESAMPLES = 1_000
+
+
+def calibrated_on(data: PanelData, cases: Sequence[Case]) -> PanelData:
+    """The data with the calibration that labelled cases give it."""
+    for i, case in enumerate(cases):
+        if case.label not in (*data.panel.names, NONE_OF_THESE):
+            raise BadInput(f"calibration case {i + 1} has no label of panel '{data.panel.name}'")
+    refuse_few(sum(case.label != NONE_OF_THESE for case in cases))
+    rehearsed = calibrated(data)
+    return replace(rehearsed, calibration=measured_on(rehearsed, cases))
+
+
+def measured_on(data: PanelData, cases: Sequence[Case]) -> Calibration:
+    """What labelled cases, those of none of the labels named so, make of the data's own calibration."""
+    assert data.calibration is not None
+    names = data.panel.names
+    inside = [case for case in cases if case.label != NONE_OF_THESE]
+    others = [case.text for case in cases if case.label == NONE_OF_THESE]
+    labels = np.array([names.index(str(case.label)) for case in inside], dtype=np.int64)
+    asked = scores_of(data, data.observe([case.text for case in inside]), labels)
+    beyond = scores_of(data, data.observe(others)) if others else None
+    return calibrate_on(asked, data.calibration, beyond)
+
+
+def calibrate_on(
+    cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None, seed: int = 0
+) -> Calibration:
+    """What labelled cases (and some of none of the labels) and what was known without them give together."""
+    from simdx.metrics.calibration import ece
+    from simdx.metrics.resampling import bootstrap_intervals
+
+    n, truth = len(cases.label_index), cases.label_index
+    refuse_few(n)
+    rng = np.random.default_rng(seed)
+    fold = rng.permutation(n) % FOLDS
+    posterior = np.empty(cases.likelihood.shape)
+    for f in range(FOLDS):
+        posterior[fold == f] = cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, beyond))
+    around = bootstrap_intervals(posterior, truth, metrics=("ece",), resamples=RESAMPLES, rng=rng)["ece"]
+    known = around.low is not None and around.high is not None
+    return replace(
+        fit_on(cases, base, beyond),
+        basis="measured",
+        n=n,
+        writers=0,
+        accuracy=float((posterior.argmax(axis=1) == truth).mean()),
+        ece=ece(posterior, truth).value,
+        ece_interval=(float(around.low or 0), float(around.high or 0)) if known else None,
+    )
+
+
+def refuse_few(n: int) -> None:
+    if n < FEWEST_CASES:
+        raise BadInput(f"{n} labelled cases are too few to calibrate on: give {FEWEST_CASES} at least")
+
+
+def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None) -> Calibration:
+    """Sharpness, shifts and threshold of largest posterior density."""
+    from scipy.optimize import minimize
+
+    n, n_labels = cases.likelihood.shape
+    spread = np.array([SHARPNESS_SPREAD, *[SHIFT_SPREAD] * n_labels, THRESHOLD_SPREAD])
+
+    def moved(v: Float) -> Calibration:
+        scale = base.outside
+        if scale is not None:
+            scale = replace(scale, threshold=scale.threshold + float(v[-1]))
+        sharpness = float(base.sharpness * np.exp(v[0]))
+        return replace(base, sharpness=sharpness, shift=tuple(v[1:-1] - v[1:-1].mean()), outside=scale)
+
+    def loss(v: Float) -> float:
+        tried = moved(v)
+        total = n * log_loss(cases.posterior(tried), cases.label_index)
+        told = None if beyond is None else beyond.outside(tried.outside)
+        if told is not None:
+            total -= np.log(np.maximum(told, 1e-12)).sum()
+        return float(total + 0.5 * ((v / spread) ** 2).sum())
+
+    bounds = [(-FURTHEST, FURTHEST)] * (2 + n_labels)
+    found = moved(minimize(loss, np.zeros(2 + n_labels), method="L-BFGS-B", bounds=bounds).x)
+    rounded = tuple(round(float(s), 4) for s in found.shift)
+    return replace(found, sharpness=round(found.sharpness, 4), shift=rounded)

@@ -1,6 +1,6 @@
 """The one shape of a method.
 
-    fit(material, settings) -> Fitted
+    fit(data, settings) -> Fitted
     Fitted.answer(observations, prior) -> AnswerTable
 
 M-SMC, D-SMC, the shipped recipe, the amortised network and every baseline have it. A `Fitted` says what it
@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -21,13 +22,11 @@ from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.egress import is_remote
-from simdx.methods.calibration import Calibration, drawn_to_prior
-from simdx.methods.material import Material, Observations
-from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits
+from simdx.methods.calibration_record import Calibration
+from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, fold_of
+from simdx.methods.speed import OneSlotCache
+from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits, plain
 
-# What an answer is, as a number: raise it by hand whenever a change of code moves any figure. Policies and
-# resumed runs made under another number are not used. tests/test_recipe_version.py holds the figures.
-RECIPE_VERSION = 2
 # Methods whose own figures have moved since: theirs alone are made again.
 _EDITIONS = {"likelihood": "2.1", "voices": "2.1"}
 
@@ -36,6 +35,7 @@ def recipe_of(method: object) -> int | str:
     return _EDITIONS.get(str(method), RECIPE_VERSION)
 
 
+CHUNK = 512  # cases compared at a time: bounded memory, and products that stay near the processor
 Kernel = Literal["soft", "hard"]
 Progress = Callable[[int, int], None]
 
@@ -60,7 +60,6 @@ class Settings:
     archive: str | None = None  # and of the unlabelled ones
     allow_remote: bool = False  # whether case text may leave this machine
     replies: str | None = None  # folder in which an asking baseline keeps what was answered
-    device: str = "cpu"  # cuda, cuda:1, …: the exact engines of m-smc and d-smc through torch
     seed: int = 0
 
     @classmethod
@@ -80,7 +79,7 @@ class Inferred(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Carried:
+class EvidenceWeights:
     """Which simulations lie behind answers: (N, n) distances, and shares where the method is a kernel."""
 
     label_index: Int  # (n,)
@@ -123,6 +122,13 @@ class AnswerTable:
         return self.make_second_order()
 
 
+def drawn_to_prior(inside: Float, outside: Float | None, prior: Float) -> Float:
+    """(N, K) what is left of answers among the labels once none of these has its share."""
+    if outside is None:
+        return inside
+    return (1 - outside[:, None]) * inside + outside[:, None] * prior
+
+
 def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
     """Several batches under one prior as one."""
 
@@ -161,19 +167,17 @@ class Simplex(Protocol):
 class Fitted(ABC):
     kernel: Kernel | None = None  # None: no simulation is accepted, rejected or weighed by its distance
     remote: bool = False  # case text leaves this machine
-    refits: bool = True  # it can be fitted again to part of a bank in milliseconds
-    cheap: bool = True  # it can be asked hundreds of times for one explanation
+    # fast: fitted and asked in milliseconds; trained: asked so, and fitted in minutes; slow: neither
+    speed: Literal["fast", "trained", "slow"] = "fast"
     proportional: bool = False  # the in-class posterior is prior times likelihood
     none_of_these: bool = False  # it gives a probability of belonging to no label
-    simulates: bool = False  # it makes simulations of its own while it answers
-    compiles: bool = False  # `arrays` hold all of the fit, so that it need not be made again
     calibration: Calibration | None = None  # what its probabilities rest on; None: nobody has looked
     simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
     progress: Progress | None = None  # told (done, total) while an answer that takes minutes is made
 
-    def __init__(self, material: Material) -> None:
-        self.material = material
-        self.remote = is_remote(material.embedder)
+    def __init__(self, data: PanelData) -> None:
+        self.data = data
+        self.remote = is_remote(data.embedder)
 
     @abstractmethod
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
@@ -188,7 +192,7 @@ class Fitted(ABC):
     ) -> SecondOrder | None:
         return posterior.second_order
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         """The simulations behind each answer; for a method without a kernel, the nearest ones."""
         return nearby(self.space, observations)
 
@@ -203,9 +207,14 @@ class Fitted(ABC):
     def prepare(self, progress: Progress) -> None:  # noqa: B027  # most methods are ready once fitted
         """Let it read them; an answer does so too, in silence."""
 
-    def arrays(self) -> dict[str, Float]:
-        """What was fitted, where it `compiles`."""
-        return {}
+    def arrays(self) -> dict[str, Float] | None:
+        """All that was fitted, for a compiled panel; None where that is not kept."""
+        return None
+
+    @property
+    def identity(self) -> str | None:
+        """Hash of all that was fitted, for the provenance of an answer; None where that is not kept."""
+        return None
 
     def watch(self, told: Callable[[Any], None]) -> None:  # noqa: B027  # most methods make no call
         """Let `told` hear of every call to a language model that answering makes."""
@@ -228,15 +237,107 @@ class Fitted(ABC):
     @cached_property
     def space(self) -> Space:
         """The bank's embeddings around their mean."""
-        return Space.fit(self.material.embedded, centre=True)
+        return Space.fit(self.data.embedded, centre=True)
 
     @cached_property
-    def typicality(self) -> Any:
-        """Something with `p_value(places)`; a method for very large banks brings what it can afford."""
+    def typicality(self) -> Typicality:
         return Typicality.fit(self.space.bank)
 
 
-def nearby(space: Space, observations: Observations, share: Float | None = None) -> Carried:
+def nearby(space: Space, observations: Observations, share: Float | None = None) -> EvidenceWeights:
     """Every simulation with its distance in a space."""
     distance: Float = 1 - space.transform(observations.vectors) @ space.bank.T
-    return Carried(space.label_index, space.rows, distance, share)
+    return EvidenceWeights(space.label_index, space.rows, distance, share)
+
+
+def chunked(
+    answer: Callable[[Observations, Prior], AnswerTable], observations: Observations, prior: Prior
+) -> AnswerTable:
+    """Many cases, some at a time."""
+    n = len(observations.texts)
+    if n <= CHUNK:
+        return answer(observations, prior)
+    chunks = (np.arange(start, min(n, start + CHUNK)) for start in range(0, n, CHUNK))
+    return joined([answer(observations.at(rows), prior) for rows in chunks])
+
+
+class CrossFitted(Fitted):
+    """A method on data with an archive: a text of it that is asked about is answered by a fit without it.
+
+    The archive is dealt into folds by content; each fold has a fit without its texts, made when first asked
+    for. A copy with another word in it is another text, and is answered by the fit that holds the first.
+    """
+
+    def __init__(self, data: PanelData, fit: Callable[[PanelData], Fitted]) -> None:
+        super().__init__(data)
+        assert data.real is not None
+        assert data.real.centre is not None
+        self._real, self._fit, self.whole = data.real, fit, fit(data)
+        for name in ("kernel", "proportional", "none_of_these", "calibration", "simplex"):
+            setattr(self, name, getattr(self.whole, name))
+        self._held = data.real.centre.texts
+        self._without: dict[int, Fitted] = {}
+        self._fitting = Lock()
+        self._last = OneSlotCache()
+
+    def answer(self, observations: Observations, prior: Prior) -> AnswerTable:
+        return chunked(super().answer, observations, prior)
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        parts = self._parts(observations)
+        first, *others = (fitted.infer(cases, prior).posterior for _, cases, fitted in parts)
+        back = np.argsort(np.concatenate([rows for rows, _, _ in parts]))
+        return Inferred(first.combined(lambda *columns: np.concatenate(columns)[back], *others))
+
+    def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
+        if not self.none_of_these:
+            return None
+        return self._in_order(observations, lambda fitted, cases: fitted.out_of_class(cases, prior))
+
+    def second_order(
+        self, observations: Observations, prior: Prior, posterior: Posterior
+    ) -> SecondOrder | None:
+        return self.whole.second_order(observations, prior, posterior)  # the bank's alone
+
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
+        def both(fitted: Fitted, cases: Observations) -> Float:
+            found = fitted.evidence(cases, prior)
+            return np.stack([found.distance, found.distance if found.share is None else found.share], axis=1)
+
+        of_whole = self.whole.evidence(observations.at(np.arange(1)), prior)
+        columns = self._in_order(observations, both)
+        share = None if of_whole.share is None else columns[:, 1]
+        return EvidenceWeights(of_whole.label_index, of_whole.rows, columns[:, 0], share)
+
+    @cached_property
+    def typicality(self) -> Typicality:
+        return self.whole.typicality
+
+    def _in_order(
+        self, observations: Observations, answer: Callable[[Fitted, Observations], Float | None]
+    ) -> Float:
+        """What the parts answer, in the order of the cases."""
+        parts = self._parts(observations)
+        found = np.concatenate([np.asarray(answer(fitted, cases)) for _, cases, fitted in parts])
+        return found[np.argsort(np.concatenate([rows for rows, _, _ in parts]))]
+
+    def _parts(self, observations: Observations) -> list[tuple[Int, Observations, Fitted]]:
+        """Positions, the cases there, and who answers them."""
+        return self._last.get(observations, lambda: self._divided(observations))
+
+    def _divided(self, observations: Observations) -> list[tuple[Int, Observations, Fitted]]:
+        texts = observations.texts if observations.of is None else observations.of
+        fold = np.array([fold_of(text) if plain(text) in self._held else -1 for text in texts])
+        if (fold < 0).all():
+            return [(np.arange(len(fold)), observations, self.whole)]
+        rows_of = {f: np.flatnonzero(fold == f) for f in np.unique(fold).tolist()}
+        return [
+            (rows, observations.at(rows), self.whole if f < 0 else self._fit_without(f))
+            for f, rows in rows_of.items()
+        ]
+
+    def _fit_without(self, fold: int) -> Fitted:
+        with self._fitting:  # two threads that ask at once get the same fit, made once
+            if fold not in self._without:
+                self._without[fold] = self._fit(self.data.with_real(self._real.without(fold)))
+            return self._without[fold]

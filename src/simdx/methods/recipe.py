@@ -1,11 +1,17 @@
 """The shipped recipe (`--method auto`): one for every panel, and no label of any case behind it.
 
-labels         learned summary and self-consistent kernel, pooled (`among`)
-none of these  the background and novelty (`outside`)
-second order   D-SMC in closed form on the same bank (`smc`)
+For a text x and the K labels of a panel,
 
-Bandwidth, penalty and shares are the same for every panel, chosen on simulated text (docs/recipe.md).
-How sure an answer is, and where none of these begins, is found for each bank (`calibration`, `rehearsal`).
+    score_k   = log softmax_k(W·t(x) + b)                  regression on lexical rows t    (`scores`)
+              + log mean_{i in label k} exp(cos(x, x_i)/h) + bias_k, normalised over k     kernel (`scores`)
+    inside_k  ∝ exp(sharpness · score_k + shift_k) · prior_k                               (`calibration`)
+    none      = sigmoid(log odds of another condition, or of another kind of text)         (`outside`)
+    posterior = (1 − none) · inside + none · prior                                         (`fitted`)
+
+x_i are simulated texts, cos the mean of a lexical and an embedded cosine (`features`). The second order of an
+answer is D-SMC in closed form on the same bank (`smc`). Bandwidth, penalty and shares are the same for every
+panel, chosen on simulated text (docs/recipe.md); sharpness, and where none of these begins, is found for each
+bank. With an archive of real texts the recipe is cross-fitted from outside (`CrossFitted`).
 """
 
 from contextlib import suppress
@@ -14,23 +20,70 @@ from functools import cached_property
 
 import numpy as np
 
+from simdx.abc.logs import log_softmax
 from simdx.abc.prior import Prior
 from simdx.abc.typicality import Typicality
-from simdx.disk import CannotWrite
+from simdx.disk import CannotWrite, arrays_hash
 from simdx.errors import BadInput
-from simdx.methods import compiled
-from simdx.methods.background import BANDWIDTH as OUTSIDE_BANDWIDTH
-from simdx.methods.comparison import BANDWIDTH as LABELS_BANDWIDTH
-from simdx.methods.comparison import AmongLabels
-from simdx.methods.crossfit import CrossFitted
-from simdx.methods.fitted import AnswerTable, Carried, Fitted, Inferred, Settings, joined
-from simdx.methods.material import Material, Observations, named, part
-from simdx.methods.outside import Outside, fit_outside
-from simdx.methods.rehearsal import calibrated
+from simdx.methods.calibration import calibrated
+from simdx.methods.calibration_record import Calibration
+from simdx.methods.fitted import (
+    AnswerTable,
+    CrossFitted,
+    EvidenceWeights,
+    Fitted,
+    Inferred,
+    Settings,
+    chunked,
+)
+from simdx.methods.outside import Outside
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.scores import BANDWIDTH, Comparison, fit_labels
 from simdx.methods.smc import SimplexPosterior
+from simdx.methods.speed import keep, named, part
 from simdx.types import Float, Posterior, SecondOrder
 
-CHUNK = 512  # cases compared at a time: bounded memory, and products that stay near the processor
+NOT_FITTED = ("policy.", "words.")  # arrays of a compiled panel that the decision layer put there
+
+
+class LabelPosterior:
+    """Among the labels: both scores, sharpened and shifted, times the prior."""
+
+    def __init__(self, data: PanelData, bandwidth: float | None = None) -> None:
+        self.calibration = data.calibration or Calibration()
+        if data.compiled is None or data.real is not None or bandwidth is not None:
+            self.comparison = fit_labels(data, bandwidth)
+        else:
+            self.comparison = Comparison.from_arrays(part(data.compiled, "labels"), data, BANDWIDTH)
+        # Label-sorted rows that are simulations: what may be shown as evidence.
+        self.simulated = np.flatnonzero(self.comparison.space.rows < len(data.bank.texts))
+
+    def __call__(self, observations: Observations, prior: Prior) -> Posterior:
+        c, p = self.comparison, prior.probabilities
+        seen = c.observe(observations)
+        near = c.near(seen)
+        posterior = sharpened(c.pooled(seen, near), p, self.calibration)
+        return Posterior(posterior, c.effective(near, p), np.full(len(posterior), c.bandwidth))
+
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
+        """Joint distances to every simulation, and their shares of the kernel's answer.
+
+        Real cases carry what is missing to one.
+        """
+        c, own = self.comparison, self.simulated
+        cosine = c.cosine(c.observe(observations))
+        share = c.shares(cosine, prior.probabilities)
+        return EvidenceWeights(
+            c.space.label_index[own], c.space.rows[own], (1 - cosine)[:, own], share[:, own]
+        )
+
+
+def sharpened(log_likelihood: Float, prior: Float, calibration: Calibration) -> Float:
+    """(N, K) posteriors from log-likelihoods and a prior (K,) or (N, K)."""
+    with np.errstate(divide="ignore"):
+        log_prior = np.log(prior)
+    shift = np.array(calibration.shift) if calibration.shift else 0.0
+    return np.exp(log_softmax(calibration.sharpness * log_likelihood + shift + log_prior, axis=1))
 
 
 class Recipe(Fitted):
@@ -38,99 +91,72 @@ class Recipe(Fitted):
 
     kernel = "soft"
     proportional = True
-    compiles = True
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        material = calibrated(material, settings.bandwidth)
-        super().__init__(material)
-        self.calibration = material.calibration
-        labels, outside = self._compiled(material, settings)
-        self.labels = CrossFitted(material, lambda part: AmongLabels(part, settings.bandwidth), labels)
-        self.outside = fit_outside(material, outside)
-        usual = settings.bandwidth is None and material.real is None and material.lexicon.own is not None
-        if usual and material.compiled is None and material.address is not None:
-            with suppress(CannotWrite):  # a fit can be made again
-                compiled.keep(material.address, self.arrays())
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        data = calibrated(data, settings.bandwidth)
+        super().__init__(data)
+        self.calibration = data.calibration
+        self.labels = LabelPosterior(data, settings.bandwidth)
+        self.outside = Outside.fit(data)
         self.none_of_these = self.outside is not None
         self.simplex: SimplexPosterior = SimplexPosterior(
-            material, replace(settings, kernel=None, tolerance=None)
+            data, replace(settings, kernel=None, tolerance=None)
         )
+        self._usual = settings.bandwidth is None and data.real is None
+        if (
+            self._usual
+            and data.compiled is None
+            and data.address is not None
+            and data.lexicon.own is not None
+        ):
+            with suppress(CannotWrite):  # a fit can be made again
+                keep(data.address, self.arrays() or {})
 
-    @staticmethod
-    def _compiled(material: Material, settings: Settings) -> tuple[AmongLabels | None, Outside | None]:
-        """Both parts from a compiled panel; None where there is none, or one of another kind is wanted."""
-        arrays, found = material.compiled, material.calibration
-        if arrays is None or settings.bandwidth is not None or material.real is not None:
-            return None, None
-        own = compiled.comparison_from(part(arrays, "labels"), material, LABELS_BANDWIDTH)
-        labels = AmongLabels(material, None, own)
-        others, novelty = part(arrays, "outside"), part(arrays, "novelty")
-        if not others or found is None or found.outside is None:
-            return labels, None
-        return labels, Outside(
-            compiled.opposition_from(others, material, OUTSIDE_BANDWIDTH),
-            compiled.novelty_from(novelty, material) if novelty else None,
-            found.outside,
-            material.bank.none_prior,
-        )
+    def arrays(self) -> dict[str, Float] | None:
+        """All of it that depends on panel, bank and embedder alone."""
+        if not self._usual or self.data.lexicon.own is None:
+            return None
+        if self.data.compiled is not None:
+            return {n: a for n, a in self.data.compiled.items() if not n.startswith(NOT_FITTED)}
+        labels = named("labels", self.labels.comparison.arrays())
+        outside = {} if self.outside is None else self.outside.arrays()
+        return {**self.data.arrays(), **labels, **outside, "typicality": self.typicality.reference}
 
-    def arrays(self) -> dict[str, Float]:
-        """All of it that depends on panel, bank and embedder alone, to be kept (`compiled`)."""
-        out = compiled.material_arrays(self.material)
-        out |= named("labels", compiled.comparison_arrays(self.labels.whole.comparison))
-        out["typicality"] = self.typicality.reference
-        if self.outside is not None:
-            whole = self.outside.whole
-            out |= named("outside", compiled.comparison_arrays(whole.opposition.comparison))
-            if whole.novelty is not None:
-                scale = np.array([whole.novelty.own, whole.novelty.span])
-                out |= {"novelty.reference": whole.novelty.typicality.reference, "novelty.scale": scale}
-        return out
+    @cached_property
+    def identity(self) -> str | None:
+        arrays = self.arrays()
+        return None if arrays is None else arrays_hash(arrays)[:16]
 
     @cached_property
     def typicality(self) -> Typicality:
-        arrays = self.material.compiled
+        arrays = self.data.compiled
         if arrays is None:
             return Typicality.fit(self.space.bank)
         return Typicality.known(self.space.bank, arrays["typicality"])
 
     def answer(self, observations: Observations, prior: Prior) -> AnswerTable:
-        n = len(observations.texts)
-        if n <= CHUNK:
-            return super().answer(observations, prior)
-        chunks = (np.arange(start, min(n, start + CHUNK)) for start in range(0, n, CHUNK))
-        return joined([super(Recipe, self).answer(observations.at(rows), prior) for rows in chunks])
+        return chunked(super().answer, observations, prior)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
-        parts = [(rows, labels(part, prior)) for rows, part, labels in self.labels.parts(observations)]
-        back = np.argsort(np.concatenate([rows for rows, _ in parts]))
-        first, *others = (found for _, found in parts)
-        return Inferred(first.combined(lambda *columns: np.concatenate(columns)[back], *others))
+        return Inferred(self.labels(observations, prior))
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
-        if self.outside is None:
-            return None
-        return self.outside.join(observations, lambda outside, part: outside(part, prior))
+        return None if self.outside is None else self.outside(observations, prior)
 
     def second_order(
         self, observations: Observations, prior: Prior, posterior: Posterior
     ) -> SecondOrder | None:
         return self.simplex(observations, prior).second_order
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
-        whole = self.labels.whole
-        space = whole.comparison.space
-        carried = self.labels.join(
-            observations, lambda labels, part: np.stack(labels.carried(part, prior), axis=1)
-        )
-        return Carried(
-            space.label_index[whole.simulated], space.rows[whole.simulated], carried[:, 0], carried[:, 1]
-        )
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
+        return self.labels.evidence(observations, prior)
 
 
-def fit_recipe(material: Material, settings: Settings) -> Fitted:
+def fit_recipe(data: PanelData, settings: Settings) -> Fitted:
     if settings.engine != "exact":
         raise BadInput("--method auto is the exact engine: choose --method m-smc or d-smc for another engine")
     if settings.kernel == "hard":
         raise BadInput("--method auto has a soft kernel: choose --method m-smc for the hard one")
-    return Recipe(material, settings)
+    if not data.has_archive:
+        return Recipe(data, settings)
+    return CrossFitted(calibrated(data, settings.bandwidth), lambda part: Recipe(part, settings))

@@ -1,13 +1,17 @@
-"""M-SMC and D-SMC as methods, on the exact engine or with particles.
+"""M-SMC and D-SMC as methods: in closed form, with particles, or with fresh simulations.
 
 Both default to what the paper does: raw cosine distance, a hard threshold, T populations. Its tolerances are
 "adaptive", which is read as the median of the population before. The exact engine is the sampler's limit in
-closed form; `--engine particles` runs the sampler itself (Algorithm 1).
+closed form; `--engine particles` runs the sampler itself (Algorithm 1), `--engine live` with a simulator in
+place of the bank.
 """
+
+from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +19,14 @@ from simdx.abc.dirichlet import SharedDraws, dirichlet, prepare
 from simdx.abc.multinomial import multinomial, simulation_weights
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
+from simdx.egress import is_remote
 from simdx.errors import BadInput
-from simdx.methods.fitted import Carried, Fitted, Inferred, Kernel, Settings, nearby
-from simdx.methods.material import Material, Observations
-from simdx.types import Float, Int, Posterior
+from simdx.methods.fitted import EvidenceWeights, Fitted, Inferred, Kernel, Settings, nearby
+from simdx.methods.panel_data import Observations, PanelData
+from simdx.types import Float, Int, Posterior, Trace
+
+if TYPE_CHECKING:
+    from simdx.bank.live import Usage
 
 PARTICLES, STAY = 100, 0.5  # the paper's: S, and the p of its DiscreteJump kernel
 BANDWIDTH = 0.05  # of the soft kernel, on raw cosine distances
@@ -29,12 +37,12 @@ KEPT_BYTES = 32_000_000  # of prior draws, kept for the priors that were asked l
 class OnRawCosines(Fitted):
     """What the paper's methods share: the uncentred space, and a hard kernel unless told otherwise."""
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         self.settings = settings
         self.hard_or_soft: Kernel = settings.kernel or "hard"
         self.kernel = self.hard_or_soft
-        self.raw = Space.fit(material.embedded, centre=False)
+        self.raw = Space.fit(data.embedded, centre=False)
 
     @property
     def width(self) -> float:
@@ -52,8 +60,8 @@ class OnRawCosines(Fitted):
 class Multinomial(OnRawCosines):
     """Particles on labels: the posterior is the label shares of the nearest simulations."""
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material, settings)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data, settings)
         self.proportional = settings.kernel == "soft"
         self._how: dict[str, Any] = {
             "kernel": self.hard_or_soft, "bandwidth": self.width, "populations": settings.populations,
@@ -63,7 +71,7 @@ class Multinomial(OnRawCosines):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         return Inferred(multinomial(*self.rows, self.placed(observations), prior, **self._how))
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         """Every simulation with the share of each answer that it carries."""
         places, p = self.placed(observations), prior.probabilities
         return nearby(self.raw, observations, simulation_weights(*self.rows, places, p, **self._how))
@@ -72,8 +80,7 @@ class Multinomial(OnRawCosines):
 class MultinomialParticles(OnRawCosines):
     """The same by the sampler."""
 
-    refits = False
-    cheap = False
+    speed = "slow"
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         from simdx.abc.particles import multinomial_smc
@@ -86,7 +93,7 @@ class MultinomialParticles(OnRawCosines):
             )
         )  # fmt: skip
 
-    def carried(self, observations: Observations, prior: Prior) -> Carried:
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
         return nearby(self.raw, observations)
 
 
@@ -105,9 +112,9 @@ class SimplexPosterior:
     priors.
     """
 
-    def __init__(self, material: Material, settings: Settings) -> None:
+    def __init__(self, data: PanelData, settings: Settings) -> None:
         self._settings = settings
-        self._space = Space.fit(material.embedded, centre=False)
+        self._space = Space.fit(data.embedded, centre=False)
         self._means = self._space.class_means
         self._kept: OrderedDict[tuple[bytes, float], SharedDraws] = OrderedDict()
         self._lock = threading.Lock()
@@ -161,10 +168,10 @@ class SimplexPosterior:
 class Dirichlet(Fitted):
     """Particles on the simplex, compared through mixtures of the (uncentred) class means."""
 
-    def __init__(self, material: Material, settings: Settings) -> None:
-        super().__init__(material)
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        super().__init__(data)
         self.kernel = settings.kernel or "hard"
-        self._posterior = SimplexPosterior(material, settings)
+        self._posterior = SimplexPosterior(data, settings)
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         return Inferred(self._posterior(observations, prior))
@@ -173,8 +180,7 @@ class Dirichlet(Fitted):
 class DirichletParticles(OnRawCosines):
     """The same by the sampler."""
 
-    refits = False
-    cheap = False
+    speed = "slow"
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         from simdx.abc.particles import dirichlet_smc
@@ -183,15 +189,93 @@ class DirichletParticles(OnRawCosines):
         return Inferred(*dirichlet_smc(self.raw.class_means, self.placed(observations), prior, **told))
 
 
-def fit_multinomial(material: Material, settings: Settings) -> Fitted:
-    return (MultinomialParticles if by_particles(settings) else Multinomial)(material, settings)
+def fit_multinomial(data: PanelData, settings: Settings) -> Fitted:
+    return (MultinomialParticles if by_particles(settings) else Multinomial)(data, settings)
 
 
-def fit_dirichlet(material: Material, settings: Settings) -> Fitted:
-    return (DirichletParticles if by_particles(settings) else Dirichlet)(material, settings)
+def fit_dirichlet(data: PanelData, settings: Settings) -> Fitted:
+    return (DirichletParticles if by_particles(settings) else Dirichlet)(data, settings)
 
 
 def by_particles(settings: Settings) -> bool:
     if settings.engine == "particles" and settings.kernel == "soft":
         raise BadInput("the particles engine accepts or rejects: it has no soft kernel (use --engine exact)")
     return settings.engine == "particles"
+
+
+# --------------------------------------------------------------------------- live
+
+DEFAULT_SIMULATOR = "smollm2"
+# A label particle costs a generation per proposal, a simplex particle none: only its class means do. Five
+# populations took some 50 to 65 simulations a particle, 135 at most (two panels, banks of a 1.5B model).
+LIVE_PARTICLES = 30
+PER_PARTICLE = 200  # of m-smc's budget: what the last population needs, with room
+SIMPLEX = 48  # of d-smc's budget: simulations in all
+BATCH = 16
+
+
+class Live(OnRawCosines):
+    """With fresh simulations, as in the paper.
+
+    The simulator is sent labels and facets, never a case. Which labels it is asked for follows the case,
+    though: a simulator on another machine needs the permission that case text needs. Calls are drawn in
+    batches under a budget per case, and what they cost is told with the answer.
+    """
+
+    speed = "slow"
+
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        if settings.kernel == "soft":
+            raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine exact)")
+        from simdx.bank.live import LiveSimulations
+        from simdx.bank.plan import BuildSettings, voice_for
+        from simdx.simulators import get_simulator
+
+        super().__init__(data, settings)
+        name = settings.simulator or DEFAULT_SIMULATOR
+        self.simulator = get_simulator(name, allow_remote=settings.allow_remote)
+        build = BuildSettings(per_label=1, voice=voice_for(name), seed=settings.seed)
+        self._live = LiveSimulations(data.panel, self.simulator, data.embedder, build, self.raw.transform)
+        self._budget = settings.budget or _budget(settings)
+        # Which labels a model is asked for follows the case.
+        self.remote = self.remote or is_remote(self.simulator)
+
+    def watch(self, told: Callable[[Usage], None]) -> None:
+        """From now on `told` hears of every call while it runs."""
+        self._live.watch = told
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        before = self._live.usage.costs()
+        posterior, trace = self._run(observations, prior)
+        after = self._live.usage.costs()
+        usage = {
+            "simulator": self.simulator.id,
+            "budget": self._budget,
+            **{name: after[name] - before[name] for name in after},
+            "cases": len(observations.texts),
+        }
+        return Inferred(posterior, trace, usage)
+
+    def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
+        return nearby(self.raw if self.settings.method == "m-smc" else self.space, observations)
+
+    def _run(self, observations: Observations, prior: Prior) -> tuple[Posterior, Trace]:
+        from simdx.abc.live import dirichlet_live, multinomial_live
+
+        s, z, keys = self.settings, self.placed(observations), observations.keys
+        common: dict[str, Any] = {
+            "seed": s.seed, "budget": self._budget, "tolerance": s.tolerance, "populations": s.populations,
+            "batch": min(BATCH, self._budget),
+        }  # fmt: skip
+        if s.method == "m-smc":
+            return multinomial_live(
+                self._live, self.raw.n_labels, z, prior, keys, **common,
+                particles=s.particles or LIVE_PARTICLES, stop_acceptance=s.stop_acceptance,
+                stay=STAY if s.stay is None else s.stay,
+            )  # fmt: skip
+        return dirichlet_live(self._live, z, prior, **(common | {"batch": min(8, self._budget)}))
+
+
+def _budget(settings: Settings) -> int:
+    """A default that lets m-smc reach its last population."""
+    return SIMPLEX if settings.method == "d-smc" else PER_PARTICLE * (settings.particles or LIVE_PARTICLES)

@@ -2,7 +2,7 @@
 
 `scores` (accuracy, macro-F1, Brier, NLL, class discrimination), `calibration` (four calibration errors,
 reliability, temperature), `selective` (error detection, risk–coverage), `differential` (against a reference
-distribution), `ood`, `gaps` (subgroups), `means` (and medians) of one number a case and `significance`
+distribution), `ood`, `gaps` (subgroups), `means` (and medians) of one number a case and `resampling`
 (bootstrap). An undefined metric is a `Value` without a number and with a reason;
 `evaluate_probabilities` gives all headline figures at once.
 """
@@ -21,7 +21,7 @@ from simdx.metrics.gaps import by_group
 from simdx.metrics.headline import evaluate_probabilities, headline_values
 from simdx.metrics.means import mean_values, spread
 from simdx.metrics.ood import ood_auroc, out_of_class
-from simdx.metrics.resampling import HEADLINE
+from simdx.metrics.resampling import HEADLINE, bootstrap_intervals, paired_bootstrap
 from simdx.metrics.scores import (
     accuracy,
     auroc,
@@ -44,5 +44,4 @@ from simdx.metrics.selective import (
     risk_coverage,
     uncertainty,
 )
-from simdx.metrics.significance import bootstrap_intervals, paired_bootstrap
 from simdx.metrics.value import Value

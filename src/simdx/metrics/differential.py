@@ -11,9 +11,8 @@ from scipy.stats import rankdata
 
 from simdx.errors import BadInput
 from simdx.metrics.means import mean_values
-from simdx.metrics.resampling import RankCorrelation
+from simdx.metrics.resampling import RankCorrelation, intervals_of
 from simdx.metrics.scores import NLL_FLOOR
-from simdx.metrics.significance import intervals_of
 from simdx.metrics.value import checked_rows
 from simdx.types import Float
 

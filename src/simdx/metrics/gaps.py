@@ -16,8 +16,14 @@ from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
 from simdx.metrics.headline import headline_values
-from simdx.metrics.resampling import WeightedMetrics, count_chunks
-from simdx.metrics.significance import Interval, bootstrap_intervals, interval_of, p_value_of
+from simdx.metrics.resampling import (
+    Interval,
+    WeightedMetrics,
+    bootstrap_intervals,
+    interval_of,
+    p_value_of,
+    resampled,
+)
 from simdx.metrics.value import Value, checked
 from simdx.types import Float, Int, Mask
 
@@ -157,9 +163,7 @@ def _gaps(
     mine, theirs = (WeightedMetrics(p[side], y[side], METRICS) for side in (inside, ~inside))
     point = [s(np.ones((1, k)))[0] for s, k in ((mine, n), (theirs, len(y) - n))]
     # Groups are resampled on their own: their sizes are facts of the data, not chance.
-    draws = np.concatenate([mine(w) for w in count_chunks(n, resamples, rng)]) - np.concatenate(
-        [theirs(w) for w in count_chunks(len(y) - n, resamples, rng)]
-    )
+    draws = resampled(mine, n, resamples, rng) - resampled(theirs, len(y) - n, resamples, rng)
     out = []
     for i, metric in enumerate(METRICS):
         a, b = (None if np.isnan(values[i]) else float(values[i]) for values in point)

@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simdx.metrics import calibration, scores, selective
-from simdx.metrics.resampling import HEADLINE
-from simdx.metrics.significance import bootstrap_intervals
+from simdx.metrics.resampling import HEADLINE, bootstrap_intervals
 from simdx.metrics.value import Value, checked
 
 

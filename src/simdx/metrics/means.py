@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simdx.errors import BadInput
-from simdx.metrics.significance import Interval, intervals_of
+from simdx.metrics.resampling import Interval, intervals_of
 from simdx.metrics.value import NO_CASES
 from simdx.types import Float
 

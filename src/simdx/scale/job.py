@@ -45,8 +45,8 @@ class Job:
     ) -> Self:
         """From the names and paths of this machine."""
         found = load_panel(panel)
-        if settings.engine in ("live", "hybrid"):
-            said = "a run over many cases works from a bank: use --engine exact, particles or two-stage"
+        if settings.engine == "live":
+            said = "a run over many cases works from a bank: use --engine exact or particles"
             raise BadInput(said)
         own = read_bank(bank, found) if bank is not None else None
         if panel not in PACKAGED and own is None:

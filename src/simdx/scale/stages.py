@@ -22,7 +22,7 @@ from simdx.disk import CannotWrite
 from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import SimdxError
 from simdx.methods import AnswerTable, Observations
-from simdx.methods.material import check_text
+from simdx.methods.panel_data import check_text
 from simdx.scale.blocks import ID, TEXT, Block, from_bytes, to_bytes
 from simdx.scale.job import Job
 from simdx.scale.storage import Place

@@ -116,5 +116,5 @@ def refuse_remote(config: ServiceConfig) -> None:
 
 def _warm(classifier: Classifier) -> None:
     """What a classifier finds on first use (its alarm, its policy) is found before the first caller waits."""
-    _ = classifier.beside  # read now, so that it may change or go later
+    _ = classifier.panel_files  # read now, so that it may change or go later
     classifier.infer(classifier.bank.texts[0])

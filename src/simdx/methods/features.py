@@ -1,16 +1,22 @@
-"""What a text says, letter by letter: TF-IDF of character n-grams, compared with the bank's texts.
+"""Rows of text: what a text says, as numbers.
 
-Embedding models smooth over the very words that decide between neighbouring diagnoses. Character
-3- to 5-grams inside words keep them, and stay robust to endings and misspellings. Vocabulary and inverse
-document frequencies come from simulated text alone.
+statements   A symptom checker's history is a list such as "Do you have a cough? Yes. Have you travelled?
+             No." Read as plain text, a question that was answered with no is evidence for what it asks
+             about. So a question answered with yes is read as a statement, one answered with no is left out,
+             and any other answer is kept behind its question. Text without such pairs is unchanged.
+lexical      TF-IDF of character 3- to 5-grams inside words. Embedding models smooth over the very words that
+             decide between neighbouring diagnoses; grams keep them, and stay robust to endings and
+             misspellings. Vocabulary and document frequencies come from simulated text alone.
+embedded     vectors of an embedder, placed around the bank's mean (`simdx.abc.space`)
 
-Rows are sparse and centred on the bank's mean. A case is known by its cosines to the bank's texts: a kernel
-needs no more, and a linear summary of the lexical space is a linear summary of them. Only what is fitted
-(`LexicalSpace`) is written as dense coordinates, in the span of the bank's own rows.
+Lexical rows are sparse and centred on the bank's mean. A case is known by its cosines to the bank's texts: a
+kernel needs no more, and a linear summary of the lexical space is a linear summary of them. Only what is
+fitted (`LexicalSpace`) is written as dense coordinates, in the span of the bank's own rows.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -19,8 +25,7 @@ from itertools import chain
 import numpy as np
 
 from simdx.abc.space import Apart
-from simdx.methods.reading import LastBatch, WordPieces, WordProducts, words_of
-from simdx.methods.sparse import Sparse, Turned, many
+from simdx.methods.speed import OneSlotCache, Sparse, Turned, WordPieces, WordProducts, many
 from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
@@ -28,6 +33,74 @@ LEAST_TEXTS = 3  # a gram of one or two texts alone cannot generalise
 AT_ONCE = 1000  # texts whose pieces are counted together
 SHORTEST_ROW = 1e-12  # a text of no known piece has none
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
+MOST_LETTERS = 5000  # more than a language writes with, far fewer than there are
+
+# --------------------------------------------------------------------------- statements and words
+
+_PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
+_IS_CHECKLIST = re.compile(r"\?[ \t]*(?:yes|no|y|n)\b", re.IGNORECASE)
+_NO = frozenset({"no", "n", "none", "nowhere", "never", "not at all"})
+_YES = frozenset({"yes", "y"})
+_OPENING = re.compile(
+    r"^\s*(?:do|does|did|have|has|had|are|is|were|was|can|could|how|what|where|which)\b"
+    r"(?:\s+(?:you|your|the|it|have|had|been|feel|noticed|experiencing|an?|any|ever|currently|recently)\b)*\s*",
+    re.IGNORECASE,
+)
+
+
+def as_statements(text: str) -> str:
+    """What a text states, where it is a list of questions and answers; else the text itself."""
+    return _PAIR.sub(_stated, text) if _IS_CHECKLIST.search(text) else text
+
+
+def _stated(pair: re.Match[str]) -> str:
+    answer = pair[2].strip()
+    if answer.lower() in _NO:
+        return " "
+    stated = _OPENING.sub("", pair[1]).strip()
+    return f" {stated}. " if answer.lower() in _YES else f" {stated} {answer}. "
+
+
+_last_words = OneSlotCache()  # several lexicons are asked about one batch
+
+
+class _Letters(dict[int, str]):
+    """A character by its code: itself where it is a letter, else a space. ASCII text passes at C's speed."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        found = letter if letter.isalnum() and not letter.isdecimal() else " "
+        if len(self) < MOST_LETTERS:
+            self[code] = found
+        return found
+
+
+_LETTERS = _Letters()
+
+
+def words(text: str) -> list[str]:
+    """In small letters; what is no letter stands between them."""
+    return as_statements(text).lower().translate(_LETTERS).split()
+
+
+def words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
+    """The distinct words of a batch, and how often each text has each of them."""
+    return _last_words.get(texts, lambda: _words_of(texts))
+
+
+def _words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
+    place: defaultdict[str, int] = defaultdict()
+    place.default_factory = place.__len__
+    said = [np.array([place[word] for word in words(text)], dtype=np.int64) for text in texts]
+    found = np.concatenate([*said, np.zeros(0, dtype=np.int64)])
+    row = np.repeat(np.arange(len(said)), [*map(len, said)])
+    entry, times = np.unique(row * len(place) + found, return_counts=True)
+    row, column = np.divmod(entry, max(1, len(place)))
+    ends = np.searchsorted(row, np.arange(len(said) + 1))
+    return list(place), Sparse(ends, column, times.astype(float), len(place))
+
+
+# --------------------------------------------------------------------------- lexical rows
 
 
 def grams(word: str) -> list[str]:
@@ -47,7 +120,7 @@ class Lexicon:
         self._pieces, self.idf = pieces, idf
         self._column = {piece: i for i, piece in enumerate(vocabulary)}
         self._apart = WordPieces(self._column, pieces)
-        self._last, self._last_met = LastBatch(), LastBatch()
+        self._last, self._last_met = OneSlotCache(), OneSlotCache()
         self.own_counts: Sparse | None = None  # of texts that most comparisons are with, where they were told
         self.own: Sparse | None = None  # their rows
 

@@ -1,37 +1,32 @@
-"""Two ways to compare a case with simulations, pooled: a soft kernel and a learned summary.
+"""Scores: two ways to compare a case with simulations, each a log-likelihood up to a constant per case.
 
-kernel    M-SMC with a soft kernel in a joint space, half lexical and half embedded; label biases make it
-          self-consistent: averaged over the bank, left out one by one, its posteriors return the prior
-summary   Fearnhead and Prangle's idea: the best summary of a text for inference about its label is its
-          regression on the label, learned from simulations alone; here logistic, on the lexical block
+regression  Fearnhead and Prangle's idea: the best summary of a text for inference about its label is its
+            regression on the label, learned from simulations alone; here logistic, on the lexical rows
+kernel      M-SMC with a soft kernel in a joint space, half lexical and half embedded: the logarithm of the
+            mean over a label's rows of exp(cosine / bandwidth). A bias for each label makes it
+            self-consistent: averaged over the bank, left out one by one, its posteriors return the prior
 
-Both are log-likelihoods up to a constant per case; the pool adds them. Among the labels (`AmongLabels`) it is
-sharpened and shifted as the calibration says, and the log prior is added.
+Their sum is what the recipe sharpens (`recipe`) and what the background competes in (`outside`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from simdx.abc.logs import log_softmax, logsumexp
-from simdx.abc.prior import Prior
 from simdx.abc.space import Apart, Space
-from simdx.methods.calibration import Calibration
-from simdx.methods.lexical import LexicalBasis, LexicalSpace, Lexicon
-from simdx.methods.material import Gathered, Material, Observations, gather
-from simdx.methods.reading import LastBatch
-from simdx.types import Float, Int, Posterior
-
-if TYPE_CHECKING:
-    from simdx.methods.logistic import Logistic
+from simdx.methods.features import LexicalBasis, LexicalSpace, Lexicon
+from simdx.methods.panel_data import Observations, PanelData, TrainingRows, gather
+from simdx.methods.speed import Arrays, OneSlotCache, named, part
+from simdx.types import Float, Int
 
 LEXICAL_SHARE = 0.5  # of the joint cosine; the embedders share the rest equally
 BANDWIDTH = 0.07  # of the kernel
-KERNEL_SHARE = 1.0  # weight of the kernel's log-likelihood beside the summary's
+KERNEL_SHARE = 1.0  # weight of the kernel's log-likelihood beside the regression's
 PENALTY = 0.1  # of the logistic regression, on unit vectors
 SMALLEST = 1e-12  # a label's kernel share below this is rounding, not evidence
 
@@ -53,27 +48,31 @@ class Summary:
     """A regression on the lexical or the joint rows, as weights of what a case is seen by."""
 
     lexical: Float  # (basis, K)
-    embedded: Float | None  # (d, K); None: of the lexical rows alone
     bias: Float  # (K,)
+    embedded: Float | None = None  # (d, K); None: of the lexical rows alone
 
     @classmethod
     def of(cls, fitted: Logistic, project: Float, *, joint: bool) -> Summary:
         """From weights of coordinates to weights of cosines: coordinates are cosines times `project`."""
         if not joint:
-            return cls(project @ fitted.weights, None, fitted.bias)
+            return cls(project @ fitted.weights, fitted.bias)
         words, embedded = np.split(fitted.weights, [project.shape[1]])
         scale = np.sqrt(LEXICAL_SHARE), np.sqrt(1 - LEXICAL_SHARE)
-        return cls(scale[0] * (project @ words), scale[1] * embedded, fitted.bias)
+        return cls(scale[0] * (project @ words), fitted.bias, scale[1] * embedded)
 
     def scores(self, seen: Seen) -> Float:
         """(N, K) what log-probabilities are made of; the penalty keeps their mean over labels at zero."""
         found = seen.lexical @ self.lexical + self.bias
         return found if self.embedded is None else found + seen.embedded @ self.embedded
 
+    def arrays(self) -> dict[str, Float]:
+        embedded = {} if self.embedded is None else {"embedded": self.embedded}
+        return {"lexical": self.lexical, "bias": self.bias, **embedded}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Both comparisons, fitted to labelled simulations.
+    """Regression and kernel, fitted to labelled simulations.
 
     Products are in double precision and of the size of the batch, so that an answer is the same to 1e-9
     whatever is asked with it.
@@ -90,13 +89,13 @@ class Comparison:
     bias: Float  # (K,)
     weight: Float | None = None  # (n,) how many simulations each row counts as; None: one each
     joint: Summary | None = None  # the same labels told apart by the joint rows, where that was asked for
-    last: LastBatch = field(default_factory=LastBatch)
+    last: OneSlotCache = field(default_factory=OneSlotCache)
 
     @classmethod
     def fit(
         cls,
         lexicon: Lexicon,
-        rows: Gathered,
+        rows: TrainingRows,
         *,
         bandwidth: float,
         self_consistent: bool,
@@ -106,8 +105,6 @@ class Comparison:
         """Fit to rows. `split_last`, joint rows -> part of each: the last label becomes as many labels as it
         has parts.
         """
-        from simdx.methods.logistic import fit_logistic  # an answer does not need it
-
         real, centre = rows.real, rows.centre
         apart = None if real is None or centre is None else Apart(real, centre.embedded)
         space = Space.fit(rows.bank, centre=True, apart=apart)
@@ -146,6 +143,40 @@ class Comparison:
             Summary.of(logistic, project, joint=False), bandwidth, bias, sorted_weight, by_both,
         )  # fmt: skip
 
+    def arrays(self) -> dict[str, Float]:
+        """What was fitted, for a compiled panel."""
+        assert self.through is None  # what has no rows of its own in the lexicon is not compiled
+        assert self.lexical.places is not None
+        assert self.space.mean is not None
+        joint = {} if self.joint is None else named("joint", self.joint.arrays())
+        return {
+            "rows": self.space.rows.astype(np.int32),
+            "places": self.lexical.places.astype(np.int32),
+            "labels": self.label_index.astype(np.int32),
+            "mean": self.space.mean,
+            "bias": self.bias,
+            **named("summary", self.regressed.arrays()),
+            **joint,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, data: PanelData, bandwidth: float) -> Comparison:
+        """What `fit` made, weights and all."""
+        embedded, lexicon = data.embedded, data.lexicon
+        places, label = arrays["places"].astype(np.int64), arrays["labels"].astype(np.int64)
+        others = [] if embedded.background is None else [embedded.background]
+        vectors = np.concatenate([embedded.vectors, *others])[places]
+        n_labels = int(label.max()) + 1
+        rows = arrays["rows"].astype(np.int64)
+        space = Space.placed(vectors, label, rows, n_labels, embedded.blocks, arrays["mean"])
+        basis = LexicalBasis(lexicon, lexicon.taken.at(places), places)
+        joint = part(arrays, "joint")
+        return cls(
+            space, basis, None, space.bank.astype(np.float64), label, n_labels,
+            Summary(**part(arrays, "summary")), bandwidth, arrays["bias"], None,
+            Summary(**joint) if joint else None,
+        )  # fmt: skip
+
     def observe(self, observations: Observations) -> Seen:
 
         def seen() -> Seen:
@@ -182,6 +213,15 @@ class Comparison:
             square = np.log(np.add.reduceat(kernel**2, starts, axis=1)) + 2 * scaled
         return Near(density, square)
 
+    def pooled(self, seen: Seen, near: Near) -> Float:
+        """(N, K) regression and kernel added: log-likelihoods up to a constant per case."""
+        return self.summary(seen) + KERNEL_SHARE * log_softmax(self.kernel(near), axis=1)
+
+    def log_likelihood(self, observations: Observations) -> Float:
+        """(N, K) the same for cases, not yet sharpened."""
+        seen = self.observe(observations)
+        return self.pooled(seen, self.near(seen))
+
     @property
     def _labels(self) -> tuple[Int, Int, Float]:
         """First row, number of rows and their weight, of each label."""
@@ -207,6 +247,12 @@ class Comparison:
             offset = (np.log(prior) + self.bias - np.log(mass))[self.label_index]
             offset = offset if self.weight is None else offset + np.log(self.weight)
         return np.exp(log_softmax(cosine / self.bandwidth + offset, axis=1))
+
+
+def fit_labels(data: PanelData, bandwidth: float | None = None) -> Comparison:
+    """Among the labels: every simulation, and real cases beside them where there are some."""
+    rows = gather(data, np.arange(len(data.bank.texts)), background=False)
+    return Comparison.fit(data.lexicon, rows, bandwidth=bandwidth or BANDWIDTH, self_consistent=True)
 
 
 def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:
@@ -260,56 +306,77 @@ def self_consistent_bias(
     return bias
 
 
-# --------------------------------------------------------------------------- among the labels
+# --------------------------------------------------------------------------- logistic regression
+
+PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)  # times 1/n: the usual grid around C = 1
+FOLDS = 5  # of the choice of a penalty
 
 
-class AmongLabels:
-    """Fitted to a bank, with real cases beside it where there are some."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Logistic:
+    weights: Float  # (d, K)
+    bias: Float  # (K,)
 
-    def __init__(
-        self, material: Material, bandwidth: float | None = None, comparison: Comparison | None = None
-    ) -> None:
-        """`comparison`: where it was fitted before."""
-        self._calibration = material.calibration or Calibration()
-        n = len(material.bank.texts)
-        self.comparison = comparison or Comparison.fit(
-            material.lexicon, gather(material, np.arange(n), background=False),
-            bandwidth=bandwidth or BANDWIDTH, self_consistent=True,
-        )  # fmt: skip
-        # Label-sorted rows that are simulations: what may be shown as evidence.
-        self.simulated = np.flatnonzero(self.comparison.space.rows < n)
+    def scores(self, x: Float) -> Float:
+        """(N, K) what log-probabilities are made of; the penalty keeps their mean over labels at zero."""
+        return np.asarray(x, dtype=float) @ self.weights + self.bias
 
-    def __call__(self, observations: Observations, prior: Prior) -> Posterior:
-        c = self.comparison
-        likelihood, near = self._compared(observations)
-        posterior = sharpened(likelihood, prior.probabilities, self._calibration)
-        return Posterior(
-            posterior, c.effective(near, prior.probabilities), np.full(len(posterior), c.bandwidth)
-        )
+    def log_probabilities(self, x: Float) -> Float:
+        return log_softmax(self.scores(x), axis=1)
 
-    def log_likelihood(self, observations: Observations) -> Float:
-        """(N, K) what both comparisons say, not yet sharpened."""
-        return self._compared(observations)[0]
-
-    def _compared(self, observations: Observations) -> tuple[Float, Near]:
-        c = self.comparison
-        seen = c.observe(observations)
-        near = c.near(seen)
-        return c.summary(seen) + KERNEL_SHARE * log_softmax(c.kernel(near), axis=1), near
-
-    def carried(self, observations: Observations, prior: Prior) -> tuple[Float, Float]:
-        """(N, n) each: joint distances to every simulation, and their shares of the kernel's answer.
-
-        Real cases carry what is missing to one.
-        """
-        c = self.comparison
-        cosine = c.cosine(c.observe(observations))
-        return (1 - cosine)[:, self.simulated], c.shares(cosine, prior.probabilities)[:, self.simulated]
+    def probabilities(self, x: Float) -> Float:
+        return np.exp(self.log_probabilities(x))
 
 
-def sharpened(log_likelihood: Float, prior: Float, calibration: Calibration) -> Float:
-    """(N, K) posteriors from log-likelihoods and a prior (K,) or (N, K)."""
-    with np.errstate(divide="ignore"):
-        log_prior = np.log(prior)
-    shift = np.array(calibration.shift) if calibration.shift else 0.0
-    return np.exp(log_softmax(calibration.sharpness * log_likelihood + shift + log_prior, axis=1))
+def fit_logistic(x: Float, y: Int, n_labels: int, penalty: float, weight: Float | None = None) -> Logistic:
+    """The minimum of the balanced log-loss + penalty / (2n) · |W|², by L-BFGS; the bias is not penalised.
+
+    Balanced: the mean over labels of each label's mean log-loss, so that an unevenly filled bank does not
+    smuggle its label counts in as a prior. A row of weight w counts as w equal rows, in its label and in n.
+    """
+    x = np.asarray(x, dtype=float)
+    n, d = x.shape
+    each = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+    counts = np.bincount(y, weights=each, minlength=n_labels)
+    share = each / (counts[y] * max((counts > 0).sum(), 1))
+    target = np.zeros((n, n_labels))
+    target[np.arange(n), y] = share
+    ridge = penalty / each.sum()
+
+    def loss(flat: Float) -> tuple[float, Float]:
+        weights, bias = flat[: d * n_labels].reshape(d, n_labels), flat[d * n_labels :]
+        log_p = log_softmax(x @ weights + bias, axis=1)
+        residual = share[:, None] * np.exp(log_p) - target
+        gradient = np.concatenate([(x.T @ residual + ridge * weights).ravel(), residual.sum(axis=0)])
+        return float(-(target * log_p).sum() + 0.5 * ridge * (weights**2).sum()), gradient
+
+    from scipy.optimize import minimize  # slow to import, and an answer does not need it
+
+    found = minimize(
+        loss, np.zeros((d + 1) * n_labels), jac=True, method="L-BFGS-B", options={"maxiter": 500}
+    )
+    return Logistic(found.x[: d * n_labels].reshape(d, n_labels), found.x[d * n_labels :])
+
+
+def choose_penalty(x: Float, y: Int, n_labels: int, seed: int) -> float:
+    """The penalty with the least cross-validated log-loss on the very data it is fitted to."""
+    fold = shuffled_folds(y, FOLDS, seed)
+    losses = []
+    for penalty in PENALTIES:
+        terms = np.zeros(len(y))
+        for f in range(FOLDS):
+            held = fold == f
+            model = fit_logistic(x[~held], y[~held], n_labels, penalty)
+            terms[held] = -model.log_probabilities(x[held])[np.arange(held.sum()), y[held]]
+        losses.append(terms.mean())
+    return PENALTIES[int(np.argmin(losses))]
+
+
+def shuffled_folds(y: Int, folds: int, seed: int) -> Int:
+    """A fold for every row, each label dealt evenly in a seeded order."""
+    rng = np.random.default_rng(seed)
+    fold = np.empty(len(y), dtype=np.int64)
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        fold[rows] = np.arange(len(rows)) % folds
+    return fold

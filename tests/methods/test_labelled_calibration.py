@@ -7,21 +7,22 @@ import pytest
 from scipy.special import softmax
 
 from simdx.errors import BadInput
-from simdx.methods.calibration import Calibration, OutsideScale
-from simdx.methods.handful import calibrate_on, fit_on, posterior_under
-from simdx.methods.rehearsal import Answered
+from simdx.methods.calibration import HeldOutScores, calibrate_on, fit_on
+from simdx.methods.calibration_record import Calibration, OutsideScale
 from simdx.metrics.calibration import ece
 
 SCALE = OutsideScale((0.0,), (1.0,), 1.5)
 
 
-def cases(n: int, sharpness: float, shift: tuple[float, ...] = (0.0, 0.0, 0.0), seed: int = 0) -> Answered:
+def cases(
+    n: int, sharpness: float, shift: tuple[float, ...] = (0.0, 0.0, 0.0), seed: int = 0
+) -> HeldOutScores:
     """Cases whose labels are drawn from the posterior that these numbers make of their likelihoods."""
     rng = np.random.default_rng(seed)
     likelihood = rng.normal(size=(n, 3)) * 2
     truth = softmax(sharpness * likelihood + np.array(shift), axis=1)
     label = np.array([rng.choice(3, p=p) for p in truth])
-    return Answered(likelihood, label, rng.normal(size=(n, 1)) - 3)
+    return HeldOutScores(likelihood, label, rng.normal(size=(n, 1)) - 3)
 
 
 def test_many_cases_find_what_made_them() -> None:
@@ -38,8 +39,8 @@ def test_few_cases_move_less_than_many() -> None:
 
 def test_the_error_falls_on_other_cases() -> None:
     base, other = Calibration(sharpness=2.5, outside=SCALE), cases(2000, 0.5, seed=1)
-    before = ece(posterior_under(base, other), other.label_index).value
-    after = ece(posterior_under(fit_on(cases(50, 0.5), base), other), other.label_index).value
+    before = ece(other.posterior(base), other.label_index).value
+    after = ece(other.posterior(fit_on(cases(50, 0.5), base)), other.label_index).value
     assert after < before / 2
 
 
@@ -52,8 +53,8 @@ def test_what_is_reported_is_cross_fitted_with_an_interval() -> None:
 
 def test_cases_inside_raise_the_threshold_and_cases_outside_hold_it() -> None:
     base = Calibration(sharpness=1.0, outside=SCALE)
-    inside = replace(cases(60, 1.0), signs=np.full((60, 1), 1.6))
-    beyond = replace(cases(30, 1.0, seed=2), signs=np.full((30, 1), 1.6))
+    inside = replace(cases(60, 1.0), features=np.full((60, 1), 1.6))
+    beyond = replace(cases(30, 1.0, seed=2), features=np.full((30, 1), 1.6))
     alone, held = fit_on(inside, base), fit_on(inside, base, beyond)
     assert alone.outside.threshold > held.outside.threshold
     assert alone.outside.threshold > SCALE.threshold

@@ -1,7 +1,8 @@
 """What a method may learn from, and what it is asked about.
 
-`Material` is the panel and its simulated texts, embedded. Real cases are in it only where the user gives
+`PanelData` is the panel and its simulated texts, embedded. Real cases are in it only where the user gives
 some, apart from the bank, because nothing may quote or keep them. `Observations` are the cases.
+`TrainingRows` are what the two scores are fitted to.
 """
 
 from __future__ import annotations
@@ -15,12 +16,26 @@ import numpy as np
 
 from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
-from simdx.methods.calibration import Calibration
-from simdx.methods.lexical import LARGEST_BASIS, Lexicon
-from simdx.methods.reading import as_statements
-from simdx.types import Bank, EmbeddedBank, Float, Int, Mask, Panel, case_key, is_writable
+from simdx.methods.calibration_record import Calibration
+from simdx.methods.features import LARGEST_BASIS, Lexicon, as_statements
+from simdx.methods.speed import Arrays, address_of, look_up, named, part
+from simdx.types import (
+    Bank,
+    EmbeddedBank,
+    Float,
+    Int,
+    Mask,
+    Panel,
+    case_key,
+    content_hash,
+    is_writable,
+    plain,
+)
 
 MAX_TEXT_BYTES = 2_000_000
+# What an answer is, as a number: raise it by hand whenever a change of code moves any figure. Policies and
+# resumed runs made under another number are not used. tests/test_recipe_version.py holds the figures.
+RECIPE_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +46,14 @@ class Centre:
     lexical: Float  # (vocabulary,)
     texts: frozenset[str]  # the archive's, in plain words: to know them again when they are asked about
     folds: tuple[Centre, ...] = ()  # the same without the texts of each fold
+
+
+FOLDS = 5  # fits that an archive costs at most, beside the whole one
+
+
+def fold_of(text: str) -> int:
+    """The fold of a text of an archive: the same for the same text, whatever stands beside it."""
+    return int(content_hash("archive", plain(text))[:8], 16) % FOLDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +111,9 @@ class RealCases:
 
 
 @dataclass(frozen=True)
-class Material:
+class PanelData:
+    """A panel, its simulated texts and their vectors, and whatever else a method may learn from."""
+
     panel: Panel
     bank: Bank
     embedded: EmbeddedBank
@@ -96,16 +121,33 @@ class Material:
     real: RealCases | None = None
     calibration: Calibration | None = None
     folder: Path | None = None  # of the panel file, which may hold what its maintainer found
-    compiled: Mapping[str, Float] | None = None  # what was fitted to it before (`compiled`)
+    compiled: Mapping[str, Float] | None = None  # what was fitted to it before (`speed`)
     address: str | None = None  # and where such is kept
 
     @classmethod
-    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> Material:
+    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
         """Embed a bank and its background, or take their vectors from the cache."""
         vectors = embed_cached(embedder, bank.texts)
         background = embed_cached(embedder, bank.background) if bank.background else None
         embedded = EmbeddedBank(vectors, bank.label_index, len(panel.names), embedder.blocks, background)
         return cls(panel, bank, embedded, embedder, folder=folder)
+
+    @classmethod
+    def open(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
+        """As `prepare`, from the compiled panel where there is one that belongs to this bank."""
+        address = address_of(bank, embedder.id, RECIPE_VERSION)
+        found = look_up(address, lambda arrays: belongs(arrays, bank, sum(embedder.blocks)))
+        if found is None:
+            return replace(cls.prepare(panel, bank, embedder, folder), address=address)
+        embedded = EmbeddedBank(
+            found["vectors"], bank.label_index, len(panel.names), embedder.blocks, found.get("background")
+        )
+        return cls(panel, bank, embedded, embedder, folder=folder, compiled=found, address=address)
+
+    def arrays(self) -> dict[str, Float]:
+        """What a compiled panel holds of it."""
+        others = {} if self.embedded.background is None else {"background": self.embedded.background}
+        return {"vectors": self.embedded.vectors, **others, **named("lexicon", self.lexicon.arrays())}
 
     @cached_property
     def lexicon(self) -> Lexicon:
@@ -118,8 +160,8 @@ class Material:
             found.take(found.counts(texts))
         return found
 
-    def beside(self, real: RealCases | None) -> Material:
-        """The same bank with these real cases beside it; the vocabulary, which is the bank's, is kept."""
+    def with_real(self, real: RealCases | None) -> PanelData:
+        """The same bank with these real cases; the vocabulary, which is the bank's, is kept."""
         other = replace(self, real=real)
         if "lexicon" in self.__dict__:
             other.__dict__["lexicon"] = self.lexicon
@@ -129,13 +171,22 @@ class Material:
     def has_archive(self) -> bool:
         return self.real is not None and self.real.centre is not None
 
-    def without_archive(self) -> Material:
+    def without_archive(self) -> PanelData:
         """The same without unlabelled real cases."""
         if not self.has_archive:
             return self
         assert self.real is not None
         labelled = ~self.real.inferred
-        return self.beside(replace(self.real.only(labelled), centre=None) if labelled.any() else None)
+        return self.with_real(replace(self.real.only(labelled), centre=None) if labelled.any() else None)
+
+    def subset(self, rows: Int, others: Int) -> PanelData:
+        """Some texts of the bank and of its background, with nothing that was found for all of them."""
+        background = self.embedded.background
+        kept = replace(self.bank.subset(rows), background=tuple(self.bank.background[i] for i in others))
+        seen = None if background is None or not others.size else background[others]
+        return PanelData(
+            self.panel, kept, replace(self.embedded.subset(rows), background=seen), self.embedder
+        )
 
     def observe(self, texts: Sequence[str], of: Sequence[str] | None = None) -> Observations:
         """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
@@ -143,13 +194,41 @@ class Material:
         return Observations(tuple(texts), vectors, None if of is None else tuple(of))
 
 
-def named(prefix: str, arrays: Mapping[str, Float]) -> dict[str, Float]:
-    """Arrays under longer names, as a compiled panel has them."""
-    return {f"{prefix}.{name}": values for name, values in arrays.items()}
+def belongs(arrays: Arrays, bank: Bank, width: int) -> bool:
+    """Is a compiled panel one of this bank: a vector for every text, and every row under its text's label?"""
+    n, others = len(bank.texts), len(bank.background)
+
+    def labelled_right(prefix: str, texts: Int) -> bool:
+        """`texts`: those that were compared with, by number; the background's come after the bank's."""
+        row, place, label = (arrays[f"{prefix}.{name}"].astype(int) for name in ("rows", "places", "labels"))
+        own = place < n
+        return bool(
+            np.array_equal(np.sort(row), np.arange(len(texts)))
+            and np.array_equal(texts[row], place)
+            and np.array_equal(label[own], bank.label_index[place[own]])
+            and (label[~own] >= len(bank.labels)).all()
+        )
+
+    try:
+        against = np.concatenate([standing_against(bank), n + np.arange(others)])
+        return (
+            arrays["vectors"].shape == (n, width)
+            and (not others or arrays["background"].shape == (others, width))
+            and len(arrays["lexicon.ends"]) == n + others + 1
+            and len(arrays["typicality"]) > 1
+            and labelled_right("labels", np.arange(n))
+            and ("outside.rows" not in arrays or labelled_right("outside", against))
+        )
+    except (KeyError, IndexError, ValueError):
+        return False
 
 
-def part(arrays: Mapping[str, Float], prefix: str) -> dict[str, Float]:
-    return {n.removeprefix(f"{prefix}."): v for n, v in arrays.items() if n.startswith(f"{prefix}.")}
+def standing_against(bank: Bank) -> Int:
+    """Rows that are weighed against the background: those named, and all of a label that has none of them."""
+    if bank.against is None:
+        return np.arange(len(bank.texts))
+    spoken_for = np.isin(bank.label_index, bank.label_index[bank.against])
+    return np.flatnonzero(bank.against | ~spoken_for)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +253,7 @@ class Observations:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
+class TrainingRows:
     """Rows to compare with, and what is known of each besides its label; None: all are simulations."""
 
     texts: Sequence[str]
@@ -186,17 +265,17 @@ class Gathered:
     places: Int | None = None  # where the texts stand among the lexicon's own; None: not all are of the bank
 
 
-def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
+def gather(data: PanelData, rows: Int, *, background: bool) -> TrainingRows:
     """These rows of the bank, then the background as one more label where wanted, then all real cases."""
-    bank, real = material.embedded, material.real
-    texts = [material.bank.texts[i] for i in rows]
+    bank, real = data.embedded, data.real
+    texts = [data.bank.texts[i] for i in rows]
     places = rows
     vectors, label_index = [bank.vectors[rows]], [bank.label_index[rows]]
     if background and bank.background is not None:
-        texts += material.bank.background
+        texts += data.bank.background
         vectors.append(bank.background)
         label_index.append(np.full(len(bank.background), bank.n_labels))
-        places = np.concatenate([rows, len(material.bank.texts) + np.arange(len(bank.background))])
+        places = np.concatenate([rows, len(data.bank.texts) + np.arange(len(bank.background))])
     n_simulated = len(texts)
     if real is not None:
         real = real if background else real.only(real.label_index < bank.n_labels)
@@ -207,10 +286,10 @@ def gather(material: Material, rows: Int, *, background: bool) -> Gathered:
         np.concatenate(vectors), np.concatenate(label_index), bank.n_labels + background, bank.blocks
     )
     if real is None:
-        return Gathered(texts, rows_of, places=places)
+        return TrainingRows(texts, rows_of, places=places)
     weight = np.concatenate([np.ones(n_simulated), real.weight])
     inferred = np.concatenate([np.zeros(n_simulated, dtype=bool), real.inferred])
-    return Gathered(texts, rows_of, weight, np.arange(len(texts)) >= n_simulated, inferred, real.centre)
+    return TrainingRows(texts, rows_of, weight, np.arange(len(texts)) >= n_simulated, inferred, real.centre)
 
 
 def check_text(text: object, what: str) -> None:

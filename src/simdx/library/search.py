@@ -1,0 +1,123 @@
+"""Finding conditions: by name, alias, ICD-10 code or meaning; and which of them labels stand for."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from simdx.embedders import embed_texts, get_embedder
+from simdx.library.conditions import Condition, condition, conditions
+from simdx.types import Float, Label
+
+How = Literal["name", "alias", "code", "meaning"]
+# British and American spellings, and the plural, are one name.
+_SPELLINGS = (("ae", "e"), ("oe", "e"), ("our", "or"), ("phth", "ft"), ("ph", "f"), ("yse", "yze"))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    condition: Condition
+    how: How
+    score: float  # 1 for a name, an alias or a code; a cosine for a meaning
+
+
+@cache
+def plain(name: str) -> str:
+    """A name as it is compared: no case, accents, brackets, punctuation, articles or spelling variants."""
+    bare = unicodedata.normalize("NFKD", name.casefold())
+    bare = "".join(c for c in bare if not unicodedata.combining(c))
+    bare = re.sub(r"['’]s\b", "", re.sub(r"\([^)]*\)", " ", bare))
+    for long, short in _SPELLINGS:
+        bare = bare.replace(long, short)
+    words = [w for w in re.findall(r"[a-z0-9]+", bare) if w not in ("the", "a", "an", "of")]
+    return " ".join(w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words)
+
+
+@cache
+def _names() -> dict[str, tuple[Condition, How]]:
+    found: dict[str, tuple[Condition, How]] = {}
+    for c in conditions():
+        for alias in c.aliases:
+            found.setdefault(plain(alias), (c, "alias"))
+    for c in conditions():
+        found[plain(c.name)] = (c, "name")
+    return found
+
+
+def meant_by(name: str) -> Match | None:
+    """The condition that a name, an alias or an ICD-10 code stands for."""
+    if (found := _names().get(plain(name))) is not None:
+        return Match(found[0], found[1], 1.0)
+    code = name.strip().upper()
+    if re.fullmatch(r"[A-Z]\d\d(\.?\w{1,4})?", code):
+        same = [c for c in conditions() if c.icd10 and c.icd10.split(".")[0] == code[:3]]
+        exact = [c for c in same if c.icd10 == code]
+        if exact or len(same) == 1:
+            return Match((exact or same)[0], "code", 1.0)
+    return None
+
+
+def find(query: str, most: int = 10, *, medical: bool | None = None) -> list[Match]:
+    """Conditions for a query, the best first: what it names, what begins like it, then what it means."""
+    wanted = plain(query)
+    allowed = [c for c in conditions() if medical is None or c.medical == medical]
+    found: dict[str, Match] = {}
+    if (exact := meant_by(query)) is not None and exact.condition in allowed:
+        found[exact.condition.name] = exact
+    code = query.strip().upper()
+    for c in allowed:
+        names = [plain(c.name), *map(plain, c.aliases), *map(plain, c.broader)]
+        if wanted and any(f" {wanted}" in f" {name}" for name in names):
+            found.setdefault(c.name, Match(c, "alias", 1.0))
+        elif c.icd10 and re.fullmatch(r"[A-Z]\d[\w.]*", code) and c.icd10.startswith(code):
+            found.setdefault(c.name, Match(c, "code", 1.0))
+    if wanted and len(found) < most:
+        for match in suggestions(query, most, medical=medical):
+            found.setdefault(match.condition.name, match)
+    return list(found.values())[:most]
+
+
+def suggestions(query: str, most: int = 5, *, medical: bool | None = None) -> list[Match]:
+    """Conditions by meaning: the cosine of the query with their names and aliases."""
+    every, vectors = _meanings()
+    score = vectors @ _unit(embed_texts(get_embedder("wordllama"), [query]))[0]
+    best: dict[str, float] = {}
+    for i in np.argsort(-score):
+        c = every[int(i)]
+        if (medical is None or c.medical == medical) and c.name not in best:
+            best[c.name] = float(score[i])
+        if len(best) == most:
+            break
+    return [Match(condition(name), "meaning", value) for name, value in best.items()]
+
+
+@cache
+def _meanings() -> tuple[tuple[Condition, ...], Float]:
+    pairs = [(c, name) for c in conditions() for name in (c.name, *c.aliases)]
+    vectors = embed_texts(get_embedder("wordllama"), [name for _, name in pairs])
+    return tuple(c for c, _ in pairs), _unit(vectors)
+
+
+def _unit(vectors: Float) -> Float:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def related_to(labels: Sequence[Label]) -> frozenset[str]:
+    """Names of the conditions that labels speak for: the same thing, a kind of it, or too alike to be
+    something else. They are left out of the world beside a panel with these labels."""
+    named = {plain(name) for label in labels for name in (label.name, *label.aliases)}
+    codes = {code[:3].upper() for label in labels for code in label.icd10}
+    own = {m.condition.name for label in labels if (m := meant_by(label.name)) is not None}
+    said = {plain(name) for name in own} | named
+    return frozenset(c.name for c in conditions() if c.name in own or _speaks_of(c, said, codes))
+
+
+def _speaks_of(c: Condition, said: Iterable[str], codes: Iterable[str]) -> bool:
+    names = {plain(name) for name in (c.name, *c.aliases, *c.broader, *c.same)}
+    return not names.isdisjoint(said) or (bool(c.icd10) and c.icd10[:3] in codes)

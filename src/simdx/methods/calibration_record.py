@@ -1,0 +1,219 @@
+"""A calibration as it is kept: the numbers that make probabilities of scores, and what they rest on.
+
+sharpness   the exponent of the pooled likelihood
+shift       log odds added to each label; only labelled cases can tell them
+outside     a soft threshold on the features of another condition, in units of the panel's own simulated texts
+
+Constants that were one number for all panels did not transfer to a panel nobody tuned to. So they are found
+for each bank (`calibration`), and kept by the content they were found for: a changed bank never meets an old
+one.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from simdx.disk import make_folder, seal_holds, sealed, write_atomically
+from simdx.models.verify import home
+from simdx.types import Bank, content_hash
+
+# Of the pooled likelihood, to which that of a bank is drawn: chosen over the panels of results/transfer.
+SHARPNESS = 2.0
+# Without a background nothing stands for none of these, and confidence has to pay for that.
+UNOPPOSED_SHARPNESS = 1.0
+# A rehearsal below these has not shown that the bank can carry an accepted answer.
+LEAST_ACCURACY = 0.6
+LEAST_AUROC = 0.6
+UNKNOWN_ACCEPTED = 0.02  # of held-out other conditions: what a panel that nobody has measured may let pass
+LEAST_TEXTS = 100  # of a bank that may carry an accepted answer
+# Word pairs that a label's texts have in common with most others of it. Texts that repeat their description
+# have .37; banks by larger models at most .13, the packaged ones at most .01.
+MOST_REPEATED = 0.25
+WIDEST_ECE = 0.15  # upper end of a measured calibration error above which nothing is accepted
+
+Basis = Literal["transferred", "rehearsed", "measured"]
+FILE = "calibration.json"  # beside a panel file
+
+
+def thin(bank: Bank, *, labelled: bool = False) -> tuple[str, ...]:
+    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies.
+
+    A rehearsal asks about the bank's own texts. Where they copy one sentence all is told apart, and a case
+    in other words is none of these.
+    """
+    said = []
+    if len(bank.texts) < LEAST_TEXTS:
+        said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}")
+    if not labelled and (share := repeated(bank)) > MOST_REPEATED:
+        said.append(f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most")
+    return tuple(said)
+
+
+def repeated(bank: Bank) -> float:
+    """Share of the word pairs of a label's texts that stand in most of them; the middle one of the labels."""
+    shares = []
+    for k in range(len(bank.labels)):
+        pairs = [list(pairwise(bank.texts[i].lower().split())) for i in np.flatnonzero(bank.label_index == k)]
+        held = Counter(pair for text in pairs for pair in set(text))
+        common = [held[pair] > len(pairs) / 2 for text in pairs for pair in text]
+        shares.append(sum(common) / len(common) if len(pairs) > 2 and common else 0.0)
+    return float(np.median(shares))
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideScale:
+    """What turns the features of another condition into log odds (`outside.condition_log_odds`)."""
+
+    centre: tuple[float, ...]  # (features,) the median of held-out simulated texts of the labels
+    spread: tuple[float, ...]  # (features,) their standard deviation
+    threshold: float
+
+
+# Of a bank with too few texts to rehearse: about the mean of the packaged panels' and of results/transfer.
+TRANSFERRED_OUTSIDE = OutsideScale((-4.3, -2.7, -2.9), (2.4, 1.1, 0.55), 1.4)
+
+
+@dataclass(frozen=True, slots=True)
+class Confused:
+    """Two labels whose held-out texts are often given to each other."""
+
+    first: str
+    second: str
+    share: float  # of the texts of both
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    basis: Basis = "transferred"
+    sharpness: Annotated[float, Field(gt=0, lt=100)] = SHARPNESS
+    rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
+    shift: tuple[float, ...] = ()  # (K,) or nothing
+    outside: OutsideScale | None = None
+    n: int = 0  # texts rehearsed, or cases measured
+    writers: int = 0  # of the rehearsed texts
+    accuracy: float | None = None  # on them, held out
+    ece: float | None = None  # on them, cross-fitted; of none of these included
+    ece_interval: tuple[float, float] | None = None
+    auroc: float | None = None  # background held out against labels held out
+    found_outside: float | None = None  # mean none of these of the held-out background
+    accept_from: float | None = None  # surer than all but UNKNOWN_ACCEPTED of the held-out background
+    checked: int = 0  # labelled cases that this calibration was tried on, and had no part in
+    checked_ece: float | None = None
+    checked_interval: tuple[float, float] | None = None
+    confused: tuple[Confused, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Identity of the numbers that answers depend on, for what was found under them."""
+        return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor))
+
+    def failures(self) -> tuple[str, ...]:
+        """Why no answer under this calibration may simply be accepted."""
+        said = []
+        if self.basis == "transferred":
+            said.append("the panel's calibration was never checked: it is that of other panels")
+        if self.outside is None:
+            said.append("the bank has no background, so that none of these was never weighed")
+        if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
+            said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
+        if self.auroc is not None and self.auroc < LEAST_AUROC:
+            said.append(f"the bank does not tell its background from its labels (AUROC {self.auroc:.2f})")
+        if self.ece_interval is not None and self.ece_interval[1] > WIDEST_ECE:
+            said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
+        return tuple(said)
+
+    def failures_over(self, bank: Bank) -> tuple[str, ...]:
+        """The same, with what is wrong with the bank itself."""
+        return (*self.failures(), *thin(bank, labelled=self.basis == "measured" or self.checked > 0))
+
+    @property
+    def floor(self) -> float | None:
+        """The probability below which nothing is accepted, as long as no labelled case has been looked at."""
+        return self.accept_from if self.basis == "rehearsed" and not self.checked else None
+
+    def sentence(self) -> str:
+        """What the calibration rests on, in one sentence."""
+        if self.basis == "transferred":
+            return "calibration transferred from other panels; never checked on this one"
+        if self.basis == "measured":
+            return f"calibration measured on {self.n} labelled cases{_off(self.ece, self.ece_interval)}"
+        if self.checked:
+            error = _off(self.checked_ece, self.checked_interval)
+            return f"calibration checked on {self.checked} labelled cases{error}"
+        return f"calibration rehearsed on {self.n} simulated texts; no real case has checked it"
+
+
+def _off(error: float | None, interval: tuple[float, float] | None) -> str:
+    """How far stated probabilities lie from what came true, on average: the calibration error in words."""
+    if error is None:
+        return ""
+    span = "" if interval is None else f" ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
+    return f": off by {100 * error:.0f} %{span}"
+
+
+# --------------------------------------------------------------------------- kept by content
+
+
+def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None) -> str:
+    """Where the calibration of this bank under this embedder is kept."""
+    return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth))
+
+
+def look_up(address: str, folder: Path | None = None) -> Calibration | None:
+    """Beside the panel file, else among the user's, else packaged. Damaged ones are passed over."""
+    for path in (None if folder is None else folder / FILE, _kept(address)):
+        if path is not None and (found := read_file(path).get(address)) is not None:
+            return found
+    return _packaged().get(address)
+
+
+def keep(address: str, calibration: Calibration, path: Path | None = None) -> None:
+    """In a file beside the panel, which may hold those of several banks, or among the user's own."""
+    target = path or _kept(address)
+    held = read_file(target) if path is not None else {}
+    text = file_text({**held, address: calibration})
+    make_folder(target.parent)
+    write_atomically(target, text)
+
+
+def file_text(held: Mapping[str, Calibration]) -> str:
+    return json.dumps(sealed({"calibrations": {a: asdict(c) for a, c in held.items()}}), indent=1) + "\n"
+
+
+def read_file(path: Path) -> dict[str, Calibration]:
+    """What a file holds; nothing where it is absent or was changed by hand."""
+    try:
+        return _parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _parse(text: str) -> dict[str, Calibration]:
+    """Raises ValueError, TypeError or KeyError on anything that `file_text` did not write."""
+    data = json.loads(text)
+    return _reader().validate_python(data["calibrations"]) if seal_holds(data) else {}
+
+
+@cache
+def _reader() -> TypeAdapter[dict[str, Calibration]]:
+    return TypeAdapter(dict[str, Calibration])
+
+
+def _kept(address: str) -> Path:
+    return home() / "calibrations" / f"{address}.json"
+
+
+@cache
+def _packaged() -> dict[str, Calibration]:
+    return _parse(files("simdx.methods").joinpath("data", FILE).read_text(encoding="utf-8"))
