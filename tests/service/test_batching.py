@@ -5,31 +5,24 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
-from simdx.service.asks import Ask, Told
 
 from simdx.abc.prior import Prior
 from simdx.errors import BadInput
 from simdx.methods import Observations
 from simdx.service import batching
 from simdx.service.audit.record import Entry
-from simdx.service.batching import BUSY, Batcher
+from simdx.service.batching import BUSY, Batcher, InferenceRequest, InferenceResult
+from simdx.service.config import Limits
 from simdx.service.meters import Meters
 from simdx.service.problems import Problem
-from simdx.service.wire import dump
-from tests.loopback import until
 
 
 class Said:
     """An answer as the batcher needs it."""
-
-    uncertainty_words = alarm_words = None
-    headline = leading = "x"
-    second_order_is_its_own = False
-    outcomes: ClassVar[dict[str, float]] = {"a": 1.0}
 
     def __init__(self, text: str, note: str | None = None) -> None:
         self.text, self.notes = text, [] if note is None else [note]
@@ -59,9 +52,6 @@ class Scripted:
             raise BadInput("a text is bad")
         return Observations(tuple(texts), np.zeros((len(texts), 1)))
 
-    def pairs(self, text: str, answer: Said) -> tuple[()]:
-        return ()
-
     def infer_observed(
         self, observations: Observations, prior: Prior, explain: bool, note: str | None
     ) -> list[Said]:
@@ -70,20 +60,23 @@ class Scripted:
         return [Said(text, note) for text in observations.texts]
 
 
-def ask(text: str, request: str = "r", prior: Prior | None = None, panel: str = "p", n: int = 1) -> Ask:
-    return Ask(panel, "auto", prior or Prior.uniform(2), (text,) * n, "me", request)
+def ask(
+    text: str,
+    request: str = "r",
+    prior: Prior | None = None,
+    panel: str = "p",
+    n: int = 1,
+    caller: str = "me",
+) -> InferenceRequest:
+    return InferenceRequest(panel, "auto", prior or Prior.uniform(2), (text,) * n, caller, request)
 
 
-def run(
-    scenario: Any, *, waiting: int = 100, seconds: float = 5.0, record: Any = None, most: int = 8
-) -> tuple[Any, Scripted, list]:
+def run(scenario: Any, *, record: Any = None, **limits: Any) -> tuple[Any, Scripted, list]:
     scripted, written = Scripted(), list[Entry]()
+    most = Limits(**{"waiting_texts": 100, "seconds": 5.0, "batch_texts": 8, **limits})
 
     async def main() -> Any:
-        batcher = Batcher(
-            lambda panel, method: scripted, record or written.extend, Meters(),
-            batch_texts=most, waiting_texts=waiting, seconds=seconds,
-        )  # fmt: skip
+        batcher = Batcher(lambda panel, method: scripted, record or written.extend, Meters(), most)
         batcher.start()
         try:
             return await scenario(batcher, scripted)
@@ -94,7 +87,7 @@ def run(
     return asyncio.run(main()), scripted, written
 
 
-async def held(batcher: Batcher, scripted: Scripted, *asks: Ask) -> list[Any]:
+async def held(batcher: Batcher, scripted: Scripted, *asks: InferenceRequest) -> list[Any]:
     """What becomes of these, all of them waiting while the engine is held in the call of the first."""
     scripted.open.clear()
     tasks = []
@@ -135,107 +128,8 @@ def test_a_crowd_that_was_just_answered_is_not_halved(monkeypatch: pytest.Monkey
         scripted.open.set()
         await asyncio.gather(first, late, *crowd)
 
-    _, scripted, _ = run(scenario, most=batching.CROWD)
+    _, scripted, _ = run(scenario, batch_texts=batching.CROWD)
     assert [len(call) for call in scripted.calls] == [1, batching.CROWD, batching.CROWD, 1]
-
-
-class Beside:
-    """A worker that echoes texts, and can be held shut."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[int, bool]] = []
-        self.open = threading.Event()
-        self.open.set()
-
-    def ask(
-        self, panel: str, method: str, prior: Prior, texts: list[str], explain: bool, note: str | None
-    ) -> list[bytes]:
-        self.calls.append((len(texts), explain))
-        self.open.wait(5)
-        return [dump(Said(text).to_json()) for text in texts]
-
-
-def beside(scenario: Any, *workers: Beside, record: Any = lambda entries: None) -> None:
-    """A scenario in front of workers alone."""
-
-    async def main() -> None:
-        batcher = Batcher(
-            lambda panel, method: None, record, Meters(), batch_texts=64, waiting_texts=100, seconds=5.0,
-            workers=workers,
-        )  # fmt: skip
-        batcher.start()
-        await scenario(batcher)
-        await asyncio.to_thread(batcher.close)
-
-    asyncio.run(main())
-
-
-def test_a_worker_gets_its_next_batch_once_that_is_as_large_as_the_last() -> None:
-    worker = Beside()
-
-    async def scenario(batcher: Batcher) -> None:
-        worker.open.clear()
-        asked = []
-        for n, calls in ((5, 1), (3, 1), (1, 1), (3, 2), (20, 2), (1, 2)):  # a third waits until one is done
-            asked.append(asyncio.create_task(batcher.ask(ask("a", n=n))))
-            await asyncio.sleep(0)
-            await asyncio.to_thread(until, lambda calls=calls: len(worker.calls) >= calls)
-            await asyncio.sleep(0.02)
-            assert len(worker.calls) == calls
-        worker.open.set()
-        await asyncio.gather(*asked)
-
-    beside(scenario, worker)
-    assert [n for n, _ in worker.calls] == [5, 7, 21]
-
-
-def test_workers_share_what_waits() -> None:
-    """One that is idle takes it; one that finds it taken when it may go on waits for more."""
-    workers = [Beside(), Beside()]
-
-    async def scenario(batcher: Batcher) -> None:
-        async def asked(n: int, calls: int) -> asyncio.Task[Any]:
-            task = asyncio.create_task(batcher.ask(ask("a", n=n)))
-            await asyncio.sleep(0)
-            await asyncio.to_thread(until, lambda: sum(len(w.calls) for w in workers) >= calls)
-            await asyncio.sleep(0.02)
-            return task
-
-        for _ in range(10):
-            for worker in workers:
-                worker.calls.clear()
-                worker.open.clear()
-            tasks = [await asked(4, 1), await asked(5, 2)]
-            assert [len(worker.calls) for worker in workers] == [1, 1]
-            tasks.append(await asked(1, 2))  # waits for either
-            for worker in sorted(workers, key=lambda w: -w.calls[0][0]):
-                worker.open.set()
-                await asyncio.sleep(0.01)
-            await asyncio.gather(*tasks)
-        assert all(thread.is_alive() for thread in batcher._threads)
-
-    beside(scenario, *workers)
-
-
-def test_texts_that_are_being_recorded_are_still_there() -> None:
-    """A worker's next batch is taken while the last one is recorded: its callers are no calm."""
-    worker, recording, recorded = Beside(), threading.Event(), threading.Event()
-
-    def record(entries: Sequence[Entry]) -> None:
-        recording.set()
-        recorded.wait(5)
-
-    async def scenario(batcher: Batcher) -> None:
-        many = [replace(ask("a"), texts=tuple(f"{name}{i}" for i in range(13))) for name in "ab"]
-        first = asyncio.create_task(batcher.ask(many[0]))
-        await asyncio.to_thread(recording.wait, 5)
-        second = asyncio.create_task(batcher.ask(many[1]))
-        await asyncio.sleep(0.1)
-        recorded.set()
-        await asyncio.gather(first, second)
-
-    beside(scenario, worker, record=record)
-    assert [explained for _, explained in worker.calls] == [True, False]
 
 
 def test_one_caller_with_many_texts_is_no_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +141,7 @@ def test_one_caller_with_many_texts_is_no_crowd(monkeypatch: pytest.MonkeyPatch)
             await batcher.ask(many)
             await batcher.ask(many)
 
-    run(scenario, most=4 * batching.CROWD)
+    run(scenario, batch_texts=4 * batching.CROWD)
 
 
 def test_one_bad_text_does_not_take_the_others_with_it() -> None:
@@ -257,7 +151,7 @@ def test_one_bad_text_does_not_take_the_others_with_it() -> None:
 
 
 def test_one_response_that_cannot_be_written_does_not_take_the_others_with_it() -> None:
-    def write(told: Told) -> bytes:
+    def write(told: InferenceResult) -> bytes:
         if told.answers[0]["label"] == "unwritable":
             raise Problem("bad-input", "no")
         return b"sent " + told.answers[0]["label"].encode()
@@ -265,7 +159,7 @@ def test_one_response_that_cannot_be_written_does_not_take_the_others_with_it() 
     asked = [replace(ask(t), write=write) for t in ("first", "good", "unwritable", "fine")]
     results, _, written = run(lambda b, s: held(b, s, *asked))
     assert [getattr(r, "sent", b"") for r in results] == [b"sent first", b"sent good", b"", b"sent fine"]
-    hashes = [hashlib.sha256(r.sent).hexdigest() for r in results if isinstance(r, Told)]
+    hashes = [hashlib.sha256(r.sent).hexdigest() for r in results if isinstance(r, InferenceResult)]
     assert [entry.context["sent"] for entry in written] == hashes
 
 
@@ -279,10 +173,42 @@ def test_a_full_queue_refuses_and_a_slow_engine_times_out() -> None:
         over = asyncio.create_task(batcher.ask(ask("over", n=2)))
         return await asyncio.gather(held, waits, over, return_exceptions=True)
 
-    results, scripted, _ = run(scenario, waiting=3, seconds=0.3)
+    results, scripted, _ = run(scenario, waiting_texts=3, seconds=0.3)
     assert [r.kind for r in results] == ["timeout", "timeout", "overloaded"]
     assert all(r.retry_after for r in results)
     assert ("waits",) not in scripted.calls  # given up before its turn: not worked on
+
+
+def test_a_caller_with_many_texts_does_not_starve_the_others() -> None:
+    """24 requests of 256 texts of one caller left others without an answer (finding N3)."""
+
+    async def scenario(batcher: Batcher, scripted: Scripted) -> tuple[Any, ...]:
+        scripted.open.clear()
+        greedy = [asyncio.create_task(batcher.ask(ask(f"g{i}", n=256, caller="greedy"))) for i in range(24)]
+        await asyncio.sleep(0.05)
+        honest = [asyncio.create_task(batcher.ask(ask(f"h{i}", caller=f"honest {i}"))) for i in range(5)]
+        await asyncio.sleep(0.05)
+        scripted.open.set()
+        return await asyncio.gather(*honest), await asyncio.gather(*greedy, return_exceptions=True)
+
+    (honest, greedy), scripted, _ = run(
+        scenario, caller_texts=1_024, waiting_texts=1_024, batch_texts=64, seconds=20.0
+    )
+    assert [h.answers[0]["label"] for h in honest] == [f"h{i}" for i in range(5)]
+    assert {f"h{i}" for i in range(5)} <= set(scripted.calls[1])  # the first was under way when they came
+    assert [g.kind for g in greedy if isinstance(g, Problem)] == ["too-many-requests"] * 20
+    assert all(len(g.answers) == 256 for g in greedy if isinstance(g, InferenceResult))
+    assert max(map(len, scripted.calls)) == 64  # a long request is answered in several calls
+
+
+def test_callers_who_want_different_things_take_turns() -> None:
+    asked = [
+        ask("first"),
+        *(ask(f"a{i}", panel="p", caller="a") for i in range(40)),
+        ask("b", panel="q", caller="b"),
+    ]
+    _, scripted, _ = run(lambda b, s: held(b, s, *asked))
+    assert scripted.calls.index(("b",)) <= 3
 
 
 def test_no_answer_leaves_without_its_record() -> None:
@@ -294,7 +220,7 @@ def test_no_answer_leaves_without_its_record() -> None:
 
 
 def test_records_hold_the_numbers_and_not_what_cannot_be_json() -> None:
-    told, _, written = run(lambda b, s: b.ask(replace(ask("x", request="q", n=2), kind="explore")))
+    told, _, written = run(lambda b, s: b.ask(ask("x", request="q", n=2)))
     assert [e.id for e in written] == ["q.0", "q.1"]
     assert written[0].answer["typicality"] is None
     assert len(written[0].answer["sha256"]) == 64
@@ -343,5 +269,5 @@ def test_a_gap_between_two_batches_is_no_calm(
         await batcher.ask(ask("many", n=20))
         return await batcher.ask(ask("some", n=10))
 
-    told, _, _ = run(scenario)
+    told, _, _ = run(scenario, batch_texts=32)
     assert told.answers[0]["provenance"]["notes"] == notes

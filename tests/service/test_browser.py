@@ -181,19 +181,6 @@ def test_moves_are_not_recorded_and_the_answer_at_rest_is(live: Live, page: Page
     assert [page.value(label) for label in PANEL_LABELS] == pytest.approx(shown, abs=0.11)
 
 
-def test_a_case_the_service_has_forgotten_is_brought_again(live: Live, page: Page) -> None:
-    cache = live.app.state.simdx.cache
-    mine = cache.name(PANEL, "local", TEXT)
-    assert cache.get(mine, "local") is not None
-    for i in range(live.app.state.simdx.config.limits.observations):
-        cache.put(str(i), PANEL, "others", None)
-    assert cache.get(mine, "local") is None
-    page.set_slider("oral mucocele", 0)
-    until(lambda: page.value("oral mucocele") == 0)
-    until(page.settled)
-    assert cache.get(mine, "local") is not None
-
-
 PANEL_LABELS = ("oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis")
 OUTCOMES = (*PANEL_LABELS, "none of these")
 

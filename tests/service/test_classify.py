@@ -2,19 +2,14 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from simdx.service.straight import Straight
-from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from simdx.classifier import Classifier
-from simdx.service.gate import Gate
 from simdx.service.wire import dump
-from tests.service.conftest import ASK, PANEL, TEXT, URL, create_app, kind, make_config, told
+from tests.service.conftest import ASK, PANEL, TEXT, told
 
 
 @pytest.fixture(scope="module")
@@ -135,28 +130,3 @@ def test_feedback_is_recorded_beside_the_answer(app: FastAPI, client: TestClient
     assert none.json()["agrees"] is False
     assert client.post("/v1/feedback", json={"answer": "0" * 32, "label": None}).status_code == 404
     assert client.post("/v1/feedback", json={"answer": answer, "label": "flu"}).status_code == 422
-
-
-def test_a_good_body_goes_straight_to_the_engine_and_any_other_to_the_framework(tmp_path: Path) -> None:
-    passed: list[tuple[str, bytes]] = []
-
-    async def framework(scope: Any, receive: Any, send: Any) -> None:
-        passed.append((scope["path"], (await receive())["body"]))
-        await Response(status_code=204)(scope, receive, send)
-
-    app = create_app(make_config(tmp_path))
-    with TestClient(app, base_url=URL) as client:
-        layer: Any = app.middleware_stack
-        while not isinstance(layer, Straight):
-            layer = layer._app if isinstance(layer, Gate) else layer.app
-        layer._app = framework
-        assert client.post("/v1/classify", json=ASK).json()["panel"] == PANEL
-        unknown = client.post("/v1/classify", json={**ASK, "panel": "elsewhere"})
-        assert (unknown.status_code, kind(unknown)) == (404, "unknown-panel")
-        assert not passed
-        bodies = (b"", b"{", b'{"panel": "x"}', b'{"panel": "x", "text": 1}', b'{"panel": "x", "text": " "}')
-        for body in bodies:
-            sent = client.post("/v1/classify", content=body, headers={"content-type": "application/json"})
-            assert sent.status_code == 204
-        client.get("/healthz")
-    assert passed == [*(("/v1/classify", body) for body in bodies), ("/healthz", b"")]

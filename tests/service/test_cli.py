@@ -94,8 +94,8 @@ EHR, PUBLIC = "https://ehr.example", ("--public-url", "https://simdx.example")
         (("token", "new", "x", "--scope", "admin", "--panel", "oral-lesions"), ""),
         (("token", "revoke", "nobody"), "no active token"), ((*SERVE, *PUBLIC), "simdx token new"),
         ((*SERVE, "--allowed-host", "simdx.example"), "simdx token new"),
-        ((*SERVE, "--host", "0.0.0.0"), "simdx token new"), ((*SERVE, "--rate", "-1"), "from 0 up"),
-        ((*SERVE, "--require-token"), "simdx token new"),
+        ((*SERVE, "--host", "0.0.0.0"), "simdx token new"), ((*SERVE, "--require-token"), "simdx token new"),
+        ((*SERVE, "--cors-origin", EHR), "--cors-origin needs tokens"),
         (("serve", "--port", "70000"), "port"), ((*SERVE[:4], "nothing"), "unknown panel"),
         ((*SERVE, "--audit", "mysql://x"), "sqlite:///FILE"), ((*SERVE, "--cors-origin", "*"), "origin"),
         ((*SERVE, "--public-url", "ftp://x"), "public"), (("serve", "--host", "999.1.1.1"), ""),
@@ -148,13 +148,7 @@ def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 def test_a_running_service_answers_logs_no_text_and_ends_in_order(tmp_path: Path) -> None:
     with serving(tmp_path, "--access-log") as (process, address):
-        host, port = address.removeprefix("http://").split(":")
-        # 10 MB of one header are not taken: the connections are ours.
-        with socket.create_connection((host, int(port)), 10) as client, contextlib.suppress(OSError):
-            client.sendall(b"GET / HTTP/1.1\r\nx: ")
-            for _ in range(100):
-                client.sendall(b"x" * 100_000)
-            pytest.fail("10 MB of headers were taken")
+        port = address.rsplit(":", 1)[1]
         body = json.dumps({"panel": "oral-lesions", "text": "A bluish lip, says Quatermass."}).encode()
         request = urllib.request.Request(f"{address}/v1/classify", body, {"content-type": "application/json"})
         with urllib.request.urlopen(request) as reply:

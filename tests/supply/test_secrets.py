@@ -113,8 +113,8 @@ def test_what_the_service_says_and_keeps(tmp_path: Path, everything_said: pytest
     with serving(tmp_path, require_token=True) as client:
         headers = {"authorization": f"Bearer {token}"}
         good = {"panel": PANEL, "text": CASE}
-        for path in ("/v1/classify", "/v1/explore"):
-            assert client.post(path, json=good, headers=headers).status_code == 200
+        for more in ({}, {"draws": 5}):
+            assert client.post("/v1/classify", json={**good, **more}, headers=headers).status_code == 200
         clean(client.get("/v1/audit", headers=headers).text, client.get("/metrics", headers=headers).text)
         bad = (
             {**good, "method": "magic"}, {**good, "panel": "nowhere"}, {**good, "prior": {"x": 9}},
@@ -122,7 +122,7 @@ def test_what_the_service_says_and_keeps(tmp_path: Path, everything_said: pytest
             {**good, CASE: 1}, {**good, "texts": [CASE]}, {"panel": CASE}, {**good, "draws": CASE}, [CASE],
         )  # fmt: skip
         for body in bad:
-            for path in ("/v1/classify", "/v1/explore", "/v1/feedback", "/v1/fhir/RiskAssessment"):
+            for path in ("/v1/classify", "/v1/feedback", "/v1/fhir/RiskAssessment"):
                 refused = client.post(path, json=body, headers=headers)
                 if refused.status_code >= 400:
                     clean(refused.text, str(refused.headers))

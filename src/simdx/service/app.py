@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import hashlib
 import hmac
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from simdx import __version__
@@ -38,7 +37,7 @@ from simdx.service.meters import Meters
 from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
-from simdx.service.state import AppState, Readiness
+from simdx.service.state import AppState
 from simdx.service.wire import Json, dump
 
 log = logging.getLogger("simdx.service")
@@ -53,12 +52,6 @@ DESCRIPTION = (
 
 BODIES = (schemas.ClassifyBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation, cds.Feedback)
 _REF = "#/components/schemas/{model}"
-_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-}
 
 
 def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastAPI:
@@ -106,12 +99,18 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=NO_TELEMETRY,
     )  # fmt: skip
     app.state.simdx = AppState(
-        config, registry, batcher, guard, meters, audit, Readiness(audit),
+        config, registry, batcher, guard, meters, audit,
         RecordServers(config.fhir_servers, config.limits), hmac.digest(secret, b"simdx preview", "sha256"),
     )  # fmt: skip
     for router in (routes.hot, routes.router, record_systems.router):
         app.include_router(router)
-    _mount_page(app)
+    # The page, from the package: no template and no build step.
+    app.mount("/static", page := StaticFiles(packages=[("simdx.service", "static")]))
+
+    async def index(request: Request) -> Response:
+        return await page.get_response("index.html", request.scope)
+
+    app.add_api_route("/", index, include_in_schema=False)
     _answer_errors(app)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
     described = cache(lambda: dump(app.openapi()))  # everyone may ask for it: it is written once
@@ -164,37 +163,6 @@ def _open_audit(config: ServiceConfig) -> AuditStore | None:
     )  # fmt: skip
     audit.resume()
     return audit
-
-
-def _mount_page(app: FastAPI) -> None:
-    """The page's files, from the package, read once: `/` is index.html, the rest lies under /static/.
-
-    No template and no build step: what is there is served.
-    """
-    files = {
-        item.name: item.read_bytes()
-        for item in (resources.files("simdx.service") / "static").iterdir()
-        if item.name.rsplit(".", 1)[-1] in _TYPES
-    }
-    tags = {name: f'"{hashlib.sha256(data).hexdigest()[:16]}"' for name, data in files.items()}
-
-    def send(name: str, request: Request) -> Response:
-        # Revalidated at every load: after an upgrade no page runs with last week's script.
-        headers = {"etag": tags[name], "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == tags[name]:
-            return Response(status_code=304, headers=headers)
-        return Response(files[name], headers={**headers, "content-type": _TYPES[name.rsplit(".", 1)[-1]]})
-
-    async def index(request: Request) -> Response:
-        return send("index.html", request)
-
-    async def static(name: str, request: Request) -> Response:
-        if name not in files:
-            raise Problem("not-found", "There is no such file.")
-        return send(name, request)
-
-    app.add_api_route("/", index, include_in_schema=False)
-    app.add_api_route("/static/{name}", static, include_in_schema=False)
 
 
 async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:

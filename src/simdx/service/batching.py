@@ -32,8 +32,8 @@ from simdx.service.problems import Problem
 from simdx.service.wire import dump, finite
 
 JUST_NOW = 0.25  # seconds after which callers who were answered no longer count as being there
-CROWD = 16  # texts answered at once, from which on their callers are given time to ask again
-ASKING_SECONDS = 0.0005  # for each of those texts
+CROWD = 16  # requests answered at once, from which on the next ones are waited for
+ASKING_SECONDS = 0.0005  # for each of them
 STOP_SECONDS = 10.0  # for the call under way to end
 BUSY = "sentences and flip were left out: the service was busy"
 
@@ -104,7 +104,7 @@ class Batcher:
         self._queues: dict[str, deque[_Job]] = {}  # by caller; whose turn it is comes first
         self._in_flight: Counter[str] = Counter()  # texts by caller, from the question to the answer
         self._waiting = 0  # texts that the engine has not been given
-        self._answered = (0, 0.0)  # texts of the last call, and when it was done
+        self._answered = (0, 0, 0.0)  # requests and texts of the last call, and when it was done
         self._enough = 0  # texts for which the engine waits no longer
         self._wake = threading.Condition()
         self._closing = False
@@ -155,21 +155,21 @@ class Batcher:
     def _work(self) -> None:
         while parts := self._next():
             self._answer(parts)
-            self._answered = (sum(len(texts) for _, texts in parts), time.perf_counter())
-            jobs = {id(job): job for job, _ in parts}.values()
+            jobs = list({id(job): job for job, _ in parts}.values())
             self._finish([job for job in jobs if not job.left and not job.future.cancelled()])
+            self._answered = (len(jobs), sum(len(texts) for _, texts in parts), time.perf_counter())
 
     def _next(self) -> list[_Part]:
         """Wait for texts to answer. Nothing when the service stops; whoever still waits is told so."""
         with self._wake:
             while not self._closing:
                 self._wake.wait_for(lambda: self._waiting or self._closing)
-                texts, when = self._answered
-                if texts >= CROWD and time.perf_counter() - when < JUST_NOW:
+                crowd, texts, when = self._answered
+                if crowd >= CROWD and time.perf_counter() - when < JUST_NOW:
                     # A call has a cost of its own: a crowd that was just answered is not halved for good.
                     self._enough = min(self._limits.batch_texts, texts)
                     self._wake.wait_for(
-                        lambda: self._waiting >= self._enough or self._closing, texts * ASKING_SECONDS
+                        lambda: self._waiting >= self._enough or self._closing, crowd * ASKING_SECONDS
                     )
                 if not self._closing and (parts := self._take()):
                     return parts
@@ -209,7 +209,7 @@ class Batcher:
         """One engine call. What goes wrong is the job's error, and of no other job."""
         started, first = time.perf_counter(), parts[0][0].request
         texts = [text for _, some in parts for text in some]
-        last, when = self._answered
+        _, last, when = self._answered
         just_now = last if time.perf_counter() - when < JUST_NOW else 0
         calm = first.alone or self._waiting + len(texts) + just_now <= self._limits.explained_texts
         note = BUSY if first.explain and not calm else None

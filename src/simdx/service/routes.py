@@ -95,7 +95,7 @@ async def classify(request: Request) -> Response:
     "/v1/panels",
     summary="The panels this service answers for",
     tags=["panels"],
-    responses={200: {"model": schemas.PanelsOut, "description": "All panels"}, **_READING},
+    responses={200: shaped("All panels"), **_READING},
 )
 async def panels(request: Request, caller: MayClassify) -> Response:
     registry = state_of(request).registry
@@ -106,7 +106,7 @@ async def panels(request: Request, caller: MayClassify) -> Response:
     "/v1/panels/{panel}",
     summary="One panel: its labels, codes, bank and methods",
     tags=["panels"],
-    responses={200: {"model": schemas.PanelOut, "description": "The panel"}, **_READING},
+    responses={200: shaped("The panel"), **_READING},
 )
 async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Response:
     check_panel(caller, panel)
@@ -118,7 +118,7 @@ async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Resp
     summary="The final diagnosis of an answered case, once it is known",
     tags=["feedback"],
     status_code=201,
-    responses={201: {"model": schemas.FeedbackOut, "description": "Recorded"}, **ASKING, **documented(409)},
+    responses={201: shaped("Recorded"), **ASKING, **documented(409)},
     openapi_extra=schemas.takes(schemas.FeedbackBody),
 )
 async def feedback(request: Request, caller: MayClassify) -> Response:
@@ -204,7 +204,8 @@ async def healthz() -> Response:
 )
 async def readyz(request: Request) -> Response:
     state = state_of(request)
-    await state.readiness.check()
+    if state.audit is not None:
+        await asyncio.to_thread(state.audit.ready)
     return Json({"status": "ready", "panels": list(state.registry.names)})
 
 

@@ -176,16 +176,6 @@ class ManyOut(BaseModel):
 Interval = Annotated[list[float], Field(min_length=2, max_length=2)]  # a list: validators differ on tuples
 
 
-class WordsOut(BaseModel):
-    """Sentences for a reader; null where there is nothing to say."""
-
-    headline: str
-    leading: str
-    uncertainty: str | None
-    uncertainty_is_its_own: bool
-    alarm: str | None
-
-
 class PageOut(BaseModel):
     """An answer with what the page shows beside it."""
 
@@ -194,7 +184,7 @@ class PageOut(BaseModel):
     answer: Answer
     outcomes: dict[str, float]
     intervals: dict[str, Interval]
-    words: WordsOut
+    words: dict[str, Any]
     pairs: list[SentencePair]
     draws: list[list[float]]
 
@@ -204,40 +194,3 @@ class PreviewOut(BaseModel):
 
     outcomes: dict[str, float]
     intervals: dict[str, Interval]
-
-
-class LabelOut(BaseModel):
-    name: str
-    description: str
-    icd10: list[str]
-    snomed: list[str]
-    must_not_miss: bool
-    simulations: int
-
-
-class ExampleOut(BaseModel):
-    title: str
-    text: str
-
-
-class PanelOut(BaseModel):
-    id: str
-    title: str
-    description: str
-    register_: Annotated[str, Field(alias="register")]
-    notice: str
-    disclaimer: str
-    embedder: str
-    bank: str
-    methods: list[str]
-    examples: list[ExampleOut]
-    labels: list[LabelOut]
-
-
-class PanelsOut(BaseModel):
-    panels: list[PanelOut]
-
-
-class FeedbackOut(BaseModel):
-    id: str
-    agrees: bool

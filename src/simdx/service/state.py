@@ -2,7 +2,6 @@
 
 import asyncio
 import hmac
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -24,24 +23,6 @@ from simdx.service.registry import Registry
 from simdx.service.wire import Json, dump
 
 
-class Readiness:
-    """Whether the audit log answers. Anyone may ask, so one look serves all who ask within a second."""
-
-    def __init__(self, audit: AuditStore | None) -> None:
-        self._audit = audit
-        self._look: asyncio.Task[None] | None = None
-        self._until = 0.0
-
-    async def check(self) -> None:
-        if self._audit is None:
-            return
-        look, now = self._look, time.monotonic()
-        if look is None or (look.done() and (now > self._until or look.exception() is not None)):
-            look = self._look = asyncio.create_task(asyncio.to_thread(self._audit.ready))
-            self._until = now + 1
-        await asyncio.shield(look)
-
-
 @dataclass(frozen=True, slots=True)
 class AppState:
     config: ServiceConfig
@@ -50,7 +31,6 @@ class AppState:
     guard: Guard
     meters: Meters
     audit: AuditStore | None
-    readiness: Readiness
     record_servers: RecordServers
     preview_key: bytes  # the same in every replica
 

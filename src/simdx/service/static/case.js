@@ -9,7 +9,7 @@ import { even, latestOnly, moved } from "./priors.js";
 const DRAWS = 180;
 const REST = 150;  // milliseconds without a move after which a slider rests
 const NONE = "none of these";
-const state = { panel: null, prior: null, observation: null, answerId: null, text: "", rows: new Map(),
+const state = { panel: null, prior: null, code: null, answerId: null, text: "", rows: new Map(),
   outcomes: {}, method: null, settled: null, resting: null, lastPrior: null };
 const ANSWER = ["result", "evidence-card", "after"];
 
@@ -18,7 +18,7 @@ export function setPanel(panel) {
   if (state.panel?.examples.some((e) => e.text === $("text").value)) $("text").value = "";
   state.panel = panel;
   state.prior = even(panel.labels.map((l) => l.name));
-  state.observation = state.lastPrior = null;
+  state.code = state.lastPrior = null;
   clearTimeout(state.resting);
   $("panel-about").textContent = panel.description;
   $("panel-notice").textContent = panel.notice;
@@ -34,7 +34,7 @@ export function setPanel(panel) {
 // An answer is about the text and the method it was asked with. Once either differs from what stands in the
 // form, it cannot be read as one about the new text, moved, or given a final diagnosis.
 export function checkOutdated() {
-  if (!state.observation) return;
+  if (!state.code) return;
   const text = $("text").value, empty = !text.trim();
   const outdated = text !== state.text || $("method").value !== state.method;
   if (outdated) clearTimeout(state.resting);
@@ -72,15 +72,15 @@ export async function classify(event, showAlert) {
   complain(null);
   showAlert(null);
   clearTimeout(state.resting);  // this asks under the present prior anyway
-  if (state.observation && text !== state.text) forgetPrior();
+  if (state.code && text !== state.text) forgetPrior();
   const button = $("classify");
   button.disabled = true;
   $("result").classList.add("stale");
   try {
     const started = performance.now(), { panel, prior } = state, method = $("method").value;
-    const { data } = await call("/v1/explore", { panel: panel.id, text, prior, method, draws: DRAWS });
+    const { data } = await call("/v1/classify", { panel: panel.id, text, prior, method, draws: DRAWS });
     if (state.panel.id !== panel.id) return;  // another panel was chosen while this was asked
-    Object.assign(state, { text, method, observation: data.observation });
+    Object.assign(state, { text, method, code: data.preview });
     buildRows();
     show(data, prior);
     took(started);
@@ -104,30 +104,22 @@ export async function classify(event, showAlert) {
 // While a slider moves, the bars follow it with previews. The answer, with its decision, its pictures and its
 // record, comes once the slider rests; until then what belongs to the last answer is dimmed.
 const preview = latestOnly(async ({ prior, since }) => {
-  const { observation, method } = state;
+  const { panel, text, method, code } = state;
   try {
-    const { data } = await call(`/v1/explore/${observation}/preview`, { prior, method });
-    if (state.observation !== observation || state.settled === prior) return;  // another case, or answered
+    const { data } = await call("/v1/classify", { panel: panel.id, text, prior, method, preview: code });
+    if (state.code !== code || state.method !== method || state.settled === prior) return;  // another case, or answered
     showBars(data);
     took(since);
   } catch (error) {
-    if (error.kind !== "gone") $("took").textContent = error.message;
+    $("took").textContent = error.message;
   }
 });
 
 const settle = latestOnly(async (prior) => {
+  const { panel, text, method } = state;
   try {
-    const body = { prior, method: state.method, draws: DRAWS };
-    let reply;
-    try {
-      reply = await call(`/v1/explore/${state.observation}`, body);
-    } catch (error) {
-      if (error.kind !== "gone") throw error;
-      // The service kept the case only for a while: bring it again.
-      reply = await call("/v1/explore", { ...body, panel: state.panel.id, text: state.text });
-      state.observation = reply.data.observation;
-    }
-    if (state.prior === prior) show(reply.data, prior);
+    const { data } = await call("/v1/classify", { panel: panel.id, text, prior, method, draws: DRAWS, explain: false });
+    if (state.prior === prior) show(data, prior);
   } catch (error) {
     $("took").textContent = error.message;
   }
@@ -135,7 +127,7 @@ const settle = latestOnly(async (prior) => {
 
 function changePrior(prior, since = performance.now()) {
   state.prior = prior;
-  if (state.observation) {
+  if (state.code) {
     preview({ prior, since });  // first: the question is on its way while the page draws the prior
     $("result").classList.add("moving");
     clearTimeout(state.resting);
