@@ -19,7 +19,7 @@ from simdx.errors import SimdxError
 # In the order of the help text.
 VERBS = (
     "quickstart", "classify", "evaluate", "compare", "panel", "models", "bank", "abi", "bench",
-    "review", "policy", "serve", "token", "audit", "experiment", "report", "scale", "validate",
+    "review", "policy", "serve", "token", "audit", "experiment", "report", "scale", "validate", "mcp",
 )  # fmt: skip
 
 
