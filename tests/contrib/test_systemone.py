@@ -1,0 +1,123 @@
+"""A server of typed decisions as a method, against a real server on loopback."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simdx.classifier import Classifier
+from simdx.errors import BadInput, NotAllowed, RunFailed
+from simdx.methods.fitted import Settings
+from simdx.methods.panel_data import PanelData
+from simdx_contrib.systemone import Server, SystemOne
+from tests.loopback import Handler, running
+
+PANEL = "oral-lesions"
+TEXT = "A soft bluish swelling of the lower lip."
+
+
+def likeness(text: str, name: str) -> float:
+    """What the server believes of a case and a label, apart from the label's place and its own taste."""
+    return 1.0 + len(set(text.lower()) & set(name.lower())) / 5 if text.strip() not in ("", "N/A") else 1.0
+
+
+class Biased(Handler):
+    """It prefers what stands first, and long names; it takes no empty state where it is told so."""
+
+    takes_empty = True
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if not asked["state"] and not self.takes_empty:
+            self.answer(422, "application/json", b'{"detail": []}')
+            return
+        answers = {}
+        for name, question in asked["questions"].items():
+            options = question["criteria"]
+            raw = {o: likeness(asked["state"], o) * len(o) / (2 + i) for i, o in enumerate(options)}
+            p = {o: v / sum(raw.values()) for o, v in raw.items()}
+            answers[name] = {
+                "type": "choice",
+                "choice": max(p, key=p.get),
+                "probabilities": p,
+                "confidence": 0,
+            }
+        usage = {"input_tokens": 0, "output_tokens": 0}
+        body = {"model": asked["model"], "answers": answers, "usage": usage}
+        self.answer(200, "application/json", json.dumps(body).encode())
+
+
+@pytest.fixture(params=[True, False], ids=["empty", "no empty"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    kind = type("Kind", (Biased,), {"takes_empty": request.param})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    with running(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.fixture(scope="module")
+def data() -> PanelData:
+    return Classifier(PANEL).data
+
+
+def test_place_and_taste_are_taken_out(data: PanelData, address: str) -> None:
+    fitted = SystemOne(data, Settings(method="systemone", simulator=address))
+    classifier = Classifier(PANEL)
+    found = fitted.answer(data.observe([TEXT]), classifier.prior(None)).posterior_in_class[0]
+    expected = np.array([likeness(TEXT, name) for name in data.panel.names])
+    np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-6)
+
+
+def test_it_answers_from_the_command_line_and_is_compared(
+    data: PanelData, address: str, tmp_path: Path
+) -> None:
+    cases = tmp_path / "cases.jsonl"
+    rows = [
+        {"text": t, "label": data.panel.names[k]}
+        for t, k in zip(data.bank.texts, data.bank.label_index, strict=True)
+    ]
+    cases.write_text("".join(json.dumps(row) + "\n" for row in rows[::20]), encoding="utf-8")
+    common = ["--panel", PANEL, "--method", "systemone", "--simulator", f"any@{address}", "--json"]
+    one = simdx("classify", TEXT, *common)
+    assert one["method"] == "systemone"
+    assert sum(one["posterior_in_class"].values()) == pytest.approx(1)
+    many = simdx("evaluate", "--data", str(cases), *common)
+    assert many["n"] == len(rows[::20])
+
+
+def simdx(*args: str) -> dict[str, object]:
+    ran = subprocess.run(
+        [sys.executable, "-m", "simdx", *args],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ),
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_another_machine_needs_permission_and_an_address_is_needed() -> None:
+    with pytest.raises(NotAllowed):
+        Server("http://192.0.2.1:8000", allow_remote=False)
+    with pytest.raises(BadInput, match="needs a server"):
+        Server("smollm2", allow_remote=False)
+
+
+def test_another_shape_is_a_failure_in_one_line(address: str) -> None:
+    server = Server(address, allow_remote=False)
+    for body in (
+        b"[]",
+        b'{"answers": {}}',
+        b'{"answers": {"q": {"type": "choice", "probabilities": {"a": 7}}}}',
+    ):
+        with pytest.raises(RunFailed, match="another shape"):
+            server._read(body, ["q"], ["a"])
+    with pytest.raises(RunFailed, match="did not answer"):
+        Server("http://127.0.0.1:9", allow_remote=False).ask(TEXT, {"a": None, "b": None})
