@@ -1,4 +1,7 @@
-"""A server of typed decisions as a method: `--method systemone --simulator [MODEL@]URL`.
+"""Servers of typed decisions: asked as a method, or put behind a panel that calibrates them.
+
+`--method systemone --simulator [MODEL@]URL` asks one; `--method upstream` (`simdx serve --upstream`) keeps
+what it says and makes a calibrated answer of it.
 
 The labels, with their descriptions, are the options of a `choice` about the case (`POST /v1/systemone`), in
 several orders: over cyclic shifts every label stands at other places. Each answer is divided by the one to an
@@ -9,8 +12,10 @@ empty state in the same order, which takes out what the server prefers whatever 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
@@ -20,15 +25,21 @@ from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.egress import is_loopback, open_http
 from simdx.errors import BadInput, RunFailed
+from simdx.methods.calibration import FEWEST_CASES, HeldOutScores, calibrate_on, calibrated, fit_on
+from simdx.methods.calibration_record import Calibration
 from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.outside import Outside
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.types import Float
+from simdx.methods.recipe import sharpened
+from simdx.types import NONE_OF_THESE, Case, Float, Int, Posterior
 
 ROUTE = "/v1/systemone"
 ORDERS = 4  # of the options, unless --budget says otherwise: each is a question, all in one request
 MOST_BYTES = 4_000_000  # of a reply
 SECONDS = 120.0
 FLOOR = 1e-6  # a probability that a server rounded to nought
+TOGETHER = 4  # texts asked at once
+UPSTREAM = "upstream"  # the voice that keeps what was said
 EMPTY = ("", "N/A")  # the second where a server refuses the first
 
 
@@ -116,9 +127,67 @@ class SystemOne(Fitted):
         scores = np.stack([self._score(text) for text in observations.texts])
         return Inferred(posterior_of(softmax(scores, axis=1), prior, carried_by=0.0))
 
-    def _score(self, text: str) -> Any:
+    def _score(self, text: str) -> Float:
         told = self._server.ask(text, self._options, self._shifts)
         return (np.log(told) - np.log(self._unasked)).mean(axis=0)
 
     def cost(self) -> str | None:
         return f"{len(self._shifts)} orders of {len(self._options)} options at {self._server.url}"
+
+
+class Upstream(SystemOne):
+    """What a server says of the labels, recalibrated; none of these is the panel's own.
+
+    Without labelled cases its probabilities are taken as they are. With some, sharpness and a shift for each
+    label are found as those of the recipe are (`simdx.methods.calibration`); under twenty no error of the
+    result can be told, so that nothing is accepted.
+    """
+
+    def __init__(self, data: PanelData, settings: Settings) -> None:
+        data = calibrated(data)
+        super().__init__(data, settings)
+        self._shifts = (0,)
+        self._outside = Outside.fit(data)
+        self.none_of_these = self._outside is not None
+        self.calibration = Calibration(
+            outside=data.calibration.outside if data.calibration else None, sharpness=1.0
+        )
+
+    def measure(self, cases: Sequence[Case]) -> None:
+        """Calibrate on labelled cases, those of none of the labels named so."""
+        names = self.data.panel.names
+        inside = [case for case in cases if case.label != NONE_OF_THESE]
+        truth = np.array([names.index(str(case.label)) for case in inside], dtype=np.int64)
+        others = [case.text for case in cases if case.label == NONE_OF_THESE]
+        asked = self.scores(self.data.observe([case.text for case in inside]), truth)
+        self.take(asked, self.scores(self.data.observe(others)) if others else None)
+
+    def take(self, asked: HeldOutScores, beyond: HeldOutScores | None) -> None:
+        assert self.calibration is not None
+        enough = len(asked.label_index) >= FEWEST_CASES
+        self.calibration = (calibrate_on if enough else fit_on)(asked, self.calibration, beyond)
+        if self._outside is not None and self.calibration.outside is not None:
+            self._outside = replace(self._outside, scale=self.calibration.outside)
+
+    def scores(self, observations: Observations, truth: Int | None = None) -> HeldOutScores:
+        """What the server says of the labels, and the panel of none of these."""
+        told, outside = np.log(self._said(observations.texts)), self._outside
+        features = None if outside is None else outside.background.features(observations)
+        novel = None if outside is None or outside.novelty is None else outside.novelty.log_odds(observations)
+        rows = np.zeros(len(told), dtype=np.int64) if truth is None else truth
+        return HeldOutScores(told, rows, features, novel)
+
+    def _said(self, texts: Sequence[str]) -> Float:
+        with ThreadPoolExecutor(TOGETHER) as several:
+            return np.concatenate(
+                list(several.map(lambda text: self._server.ask(text, self._options), texts))
+            )
+
+    def infer(self, observations: Observations, prior: Prior) -> Inferred:
+        assert self.calibration is not None
+        told, n = self._said(observations.texts), len(observations.texts)
+        posterior = sharpened(np.log(told), prior.probabilities, self.calibration)
+        return Inferred(Posterior(posterior, np.zeros(n), np.full(n, np.nan)), voices={UPSTREAM: told})
+
+    def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:
+        return None if self._outside is None else self._outside(observations, prior)

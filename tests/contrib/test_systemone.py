@@ -10,13 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, NotAllowed, RunFailed
 from simdx.methods.fitted import Settings
 from simdx.methods.panel_data import PanelData
+from simdx.service.app import create_app
 from simdx_contrib.systemone import Server, SystemOne
 from tests.loopback import Handler, running
+from tests.service.conftest import make_config
 
 PANEL = "oral-lesions"
 TEXT = "A soft bluish swelling of the lower lip."
@@ -101,6 +104,51 @@ def simdx(*args: str) -> dict[str, object]:
     )
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
+
+
+def test_a_service_in_front_keeps_what_the_upstream_said_and_calibrates_it(
+    data: PanelData, address: str, tmp_path: Path
+) -> None:
+    names, cases = data.panel.names, tmp_path / "cases.jsonl"
+    own = [
+        {"text": t, "label": names[k]} for t, k in zip(data.bank.texts, data.bank.label_index, strict=True)
+    ]
+    others = [{"text": t, "label": "none of these"} for t in data.bank.background[:6]]
+    cases.write_text("".join(json.dumps(row) + "\n" for row in own[::12] + others), encoding="utf-8")
+    ask = {"state": TEXT, "questions": {"q": {"type": "choice", "criteria": dict.fromkeys(names)}}}
+    found = {}
+    for given in (None, cases):
+        config = make_config(tmp_path / str(given is None), upstream=address, upstream_cases=given)
+        (tmp_path / str(given is None)).mkdir()
+        with TestClient(create_app(config), base_url="http://127.0.0.1") as client:
+            found[given] = client.post("/v1/systemone", json=ask).json()["answers"]["q"]
+            plain = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "method": "auto"}).json()
+    raw, moved = found[None], found[cases]
+    said = Server(address, allow_remote=False).ask(TEXT, dict(data_options(data)))[0]
+    assert list(raw["x_upstream"].values()) == pytest.approx(said.tolist())
+    assert raw["probabilities"] == pytest.approx(raw["x_upstream"])  # without cases: as it said
+    assert raw["x_none_of_these"] == pytest.approx(plain["out_of_class"], abs=1e-6)
+    assert raw["x_calibration"]["basis"] == "transferred"
+    assert raw["x_decision"]["action"] != "accept"
+    assert moved["x_upstream"] == pytest.approx(raw["x_upstream"])
+    assert moved["probabilities"] != pytest.approx(raw["probabilities"], abs=0.01)
+    assert moved["x_calibration"]["basis"] == "measured"
+
+
+def test_an_upstream_that_fails_is_no_failure_of_ours(address: str, tmp_path: Path) -> None:
+    with TestClient(
+        create_app(make_config(tmp_path, upstream=address)), base_url="http://127.0.0.1"
+    ) as client:
+        registry = client.app.state.simdx.registry
+        registry.get(PANEL, "upstream").fitted._server = Server("http://127.0.0.1:9", allow_remote=False)
+        reply = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT, "method": "upstream"})
+    assert reply.status_code == 502
+    assert reply.json()["type"].endswith("upstream")
+
+
+def data_options(data: PanelData) -> Iterator[tuple[str, str | None]]:
+    for label in data.panel.labels:
+        yield label.name, " ".join(label.description.split()) or None
 
 
 def test_another_machine_needs_permission_and_an_address_is_needed() -> None:

@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from simdx import __version__
-from simdx.errors import BadInput
+from simdx.errors import BadInput, RunFailed
 from simdx.service import cds, record_systems, routes, schemas, systemone
 from simdx.service.audit import AuditStore, KeyRing, open_store
 from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
@@ -200,6 +200,7 @@ def _answer_errors(app: FastAPI) -> None:
     answer(RequestValidationError, lambda error: from_validation(error.errors()))
     answer(HTTPException, lambda error: from_status(error.status_code, error.headers))
     answer(BadInput, lambda error: Problem("bad-input", str(error)))
+    answer(RunFailed, lambda error: Problem("upstream", "A server that this one asks did not answer."))
     answer(AuditUnavailable, lambda error: Problem("audit-unavailable", unrecorded, retry_after=5))
 
 

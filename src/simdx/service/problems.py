@@ -41,6 +41,7 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "bad-input": (422, "The request cannot be answered as it was put", "invalid"),
     "too-many-requests": (429, "Too many requests from this caller", "throttled"),
     "internal": (500, "The service failed", "exception"),
+    "upstream": (502, "A server behind this one failed", "transient"),
     "overloaded": (503, "The service is busy", "transient"),
     "not-ready": (503, "The service is starting", "transient"),
     "audit-unavailable": (503, "The audit log cannot be written", "no-store"),

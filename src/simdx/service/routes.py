@@ -30,7 +30,7 @@ from simdx.service.wire import Json, dump
 
 router = APIRouter()
 JSON = "application/json"
-ASKING = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503)
+ASKING = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503)
 _READING = documented(400, 401, 403, 404, 422, 500, 503)
 OPEN = documented(400, 500, 503)
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]

@@ -273,6 +273,7 @@ def typed(question: Choice | Score | Noul, answer: Mapping[str, Any]) -> dict[st
         "x_calibration": answer["calibration"],
         "x_evidence": answer["evidence"],
         "x_panel": answer["panel"],
+        "x_upstream": (answer["voices"] or {}).get("upstream"),  # what the server behind this one said
     }
 
 
@@ -294,7 +295,7 @@ def score_confidence(p: list[float]) -> float:
 # --------------------------------------------------------------------------- the routes
 
 router = APIRouter()
-_REFUSED = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503)
+_REFUSED = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503)
 
 
 @router.post(
