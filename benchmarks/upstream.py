@@ -3,9 +3,9 @@
 python benchmarks/upstream.py FOLDER --panel reports8 --panel clinc10 [--upstream [MODEL@]URL]
 
 FOLDER holds panels as `simdx validate transfer` takes them. Without --upstream, the server is a second simdx
-on this machine that answers with plain M-SMC. Before: its probabilities, and one minus the largest as a sign of
-none of these. After: `simdx serve --upstream` with 0, 12 and 50 labelled cases, and a fifth as many of none of
-these. Five draws of labelled cases; the other cases are measured.
+on this machine that answers with plain M-SMC. Before: its probabilities, and one minus the largest as a sign
+of none of these. After: `simdx serve --upstream` with 0, 12 and 50 labelled cases, and a fifth as many of
+none of these. Five draws of labelled cases; the other cases are measured.
 """
 
 import argparse

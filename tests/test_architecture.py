@@ -16,8 +16,8 @@ FREE = {"types", "errors", "plugins"}  # every room may use them
 ORDER = [
     "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "answer", "abc",
     "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank", "methods",
-    "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier", "estimator", "runs",
-    "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",
+    "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier", "prevalence", "estimator",
+    "runs", "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",
     "experiments", "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip
 LONGEST = 400  # lines

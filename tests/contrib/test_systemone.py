@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,12 +14,15 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.classifier import Classifier
+from simdx.egress import listens
 from simdx.errors import BadInput, NotAllowed, RunFailed
 from simdx.methods.fitted import Settings
 from simdx.methods.panel_data import PanelData
+from simdx.models.fetch import locate
 from simdx.service.app import create_app
+from simdx.service.registry import refuse_remote
 from simdx_contrib.systemone import Server, SystemOne
-from tests.loopback import Handler, running
+from tests.loopback import Handler, running, until
 from tests.service.conftest import make_config
 
 PANEL = "oral-lesions"
@@ -151,7 +155,9 @@ def data_options(data: PanelData) -> Iterator[tuple[str, str | None]]:
         yield label.name, " ".join(label.description.split()) or None
 
 
-def test_another_machine_needs_permission_and_an_address_is_needed() -> None:
+def test_another_machine_needs_permission_and_an_address_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(NotAllowed):
+        refuse_remote(make_config(tmp_path, upstream="model@https://decisions.example.org"))
     with pytest.raises(NotAllowed):
         Server("http://192.0.2.1:8000", allow_remote=False)
     with pytest.raises(BadInput, match="needs a server"):
@@ -169,3 +175,39 @@ def test_another_shape_is_a_failure_in_one_line(address: str) -> None:
             server._read(body, ["q"], ["a"])
     with pytest.raises(RunFailed, match="did not answer"):
         Server("http://127.0.0.1:9", allow_remote=False).ask(TEXT, {"a": None, "b": None})
+
+
+@pytest.fixture(scope="module")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`transformers serve` with SmolLM2. It cannot read the GGUF file: its weights are written out."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    file = locate("smollm2")
+    folder, where = tmp_path_factory.mktemp("smollm2"), {"gguf_file": file.name}
+    read = AutoModelForCausalLM.from_pretrained(file.parent, **where)
+    read.config.__dict__.pop("quantization_config", None)
+    plain = AutoModelForCausalLM.from_config(read.config)
+    plain.load_state_dict(read.state_dict())
+    plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(file.parent, **where).save_pretrained(folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [str(Path(sys.executable).with_name("transformers")), "serve", str(folder), "--device", "cpu"]
+    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(
+        [*command, "--port", str(port)], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as serving:
+        try:
+            until(lambda: listens(f"127.0.0.1:{port}") or serving.poll() is not None, 240)
+            yield f"{folder}@http://127.0.0.1:{port}"
+        finally:
+            serving.terminate()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the libraries that read the weights
+def test_a_real_model_is_asked_through_transformers_serve(data: PanelData, smollm2: str) -> None:
+    fitted = SystemOne(data, Settings(method="systemone", simulator=smollm2, budget=2))
+    found = fitted.answer(data.observe([TEXT]), Classifier(PANEL).prior(None)).posterior_in_class[0]
+    assert found.sum() == pytest.approx(1)
+    assert found.max() > found.min()  # it says something

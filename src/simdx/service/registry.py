@@ -6,7 +6,7 @@ from typing import Any, Protocol, cast
 
 from simdx.classifier import Classifier
 from simdx.datasets import read_cases
-from simdx.egress import check_names
+from simdx.egress import check, check_names, is_loopback
 from simdx.embedders import parts_of
 from simdx.errors import BadInput
 from simdx.panels import disclaimer, load_source
@@ -121,7 +121,9 @@ class Registry:
 
 
 def refuse_remote(config: ServiceConfig) -> None:
-    """Before anything is listened on or loaded: an embedder elsewhere needs the operator's permission."""
+    """Before anything is listened on or loaded: what is elsewhere needs the operator's permission."""
+    if config.upstream is not None and not is_loopback(config.upstream.rpartition("@")[2]):
+        check(config.upstream, config.allow_remote)
     for source in config.panels:
         check_names(parts_of(config.embedder or load_source(source).panel.embedder), config.allow_remote)
 

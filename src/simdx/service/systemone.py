@@ -61,7 +61,7 @@ class NoulCriteria(BaseModel):
     false: Words = None
 
 
-class Noul(BaseModel):
+class NoulQuestion(BaseModel):
     model_config = _LOOSE
 
     type: Literal["noul"]
@@ -83,7 +83,7 @@ class Noul(BaseModel):
         return {"true": said(self.told.true) or said(self.instructions), "false": said(self.told.false)}
 
 
-class Choice(BaseModel):
+class ChoiceQuestion(BaseModel):
     model_config = _LOOSE
 
     type: Literal["choice"]
@@ -95,7 +95,7 @@ class Choice(BaseModel):
         return {name: said(words) for name, words in self.criteria.items()}
 
 
-class Score(BaseModel):
+class ScoreQuestion(BaseModel):
     model_config = _LOOSE
 
     type: Literal["score"]
@@ -110,7 +110,7 @@ class Score(BaseModel):
         return {str(i): said(words) or f"level {i}" for i, words in enumerate(self.criteria)}
 
 
-Question = Annotated[Choice | Score | Noul, Field(discriminator="type")]
+Question = Annotated[ChoiceQuestion | ScoreQuestion | NoulQuestion, Field(discriminator="type")]
 
 
 class SystemOneBody(BaseModel):
@@ -249,14 +249,16 @@ def _world(related: frozenset[str]) -> tuple[str, ...]:
 # --------------------------------------------------------------------------- from an answer to the shape
 
 
-def typed(question: Choice | Score | Noul, answer: Mapping[str, Any]) -> dict[str, Any]:
+def typed(
+    question: ChoiceQuestion | ScoreQuestion | NoulQuestion, answer: Mapping[str, Any]
+) -> dict[str, Any]:
     """An answer of the engine in the question's own shape."""
     among = answer.get("among_labels") or answer["posterior_in_class"]
     p = {option: float(among[label_of(option)]) for option in question.options}
     found: dict[str, Any] = {"type": question.type}
-    if isinstance(question, Noul):
+    if isinstance(question, NoulQuestion):
         found["noul"] = p["true"]
-    elif isinstance(question, Choice):
+    elif isinstance(question, ChoiceQuestion):
         found |= {"choice": max(p, key=lambda option: p[option]), "probabilities": p}
         found["confidence"] = choice_confidence(list(p.values()))
     else:
@@ -334,9 +336,9 @@ async def systemone(request: Request, caller: MayClassify) -> Response:
     return Json(whole, headers={"Simdx-Answer": request_id(request)})
 
 
-def _served(registry: Registry, question: Choice | Score | Noul) -> str | None:
+def _served(registry: Registry, question: ChoiceQuestion | ScoreQuestion | NoulQuestion) -> str | None:
     """The served panel whose labels these are."""
-    if not isinstance(question, Choice):
+    if not isinstance(question, ChoiceQuestion):
         return None
     named = set(question.criteria)
     return next((name for name in registry.names if set(registry.panel(name).names) == named), None)
@@ -347,7 +349,7 @@ async def _ask(
     state: AppState,
     caller: Caller,
     number: int,
-    question: Choice | Score | Noul,
+    question: ChoiceQuestion | ScoreQuestion | NoulQuestion,
     panel: str | None,
     text: str,
 ) -> InferenceRequest:
