@@ -18,7 +18,7 @@ help:
 $(VENV)/.core: pyproject.toml $(CONSTRAINTS)
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV); a first time takes a minute or some"
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e '.[local]'
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -e '.[local,report]'
 	@touch $@
 
 $(VENV)/.full: $(VENV)/.core
@@ -70,9 +70,9 @@ fuzz: $(VENV)/.full ## coverage-guided fuzzing, FUZZ_SECONDS a target on average
 validate: setup ## re-run calibration, agreement and quality; fails when a figure leaves its interval
 	$(VENV)/bin/python -m benchmarks.validate --out out/validate.json
 
-paper: setup ## every table and figure of the paper measured into results/paper, then docs/results.md
+paper: setup ## every table and figure of the paper measured into results/paper, its claims in docs/results.md
 	$(VENV)/bin/python -m paper run --out results/paper
-	$(VENV)/bin/python -m paper report results/paper --html out/paper.html --markdown docs/results.md
+	$(VENV)/bin/python -m paper report results/paper --markdown docs/results.md
 
 OUT ?= out/paper-smoke
 paper-smoke: setup ## the same on a few cases into OUT=DIR, with DIR/report.html; minutes

@@ -3,8 +3,8 @@
     python benchmarks/panels.py --data ../shared/data --out results/panels
 
 Writes `record.json` (command, commit, versions, metrics with intervals), one Parquet file of per-case rows
-a run (ids and probabilities, no text), and `README.md` with the tables, beside the figures the paper
-reports for the same benchmark. Reporting only: nothing here chooses anything.
+a run (ids and probabilities, no text), and `README.md` with the tables. Reporting only:
+nothing here chooses anything.
 """
 
 import argparse
@@ -51,17 +51,6 @@ SHOWN = (
     "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits", "auroc", "error_auroc", "e_aurc",
     "risk_at_80",
 )  # fmt: skip
-# Means over six LLMs on the same six classes (Tables 1 and 2 of the paper); its SD calibration figures for
-# M-SMC are inconsistent with each other, so only accuracy and macro-F1 can be compared with confidence.
-PAPER_SD = {
-    "M-SMC": {"accuracy": 0.817, "macro_f1": 0.797, "brier": 0.228, "ece": 0.110},
-    "D-SMC": {"accuracy": 0.812, "brier": 0.390, "ece": 0.222},
-    "ABI": {"accuracy": 0.810, "brier": 0.432, "ece": 0.300},
-    "Model logits": {"accuracy": 0.519, "macro_f1": 0.477, "brier": 0.565, "ece": 0.190},
-    "Elicited probability": {"accuracy": 0.639, "macro_f1": 0.602, "brier": 0.588, "ece": 0.125},
-    "Prompt ensemble": {"accuracy": 0.618, "macro_f1": 0.594, "brier": 0.595, "ece": 0.185},
-    "Elicited fidelity": {"accuracy": 0.681, "brier": 0.573, "ece": 0.260},
-}
 
 
 def main() -> None:
@@ -157,16 +146,10 @@ def markdown(record: dict[str, Any]) -> str:
             auroc = f"{ood['auroc']:.3f}" if ood and ood.get("auroc") is not None else "–"
             cells = " | ".join(_cell(r, m) for m in SHOWN)
             out.append(f"| {name} | {_short(r['embedder'])} | {cells} | {auroc} |")
-        if panel == "symptom-to-diagnosis":
-            for name, figures in PAPER_SD.items():
-                cells = [f"{figures[m]:.3f}" if m in figures else "–" for m in SHOWN]
-                out.append(f"| *paper:* {name} | OpenAI-3-large | " + " | ".join(cells) + " | – |")
         out.append("")
     out += [
-        "The paper's rows are means over six 7–8B LLMs, their own simulations and a hosted embedding; its SD "
-        "set has 288 cases, ours here is the training split of the same data (233). Its Brier score mixes "
-        "sums and means over classes, ours is the sum. Our banks were written by a large language model; "
-        "see the panels' notices.",
+        "Our banks were written by a large language model; see the panels' notices. The paper's figures "
+        "stand in docs/results.md.",
         "",
     ]
     return "\n".join(out)

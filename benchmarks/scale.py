@@ -29,8 +29,9 @@ from simdx.embedders import embed_texts, get_embedder
 from simdx.methods import Settings
 from simdx.panels import load_source
 from simdx.panels.load import PACKAGED
-from simdx.scale.classify import classify_parquet, in_this_process
+from simdx.scale.classify import classify_parquet
 from simdx.scale.job import Job
+from simdx.scale.workers import in_this_process
 
 
 def seconds(call: Callable[[], Any]) -> float:

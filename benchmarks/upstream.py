@@ -66,7 +66,7 @@ def measure(folder: Path, address: str) -> list[dict[str, object]]:
                 fitted.take(inside.at(own[:n]), outside.at(others[: n // 5]))
             kept, left = inside.at(own[n:]), outside.at(others[n // 5 :])
             posterior = kept.posterior(fitted.calibration)
-            none, beyond = (part.outside(fitted.calibration.outside) for part in (kept, left))
+            none, beyond = (part.outside(fitted.calibration) for part in (kept, left))
             said, said_outside = np.exp(kept.likelihood), np.exp(left.likelihood)
             found.append(
                 {

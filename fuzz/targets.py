@@ -108,17 +108,13 @@ def prior(folder: Path) -> Target:
 
 
 def policy(folder: Path) -> Target:
-    """A decision policy; the first byte makes it an experiment file instead."""
+    """A decision policy."""
     from simdx.decide.policy import policy_text, read_policy
-    from simdx.experiments.config import read_config
 
     path = folder / "file.yaml"
 
     def one(data: bytes) -> None:
-        path.write_bytes(data[1:])
-        if data[:1] == b"e":
-            _taken(lambda: read_config(path))
-            return
+        path.write_bytes(data)
         found = _taken(lambda: read_policy(path))
         if found is not None and _finite(found):
             path.write_text(policy_text(found), encoding="utf-8")

@@ -16,9 +16,9 @@ app = typer.Typer(
 @app.command("list")
 def list_() -> None:
     """The artefacts, in the report's order."""
-    from paper.runner import artefact_list
+    from paper.artefacts import ARTEFACTS
 
-    for artefact in artefact_list().values():
+    for artefact in ARTEFACTS:
         print(f"{artefact.name}: {artefact.title}")
 
 
@@ -30,8 +30,9 @@ def run(
 ) -> None:
     """Measure; what is on record already is not measured again."""
     from paper.answers import SIZES
+    from paper.artefacts import chosen
     from paper.context import Context
-    from paper.runner import chosen, run_artefacts
+    from paper.runner import run_artefacts
 
     if scale not in SIZES:
         raise BadInput(f"--scale is '{scale[:40]}': choose smoke or full")
@@ -48,26 +49,26 @@ def run(
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What 'python -m paper run' wrote.")],
-    html: Annotated[Path | None, typer.Option(help="The page; default: DIR/report.html.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="The tables; default: DIR/report.md.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also the documentation's page and picture.")] = None,
 ) -> None:
-    """One self-contained HTML page and Markdown tables from the records of a run."""
-    from paper.report import paper_markdown, render_paper
+    """DIR/report.html, DIR/claims.json, DIR/claims.csv and DIR/tables/*.csv from the records of a run."""
+    from paper import report as made
+    from paper.figures import svg
     from paper.runner import read_artefacts
     from simdx.disk import write_atomically
 
     records = read_artefacts(folder)
     if not records:
         raise BadInput(f"{folder} holds no records: make some with 'python -m paper run --out {folder}'")
-    target = "" if markdown is None else f" --markdown {markdown.as_posix()}"
-    text = paper_markdown(records, folder.as_posix(), f"python -m paper report {folder.as_posix()}{target}")
-    page, tables = html or folder / "report.html", markdown or folder / "report.md"
-    for path, content in ((page, render_paper(records)), (tables, text)):
-        if path.is_dir():
-            raise BadInput(f"{path} is a folder: give the path of a file")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
-    print(f"wrote {page} and {tables}", file=sys.stderr)
+    if markdown is not None and markdown.is_dir():
+        raise BadInput(f"{markdown} is a folder: give the path of a file")
+    made.write(records, folder)
+    if markdown is not None:
+        picture = markdown.parent / "pictures" / f"{markdown.stem}.svg"
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(picture, svg(made.picture(records)))
+        write_atomically(markdown, made.markdown(records, f"pictures/{picture.name}", folder))
+    print(f"wrote {folder / 'report.html'}", file=sys.stderr)
 
 
 def main(args: list[str] | None = None) -> int:

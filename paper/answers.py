@@ -31,6 +31,12 @@ _LINEUP: dict[str, dict[str, Any]] = {
     RECIPE: {"method": "auto"},
 }
 
+# Methods as `Spec` names them, in words.
+METHODS = {
+    "auto": "shipped recipe", "m-smc": M_SMC, "d-smc": D_SMC, "abi": ABI, "centroid": "centroid cosine",
+    "tfidf": "TF-IDF cosine", "zero-shot": "label text alone", "bank-logistic": "logistic on the bank",
+}  # fmt: skip
+
 
 def spec_of(name: str, panel: str, bank: str = REFERENCE) -> Spec:
     return Spec(panel=panel, bank=bank, **_LINEUP[name])

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from paper import engine
 from paper.answers import ALL_ORDERS
 from paper.replies import LEAST_READABLE, Replies, read_replies
 from paper.world import Cases
+from simdx.abc.prior import Prior
 from simdx.errors import SimdxError
-from simdx.experiments.config import ExperimentConfig, MethodPart, PanelPart, SimulatorPart
 from simdx.runs import Record, Store
 from simdx.types import Float, Int
 
@@ -80,7 +81,7 @@ def asked_in(one: Replies) -> Iterator[Asked]:
         return
     if one.method == "logits":
         orders = _orders(one)
-        yield _asked_of(one, "ML", orders.at(0), np.ones(len(one.positions)), 1.0)
+        yield _asked_of(one, "ML", orders.at(0, PAPER_TEMPERATURE), np.ones(len(one.positions)), 1.0)
         if one.calls > 1:
             every = np.mean([orders.at(i) for i in range(one.calls)], axis=0)
             yield _asked_of(one, ALL_ORDERS, every, one.readable, float(one.calls))
@@ -94,25 +95,19 @@ def _asked_of(one: Replies, way: str, p: Float, readable: Float, calls: float) -
     return Asked(f"hf:{model}", one.method, way, one.positions, p, readable, seconds, calls, one.temperature)
 
 
-def asked_directly(panel: str, cases: Cases, count: int, out: Path) -> tuple[Asked, ...]:
+def asked_directly(
+    panel_data: engine.PanelData, prior: Prior, cases: Cases, count: int, out: Path
+) -> tuple[Asked, ...]:
     """The small model asked about the first few cases; nothing where it is not installed."""
-    from simdx.experiments.runner import run_experiment
-
-    if panel != "oral-lesions":  # the only cases that ship; a smoke run asks about these alone
-        return ()
-    config = ExperimentConfig(
-        name="asking-directly",
-        simulators=(SimulatorPart(name=SMALL_MODEL),),
-        panels=(PanelPart(panel=panel, data=panel, subset=count),),
-        methods=tuple(MethodPart(method=name, budget=2) for name in PAPER_ASKING),
-        resamples=100,
-    )
+    texts, found = cases.dataset.texts[:count], []
     try:
-        outcome = run_experiment(config, out)
+        for method, way in PAPER_ASKING.items():
+            p, readable = engine.ask_model(panel_data, method, SMALL_MODEL, texts, prior, 0, out, budget=2)
+            way = ALL_ORDERS if method == "logits" else way
+            found.append(Asked(SMALL_MODEL, method, way, np.arange(len(texts)), p, readable, None, None))
     except SimdxError:
         return ()
-    asked = (_asked(record, panel, cases) for record in outcome.records)
-    return tuple(one for one in asked if one is not None)
+    return tuple(found)
 
 
 def _asked(record: Record, panel: str, cases: Cases) -> Asked | None:

@@ -24,8 +24,7 @@ from paper.asked import Asked, Orders, asked_directly, read_asked, read_orders
 from paper.replies import Replies, read_replies
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
-from simdx.egress import is_remote
-from simdx.embedders import Embedder, JointEmbedder, get_embedder
+from simdx.embedders import get_embedder
 from simdx.errors import BadInput, SimdxError
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.panels.load import PACKAGED
@@ -36,30 +35,6 @@ from simdx.types import Bank, Float, Int, content_hash
 def _hash(folder: Path, places: Iterable[Path]) -> str:
     parts = ((p.relative_to(folder).as_posix(), sha256(p.read_bytes()).hexdigest()) for p in sorted(places))
     return content_hash(*(word for part in parts for word in part))
-
-
-class _Remembering:
-    """An embedder that embeds a batch once a run. Joint embedders share their parts, and encoders are slow.
-
-    Whole batches are remembered, not texts: a vector's last digits depend on the batch it was padded in. What
-    a repeated batch took the first time is counted in `spared`, to be added to any time that is measured.
-    """
-
-    def __init__(self, inner: Embedder) -> None:
-        self.inner, self.id, self.blocks, self.spared = inner, inner.id, tuple(inner.blocks), 0.0
-        self.remote = is_remote(inner)
-        self._known: dict[tuple[str, ...], tuple[Float, float]] = {}
-
-    def embed_batch(self, texts: Sequence[str]) -> Float:
-        batch = tuple(texts)
-        if batch in self._known:
-            self.spared += self._known[batch][1]
-        else:
-            began = time.perf_counter()
-            vectors = np.array(self.inner.embed_batch(texts))
-            vectors.setflags(write=False)  # handed out again: nobody may change it
-            self._known[batch] = vectors, time.perf_counter() - began
-        return self._known[batch][0]
 
 
 class Context:
@@ -84,7 +59,6 @@ class Context:
         self.asking_folder = asking or world.folder_named("SIMDX_ASKING", "results/baselines")
         self.live_folder = world.folder_named("SIMDX_LIVE", "results/live")
         self._memory: dict[Any, Any] = {}
-        self._parts: dict[str, _Remembering] = {}
         self._cases: dict[str, world.Cases] = {}
         self.skipped: dict[str, str] = {}
         for panel in panels:
@@ -240,8 +214,10 @@ class Context:
 
         def make() -> tuple[Asked, ...]:
             found = read_asked(self.asking_folder, panel, self.cases(panel))
-            if not found and self.size.asked_cases:
-                found = asked_directly(panel, self.cases(panel), self.size.asked_cases, self.out / "asking")
+            if not found and self.size.asked_cases and panel == self.panels[0]:
+                spec = Spec(panel, "")
+                about = self.panel_data(spec), self.prior(spec), self.cases(panel)
+                found = asked_directly(*about, self.size.asked_cases, self.out / "asking")
             return found
 
         return self._once(("asked", panel), make)
@@ -295,21 +271,12 @@ class Context:
         dataset = self.cases(panel).outside if outside else self.cases(panel).dataset
         assert dataset is not None
 
-        def part(one: Embedder) -> _Remembering:
-            return self._parts.setdefault(one.id, _Remembering(one))
-
-        def spared() -> float:
-            return sum(part.spared for part in self._parts.values())
-
         def make() -> tuple[engine.Observations, float]:
             panel_data = self.panel_data(spec)
             panel_data.observe(dataset.texts[:1])  # what an embedder loads on first use is no cost of a case
-            whole = get_embedder(self.embedder_name(spec))
-            parts = [part(p) for p in whole.parts] if isinstance(whole, JointEmbedder) else []
-            own = JointEmbedder(parts) if parts else part(whole)
-            began, before = time.perf_counter(), spared()
-            observed = replace(panel_data, embedder=own).observe(dataset.texts)
-            return observed, (time.perf_counter() - began + spared() - before) / max(len(dataset.texts), 1)
+            began = time.perf_counter()
+            observed = panel_data.observe(dataset.texts)
+            return observed, (time.perf_counter() - began) / max(len(dataset.texts), 1)
 
         return self._once(("observed", panel, self.embedder_name(spec), outside), make)
 

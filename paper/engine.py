@@ -12,7 +12,7 @@ from simdx.abc.space import Space
 from simdx.baselines.asking import GUESSES
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
-from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.baselines.wording import PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Observations, PanelData, Settings
 from simdx.methods.scores import choose_penalty
@@ -21,6 +21,7 @@ from simdx.types import Bank, Float, Int, Panel
 
 __all__ = [
     "CALIBRATION_SHARE",
+    "PARAPHRASES",
     "RECIPE_VERSION",
     "Fitted",
     "Observations",
@@ -78,19 +79,27 @@ def train_network(
     panel_data: PanelData, prior: Prior, folder: Path, settings: dict[str, Any], vectors: Float | None = None
 ) -> None:
     """On the bank, spread; or on these texts' vectors as they are."""
-    from simdx.amortised.network import CARD_FILE, save
+    from simdx.amortised.network import NETWORK_FILE, save
     from simdx.amortised.train import TrainSettings, train
 
-    if not (folder / CARD_FILE).is_file():
+    if not (folder / NETWORK_FILE).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         save(train(panel_data, TrainSettings(**settings), prior=prior, vectors=vectors, spread=vectors is None), folder)
 
 
 def ask_model(
-    panel_data: PanelData, way: str, simulator: str, texts: list[str], prior: Prior, seed: int, replies: Path
+    panel_data: PanelData,
+    way: str,
+    simulator: str,
+    texts: list[str],
+    prior: Prior,
+    seed: int,
+    replies: Path,
+    budget: int | None = None,
 ) -> tuple[Float, Float]:
     """A model asked about texts: its answers, and how many readable replies are behind each."""
-    fitted = fit_method(panel_data, Settings(method=way, simulator=simulator, replies=str(replies), seed=seed))
+    settings = Settings(method=way, simulator=simulator, replies=str(replies), seed=seed, budget=budget)
+    fitted = fit_method(panel_data, settings)
     table = fitted.answer(panel_data.observe(texts), prior)
     return table.posterior_in_class, table.effective_simulations
 

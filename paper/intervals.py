@@ -50,8 +50,3 @@ def differences(
         }
         for name, d in found.items()
     }  # fmt: skip
-
-
-def excludes(found: Sequence[float] | None, value: float = 0.0) -> bool:
-    """Whether an interval is there and leaves the value out."""
-    return found is not None and not found[0] <= value <= found[1]

@@ -1,44 +1,16 @@
 """The artefacts in turn, each through the one runner: a record of figures, failures included."""
 
-import pkgutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from functools import lru_cache
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from paper import artefacts as _artefacts
 from paper import engine
+from paper.artefacts import ARTEFACTS, Artefact
 from paper.context import Context
-from paper.spec import Artefact
 from paper.world import REFERENCE
 from simdx.errors import BadInput
 from simdx.runs import Record, Result, Spec, Store, fail, run
-
-
-@lru_cache(maxsize=1)
-def artefact_list() -> dict[str, Artefact]:
-    """Every spec in `paper/artefacts`, in the report's order; its name is the file's, with hyphens."""
-    found = []
-    for module in pkgutil.iter_modules(_artefacts.__path__):
-        spec = import_module(f"{_artefacts.__name__}.{module.name}").ARTEFACT
-        found.append(replace(spec, name=module.name.replace("_", "-")))
-    return {one.name: one for one in sorted(found, key=lambda one: (one.order, one.name))}
-
-
-def chosen(only: str | None) -> tuple[Artefact, ...]:
-    """All artefacts, or those named in a comma-separated list."""
-    known = artefact_list()
-    if only is None:
-        return tuple(known.values())
-    wanted = [name.strip() for name in only.split(",") if name.strip()]
-    for name in wanted:
-        if name not in known:
-            raise BadInput(f"there is no artefact '{name[:60]}': choose among {', '.join(known)}")
-    if not wanted:
-        raise BadInput("--only names no artefact: give names separated by commas")
-    return tuple(one for one in known.values() if one.name in wanted)
 
 
 def run_artefacts(
@@ -53,9 +25,8 @@ def run_artefacts(
 
 
 def _run(artefact: Artefact, context: Context, say: Callable[[str], None]) -> Record:
-    spec: Spec[Context] = Spec(
-        "paper", artefact.name, {"config": _config(context)}, lambda own: _measured(artefact, own)
-    )
+    config = _config(context) | ({"edition": artefact.edition} if artefact.edition > 1 else {})
+    spec: Spec[Context] = Spec("paper", artefact.name, {"config": config}, lambda own: _measured(artefact, own))
     stood = context.store.holds(spec.name, spec.identity(context))
     try:
         record = run(spec, context, context.store)
@@ -73,9 +44,9 @@ def _measured(artefact: Artefact, context: Context) -> Result:
 
 
 def read_artefacts(folder: Path) -> list[Record]:
-    """Every readable record of an artefact that there is, in the report's order."""
-    found = {record.name: record for record in Store(folder, "artefacts").records()}
-    return [found[name] for name in artefact_list() if name in found]
+    """Every readable record of an artefact's present edition, in the report's order."""
+    found = {(r.name, r["config"].get("edition", 1)): r for r in Store(folder, "artefacts").records()}
+    return [found[one.name, one.edition] for one in ARTEFACTS if (one.name, one.edition) in found]
 
 
 def _config(context: Context) -> dict[str, Any]:

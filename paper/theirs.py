@@ -20,7 +20,6 @@ KEYS = ("model", "method", "setting")
 
 Number = float | int
 Cell = Number | tuple[Number, Number | None, Number | None] | str | None
-Grouped = dict[tuple[str | None, str | None], dict[str, "Quote"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +97,6 @@ def quote(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:
     if len(found) > 1:
         raise BadInput(f"{len(found)} figures of the paper match {artefact} {quantity}: name the data set too")
     return found[0] if found else None
-
-
-def grouped(artefact: str, **wanted: str | None) -> Grouped:
-    """The artefact's figures by quantity, for each method and setting."""
-    found: Grouped = {}
-    for q in quotes(artefact, **wanted):
-        found.setdefault((q.method, q.setting), {})[q.quantity] = q
-    return found
 
 
 def over_models(artefact: str, quantity: str, **wanted: str | None) -> Quote | None:

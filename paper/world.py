@@ -19,13 +19,11 @@ from simdx.bank.files import MANIFEST_FILE, packaged_bank, read_bank
 from simdx.datasets import Dataset, open_data
 from simdx.datasets.files import read_cases
 from simdx.errors import BadInput
-from simdx.experiments.cells import subset
 from simdx.panels import load_source
 from simdx.panels.load import PanelSource
 from simdx.types import Bank, Int
 
-# The paper's name of each panel's data set, and the folder of $SIMDX_DATA that holds ours.
-PAPER_NAMES = {"oral-lesions": "OLB-300", "symptom-to-diagnosis": "SD", "case-reports": "MultiCaRe"}
+# The folder of $SIMDX_DATA that holds each panel's cases.
 _FOLDERS = {"symptom-to-diagnosis": "sd", "case-reports": "pmc"}
 REFERENCE = "reference"  # the panel's packaged bank: both of its files
 PARTS = ("bank_a", "bank_b")  # the two files of a packaged bank, each alone
@@ -72,6 +70,14 @@ def read_panel(panel: str, size: int | None, outside_size: int | None, data: Pat
     dataset = subset(whole, size, 0)
     outside = None if outside is None else subset(outside, outside_size, 0)
     return Cases(source, dataset, outside, dataset.label_index(names), len(whole.cases))
+
+
+def subset(dataset: Dataset, size: int | None, seed: int) -> Dataset:
+    """`size` cases at random, in their order. Subsets of one seed are nested."""
+    if size is None or size >= len(dataset.cases):
+        return dataset
+    rng = np.random.default_rng([seed, int(dataset.hash[:8], 16)])
+    return dataset.subset(np.sort(rng.permutation(len(dataset.cases))[:size]).tolist())
 
 
 def folder_named(variable: str, default: str) -> Path:
@@ -133,7 +139,3 @@ def pool(bank: Bank, per_label: int, seed: int) -> Bank:
         kept += order[bank.label_index[order] == label][:per_label].tolist()
     kept.sort()
     return bank.subset(kept, name=f"{bank.name}:{per_label} per label")
-
-
-def labels_of(panel: str) -> tuple[str, ...]:
-    return load_source(panel).panel.names

@@ -68,7 +68,7 @@ def toy_bank(toy_panel: Panel) -> Bank:
 
 # Files whose few tests take long go first, so that the processes end together (`--no-loadscope-reorder`).
 LONG = (
-    "contracts/test_methods", "scale/test_classify", "faults/test_crash_points",
+    "contracts/test_methods", "scale/test_classify", "faults/test_killed_writers",
     "models/test_hub", "docs/test_tutorial", "decide/test_desk", "docs/test_site", "contracts/test_embedders",
     "amortised/test_network", "bank/test_build", "faults/test_corruption", "cli/test_compare",
 )  # fmt: skip

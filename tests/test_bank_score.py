@@ -121,5 +121,5 @@ def test_the_verb(tmp_path: Path, toy_panel: Panel, toy_bank: Bank) -> None:
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["fidelity"] == pytest.approx(score_of(toy_panel, toy_bank, texts).fidelity)
     assert (tmp_path / "p.svg").read_text().startswith("<svg")
-    assert (tmp_path / "p.svg").read_text().count('class="case"') == 10
+    assert "typicality of the cases" in (tmp_path / "p.svg").read_text()
     assert "coverage" in CliRunner().invoke(program(), given).stdout

@@ -4,6 +4,7 @@ import os
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simdx.disk import (
@@ -13,6 +14,7 @@ from simdx.disk import (
     filling,
     refuse_occupied,
     replacing,
+    save_arrays,
     seal_holds,
     sealed,
     write_atomically,
@@ -27,6 +29,23 @@ def test_a_file_is_replaced_whole_with_its_mode(tmp_path: Path) -> None:
     assert path.read_text("utf-8") == "nëw"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("umask", "expected"), [(0o077, 0o600), (0o027, 0o640), (0o022, 0o644)])
+def test_the_umask_says_who_may_read_a_file(tmp_path: Path, umask: int, expected: int) -> None:
+    """Reports with patients' words were written 0644 under `umask 077`."""
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "text", "x")
+        save_arrays(tmp_path / "arrays", {"a": np.zeros(2)})
+        with replacing(tmp_path / "table") as file:
+            assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == expected
+        write_atomically(tmp_path / "text", "y")  # in the place of one
+        create_once(tmp_path / "key", "x")
+    finally:
+        os.umask(before)
+    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert found == {"text": expected, "arrays": expected, "table": expected, "key": 0o600}
 
 
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

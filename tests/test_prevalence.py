@@ -112,7 +112,9 @@ def test_too_few_texts_and_a_bank_without_background_are_refused(tmp_path: Path)
     with pytest.raises(BadInput, match="30 texts"):
         prevalence(Classifier(PANEL), ["a text"] * 5)
     panel, bank, _ = bank_for(PANEL)
-    bare = Classifier(panel, replace(bank, background=(), against=None, none_prior=None))
+    bare = Classifier(
+        replace(panel, world=False), replace(bank, background=(), against=None, none_prior=None)
+    )
     found = prevalence(bare, [*bank.texts[:40]])
     assert found.none is None
     assert "background" in str(found.refused)

@@ -1,12 +1,41 @@
 """The calculations behind the artefacts, by theme: a context in, figures out."""
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from paper.answers import Spec
 from paper.context import Context
-from paper.spec import Measured
 from paper.world import REFERENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one artefact measured. `n` counts cases by panel; `notes` say what was left out, and why."""
+
+    data: Mapping[str, Any]
+    n: Mapping[str, int]
+    models: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return plain({"n": self.n, "models": self.models, "notes": self.notes, "data": self.data})
+
+
+def plain(value: Any) -> Any:
+    """JSON-able copy: arrays become lists, numpy scalars Python numbers, NaN and infinity None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
 
 
 def models_used(context: Context) -> list[str]:

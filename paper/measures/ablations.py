@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from paper.answers import Spec
+from paper.answers import METHODS, Spec
 from paper.asked import PAPER_ASKING, asked_in
-from paper.cells import METHODS
 from paper.context import Context
 from paper.intervals import differences
-from paper.measures import packaged_used
+from paper.measures import Measured, packaged_used
 from paper.replies import LEAST_READABLE
-from paper.spec import Measured
 from paper.world import REFERENCE, Variant
 from simdx.embedders import get_embedder
 from simdx.errors import SimdxError
@@ -21,11 +19,17 @@ from simdx.models import REGISTRY
 from simdx.models.fetch import locate
 from simdx.runs import NotRun
 
+COSINES: dict[str, tuple[str, Any]] = {
+    "TF-IDF cosine, normalised": ("tfidf", None), "TF-IDF cosine, softmax": ("tfidf", "soft"),
+    "embedding cosine, normalised": ("centroid", None), "embedding cosine, softmax": ("centroid", "soft"),
+    "D-SMC": ("d-smc", None), "M-SMC": ("m-smc", None), "M-SMC, soft kernel": ("m-smc", "soft"),
+}  # fmt: skip
 
-def cosine_ablation(context: Context, rows: dict[str, tuple[str, Any]]) -> Measured:
-    """`rows` are methods and kernels; and D-SMC minus the normalised cosine, with how often they differ."""
+
+def cosine_ablation(context: Context) -> Measured:
+    """Cosines as they are and through a softmax, beside M-SMC; and D-SMC minus the normalised cosine."""
     scores = {
-        panel: {name: context.scores(Spec(panel, method, kernel=kernel)) for name, (method, kernel) in rows.items()}
+        panel: {name: context.scores(Spec(panel, method, kernel=kernel)) for name, (method, kernel) in COSINES.items()}
         for panel in context.panels
     }
     gaps = {}
@@ -89,7 +93,7 @@ def embedding_ablation(context: Context, names: Sequence[str] = ()) -> Measured:
     return Measured(data, {p: context.n[p] for p in panels}, ["reference bank", *found], notes)
 
 
-def orders(context: Context, metrics: Sequence[str]) -> Measured:
+def orders(context: Context) -> Measured:
     """A model asked with the options in every order: each alone, and the mean over all."""
     data = {}
     for panel in context.panels:

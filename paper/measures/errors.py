@@ -1,21 +1,20 @@
 """Which answers are wrong and whether the uncertainty says so: curves, bands, confusions, differences."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, norm, spearmanr
+from scipy.stats import binomtest, spearmanr
 
-from paper.answers import ABI, ALL_ORDERS, D_SMC, M_SMC, RECIPE, Spec, spec_of
-from paper.asked import asked_in
+from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.context import Context
+from paper.ece import difference, honest_ece
 from paper.intervals import differences
-from paper.measures import each_panel
+from paper.measures import Measured, each_panel
 from paper.measures.scores import simulators
-from paper.spec import Measured
 from paper.world import REFERENCE
+from simdx.metrics.headline import evaluate_probabilities
 from simdx.metrics.scores import confusion
 from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
 from simdx.types import Float, Int, entropy_bits
@@ -121,17 +120,6 @@ def _errors(p: Float, y: Int, names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def most_frequent(found: Mapping[str, Any], many: int) -> list[dict[str, Any]]:
-    """The confusions that a method makes most often, counted for each."""
-    counted = {
-        name: {f"{c['gold']} answered as {c['answered']}": c["n"] for c in one["confusions"]}
-        for name, one in found.items()
-    }
-    pairs = dict.fromkeys(pair for own in counted.values() for pair in own)
-    most = sorted(pairs, key=lambda pair: -max(own.get(pair, 0) for own in counted.values()))[:many]
-    return [{"confusion": p} | {name: own.get(p, 0) for name, own in counted.items()} for p in most]
-
-
 def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
     """How often another view's favourite differs from M-SMC's confident answer, when wrong and when right."""
     p = context.probabilities(spec_of(M_SMC, panel))
@@ -152,109 +140,69 @@ def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
     return found
 
 
+BANK_DRAWS = {"smoke": 3, "full": 20}  # halves of a bank, drawn at random
+
+
+def bank_spread(context: Context, panel: str, bank: str, metrics: Sequence[str]) -> dict[str, float]:
+    """Standard deviation of M-SMC's metrics over the draw of the bank.
+
+    Halves of a bank of M texts, drawn without replacement, spread as much as whole banks of M texts would
+    (delete-half jackknife).
+    """
+    half = max(1, min(context.bank(Spec(panel, "", bank)).counts.values()) // 2)
+    spec = spec_of(M_SMC, panel, bank)
+    y, found = context.labels(panel), []
+    for seed in range(BANK_DRAWS[context.scale]):
+        p = context.probabilities(replace(spec, per_label=half, pool_seed=seed))
+        scores = evaluate_probabilities(p, y)
+        found.append([np.nan if scores[m] is None else scores[m] for m in metrics])
+    return dict(zip(metrics, np.nanstd(np.array(found, dtype=float), axis=0, ddof=1).tolist(), strict=True))
+
+
 def significance(context: Context, metrics: Sequence[str]) -> Measured:
+    """Asking minus M-SMC over the asked model's own bank, on the same cases.
+
+    Intervals count the draw of the cases (paired bootstrap; for ECE `paper.ece`) and the draw of the bank.
+    """
+
     def measure(context: Context, panel: str) -> dict[str, Any]:
-        y, pairs = context.labels(panel), {}
+        y, rows = context.labels(panel), {}
+        banks = dict.fromkeys(context.own_bank(panel, one) for one in context.asked(panel))
+        spread = {bank: bank_spread(context, panel, bank, metrics) for bank in banks}
         for one in context.asked(panel):
             bank = context.own_bank(panel, one)
             ours = context.probabilities(spec_of(M_SMC, panel, bank))[one.positions]
-            pairs[f"{one.name} − M-SMC over {bank}"] = ours, one.probabilities, y[one.positions]
-        others = {name: spec_of(name, panel) for name in (D_SMC, ABI, RECIPE)}
+            row = _paired(context, f"{panel} {one.name}", ours, one.probabilities, y[one.positions], metrics)
+            about: dict[str, Any] = {"model": one.model, "way": one.way, "bank": bank}
+            rows[f"{one.name} − M-SMC over {bank}"] = about | _widened(row, spread[bank])
+        packaged = context.probabilities(spec_of(M_SMC, panel))
+        others = {name: spec_of(name, panel) for name in (D_SMC, RECIPE)}
         others |= {name: Spec(panel, name) for name in SIMILARITY}
-        others["centroid, softmax"] = replace(Spec(panel, "centroid"), kernel="soft")
-        ours = context.probabilities(spec_of(M_SMC, panel))
         for name, spec in others.items():
-            pairs[f"{name} − M-SMC, {REFERENCE}"] = ours, context.probabilities(spec), y
-        found = {
-            name: differences(*pair, metrics, context.rng("paired", f"{panel} {name}"), context.size.paired_resamples)
-            for name, pair in pairs.items()
-        }
-        return {"differences": found, "regressions": _regressions(context, panel)}
+            row = _paired(context, f"{panel} {name}", packaged, context.probabilities(spec), y, metrics)
+            rows[f"{name} − M-SMC, {REFERENCE}"] = {"model": None, "way": name, "bank": REFERENCE} | row
+        return {"differences": rows, "bank_spread": spread}
 
     return each_panel(context, measure)
 
 
-def _regressions(context: Context, panel: str) -> dict[str, Any]:
-    """ECE on method with the simulator as random intercept: asked models, and banks."""
-    rows: list[tuple[float, str, str]] = []
-    for one in context.asked(panel):
-        rows.append((context.asked_scores(panel, one)["ece"], one.way, one.simulator))
-        if one.way == ALL_ORDERS:
-            p = context.probabilities(spec_of(M_SMC, panel, context.own_bank(panel, one)))[one.positions]
-            y = context.labels(panel)[one.positions]
-            scores = context.evaluate(p, y, f"asked cases {panel} {one.simulator}")
-            rows.append((scores["ece"], M_SMC, one.simulator))
-    asking = _mixed(rows, ALL_ORDERS if any(row[1] == ALL_ORDERS for row in rows) else None)
-    banks = [
-        (context.scores(spec_of(name, panel, bank))["ece"], name, bank)
-        for bank in context.banks(panel)
-        for name in (M_SMC, D_SMC, RECIPE)
-    ]
-    return {
-        "asking and M-SMC, model random": asking,
-        "ML and M-SMC, temperature or weights random": _by_way(context, panel),
-        "inference, bank random": _mixed(banks, M_SMC),
-    }
+def _paired(
+    context: Context, what: str, ours: Float, theirs: Float, y: Int, metrics: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    rng, resamples = context.rng("paired", what), context.size.paired_resamples
+    found = differences(ours, theirs, y, metrics, rng, resamples)
+    found = {name: {"difference": d["difference"], "ci": d["ci"], "reason": d["reason"]} for name, d in found.items()}
+    first, second = (honest_ece(p, y, rng) for p in (ours, theirs))
+    gap, low, high = difference(first, second)
+    found["ece"] |= {"difference": gap, "ci": [low, high], "debiased": [first.value, second.value]}
+    return found
 
 
-def _by_way(context: Context, panel: str) -> dict[str, Any]:
-    """A model at several temperatures and with rounded weights: ML's logits and M-SMC's bank of each."""
-    rows: list[tuple[float, str, str]] = []
-    for orders in context.orders(panel):
-        for name, variant in context.variants(panel).items():
-            if variant.kind == "temperature" and variant.model == orders.simulator.removeprefix("hf:"):
-                p, y = orders.at(0, float(variant.way[1:])), context.labels(panel)[orders.positions]
-                ml = context.evaluate(p, y, f"orders {panel} {name}")
-                own = context.scores(spec_of(M_SMC, panel, name))
-                rows += [(ml["ece"], "ML", name), (own["ece"], M_SMC, name)]
-    for one in (asked for replies in context.replies(panel) if replies.bits for asked in asked_in(replies)):
-        if one.way == "ML" and one.model in context.variants(panel):
-            own = context.scores(spec_of(M_SMC, panel, one.model))
-            rows += [(context.asked_scores(panel, one)["ece"], "ML", one.model), (own["ece"], M_SMC, one.model)]
-    return _mixed(rows, "ML" if rows else None)
-
-
-LEAST_MODELS = 5  # below which the variance of a random intercept cannot be learnt
-
-
-def mixed_effects(
-    values: Sequence[float], methods: Sequence[str], models: Sequence[str], reference: str
-) -> dict[str, dict[str, Any]] | str:
-    """value ~ method + (1 | model): each method's difference from the reference within models, or why not.
-
-    The random intercept takes up how good a model is in general.
-    """
-    x, others = np.asarray(values, dtype=float), sorted(set(methods) - {reference})
-    n_models = len(set(models))
-    if not others:
-        return "a comparison needs at least two methods"
-    if n_models < LEAST_MODELS:
-        return f"{n_models} language models are too few for a random intercept (at least {LEAST_MODELS})"
-    if len(x) <= len(others) + 1 + n_models:
-        return "there are no more rows than effects to estimate"
-    if not np.all(np.isfinite(x)) or np.ptp(x) == 0:
-        return "all values are equal, or one of them is undefined"
-    from statsmodels.regression.mixed_linear_model import MixedLM
-
-    design = np.column_stack([np.ones(len(x))] + [[float(m == o) for m in methods] for o in others])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of convergence: what did not converge has no finite error
-        try:
-            fit = MixedLM(x, design, groups=np.asarray(models, dtype=object).astype(str)).fit(reml=True)
-        except np.linalg.LinAlgError:  # values hundreds of orders apart
-            return "the fit met a singular matrix"
-    estimates, spreads = (np.asarray(v, dtype=float)[1:] for v in (fit.fe_params, fit.bse_fe))
-    if not np.all(np.isfinite([*estimates, *spreads])):
-        return "the fit did not give finite standard errors"
-    return {
-        name: {"estimate": b, "ci": [b - 1.96 * e, b + 1.96 * e], "p_value": float(2 * norm.sf(abs(b) / e))}
-        for name, b, e in zip(others, estimates.tolist(), spreads.tolist(), strict=True)
-    }
-
-
-def _mixed(rows: list[tuple[float, str, str]], reference: str | None) -> dict[str, Any]:
-    values, methods, models = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
-    reference = reference or min(methods, default="")
-    found = mixed_effects(values, methods, models, reference)
-    reason, effects = (found, {}) if isinstance(found, str) else (None, found)
-    return {"reference": reference, "models": len(set(models)), "reason": reason, "effects": effects}
+def _widened(row: dict[str, dict[str, Any]], spread: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Both ends moved out in quadrature by what the draw of the bank adds."""
+    for name, one in row.items():
+        middle, (low, high) = one["difference"], one["ci"]
+        if low is not None and np.isfinite(spread[name]):
+            more = 1.96 * spread[name]
+            one["ci"] = [middle - float(np.hypot(middle - low, more)), middle + float(np.hypot(high - middle, more))]
+    return row

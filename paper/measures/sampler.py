@@ -3,6 +3,7 @@
 import json
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ import numpy as np
 from paper import engine
 from paper.answers import ABI, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.context import Context
-from paper.intervals import mean_interval
-from paper.measures import each_panel, packaged_used
-from paper.spec import Measured
+from paper.intervals import interval, mean_interval
+from paper.measures import Measured, each_panel, packaged_used
 from paper.world import REFERENCE
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap
@@ -266,3 +266,43 @@ def _fresh(context: Context, panel: str, lines: list[dict[str, Any]], rows: Int)
         for t, some in enumerate(here)
     ]
     return found
+
+
+# --------------------------------------------------------------------------- like with like
+
+SCHEDULES = (5, 11)  # what the paper names, and what the masses of its Table S10 need
+BITS = ("total_bits", "aleatoric_bits", "epistemic_bits", "alpha0")
+
+
+def paper_settings(context: Context) -> Measured:
+    """D-SMC at both schedules, and the network with the paper's objective, data, epochs, batch and rate."""
+
+    def measure(context: Context, panel: str) -> dict[str, Any]:
+        specs = {f"D-SMC, T = {t}": Spec(panel, "d-smc", populations=t) for t in SCHEDULES}
+        specs["ABI, trained as the paper trains"] = Spec(panel, "abi", objective="mean", trained_as="the paper")
+        found: dict[str, Any] = {}
+        for name, spec in specs.items():
+            answers, rng = context.answers(spec), context.rng("paper-settings", panel, name)
+            found[name] = {"scores": context.scores(spec), "seconds": context.seconds(spec)["infer_seconds"]}
+            for part in BITS:
+                around = interval(np.median, answers[part], rng=rng, resamples=context.size.resamples)
+                found[name] |= {part: float(np.median(answers[part])), f"{part}_ci": around}
+        first, network = (context.answers(specs[name]) for name in (f"D-SMC, T = {SCHEDULES[0]}", name))
+        rng = context.rng("paper-settings", panel, "gaps")
+        found["network minus D-SMC"] = {
+            part: _median_gap(network[part], first[part], rng, context.size.resamples) for part in BITS[:3]
+        }
+        return found
+
+    data = each_panel(context, measure, packaged_used)
+    place = context.live_folder / "smollm2.json"
+    rows = json.loads(place.read_text("utf-8"))["rows"] if place.is_file() else []
+    live = next((r["per_case"]["seconds"] for r in rows if (r["method"], r["engine"]) == ("d-smc", "live")), None)
+    return replace(data, data={"panels": data.data, "live_d_smc_seconds": live})
+
+
+def _median_gap(a: Any, b: Any, rng: np.random.Generator, resamples: int) -> dict[str, Any]:
+    """Difference of medians over the same cases."""
+    pairs = np.stack([a, b], axis=1)
+    around = interval(lambda x: float(np.subtract(*np.median(x, axis=0))), pairs, rng=rng, resamples=resamples)
+    return {"value": float(np.median(a) - np.median(b)), "ci": around}

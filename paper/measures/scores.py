@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from paper import engine
-from paper.answers import ABI, ASKED, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
+from paper.answers import ABI, D_PARTICLES, D_SMC, M_PARTICLES, M_SMC, M_SOFT, RECIPE, Spec, spec_of
 from paper.asked import PAPER_ASKING
 from paper.context import Context
 from paper.intervals import differences
-from paper.measures import each_panel, models_used
+from paper.measures import Measured, each_panel, models_used
 from paper.replies import LEAST_READABLE
-from paper.spec import Measured
 from paper.world import REFERENCE
 from simdx.abc.second_order import concentration_cap
-from simdx.datasets.splits import make_splits
+from simdx.datasets.dataset import make_splits
 from simdx.errors import BadInput
 from simdx.metrics.calibration import apply_temperature, fit_temperature
 from simdx.types import Float, Int
@@ -63,23 +62,6 @@ def own_rows(context: Context, panel: str, names: Sequence[str]) -> Rows:
 
 def row_of(context: Context, panel: str, name: str, bank: str = REFERENCE) -> dict[str, Any]:
     return {**context.scores(spec_of(name, panel, bank)), "method": name}
-
-
-def over_simulators(rows: Rows, metrics: Iterable[str]) -> list[dict[str, Any]]:
-    """One row a method: ways of asking over the models asked, then methods over the simulators' banks."""
-    found: dict[str, dict[str, list[Any]]] = {}
-    for row in rows.values():
-        values = found.setdefault(row["method"], {})
-        if row["method"] in ASKED:
-            for metric in metrics:
-                values.setdefault(metric, []).append(row[metric])
-        else:
-            values |= row.get("over_banks", {})
-    return [
-        {"method": method, "values": values, "simulators": len(next(iter(values.values())))}
-        for method, values in found.items()
-        if values
-    ]
 
 
 def main_results(context: Context, metrics: Sequence[str]) -> Measured:
@@ -165,7 +147,12 @@ def distribution_aware(context: Context, metrics: Sequence[str]) -> Measured:
 CENTROID, SUPERVISED = "centroid", "logistic + TS on the calibration fifth"
 CEILING = "supervised ceiling (four fifths)"
 LEAST_PER_LABEL = 2  # labelled cases a supervised model needs of every label
+UNIFORM = 0.02  # mixed into answers before they are scaled: a hard zero would decide the temperature alone
 LEAST_CASES = 10  # fewer cannot be split into fitting and scoring
+
+
+def floored(p: Float) -> Float:
+    return (1 - UNIFORM) * p + UNIFORM / p.shape[1]
 
 
 def calibrated_embedding(context: Context) -> Measured:
@@ -180,8 +167,9 @@ def calibrated_embedding(context: Context) -> Measured:
         answers |= {name: context.probabilities(spec_of(name, panel)) for name in (M_SMC, D_SMC, ABI, RECIPE)}
         found: dict[str, tuple[Float, float | None]] = {n: (answers[n][kept], None) for n in (M_SMC, RECIPE)}
         for name, p in answers.items():
-            temperature = fit_temperature(p[fit], y[fit]).value
-            found[f"{name} + TS"] = apply_temperature(p[kept], temperature), temperature
+            soft = floored(p)
+            temperature = fit_temperature(soft[fit], y[fit]).value
+            found[f"{name} + TS"] = apply_temperature(soft[kept], temperature), temperature
         vectors = np.asarray(context.observations(panel).vectors, dtype=float)
         least = int(np.bincount(y[fit], minlength=k).min())
         if least >= LEAST_PER_LABEL:
@@ -230,7 +218,7 @@ def _scaled_block(
     inferred = {n: context.probabilities(spec_of(n, panel, bank))[positions] for n in (M_SMC, RECIPE)}
     rows: dict[str, Any] = {}
     for name, p in (answers | inferred).items():
-        scaled = engine.temperature_scaled(p, dataset, cases.names, seed=context.seed)
+        scaled = engine.temperature_scaled(floored(p), dataset, cases.names, seed=context.seed)
         kept, about = scaled.kept, f"post-hoc-calibration {panel} {simulator} {bank} {name}"
         rows[name] = {"scores": context.evaluate(p[kept], y[kept], about), "temperature": None}
         after = context.evaluate(scaled.probabilities, y[kept], f"{about} scaled")

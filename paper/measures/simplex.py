@@ -8,8 +8,7 @@ from paper import engine
 from paper.answers import Spec
 from paper.context import Context
 from paper.intervals import interval, mean_interval
-from paper.measures import each_panel, packaged_used
-from paper.spec import Measured
+from paper.measures import Measured, each_panel, packaged_used
 from simdx.abc.dirichlet_tolerance import bank_tolerance
 from simdx.abc.second_order import dirichlet_differential_entropy
 from simdx.amortised import fidelity

@@ -13,9 +13,11 @@ labelled figure was looked at; what it is worth is measured in results/bank_scor
 and not inside it: a test with enough cases tells any simulation from reality, useful or not.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +31,11 @@ from simdx.methods.calibration_record import Calibration
 from simdx.methods.panel_data import Observations, PanelData, TrainingRows
 from simdx.methods.recipe import sharpened
 from simdx.methods.scores import BANDWIDTH, Comparison, Seen
-from simdx.report.drawing import ALONE, Axes
+from simdx.report.plots import BLUE, ORANGE, drawn
 from simdx.types import EmbeddedBank, Float, entropy_bits
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 QUANTILE = 0.95  # of the bank's own nearest distances: what counts as covered
 LOW_TYPICALITY = 0.05
@@ -161,24 +166,21 @@ def self_accuracy(c: Comparison, texts: Sequence[str]) -> float:
     return float(np.mean(np.bincount(c.label_index, weights=right, minlength=c.n_labels) / counts))
 
 
-_STYLE = ".case{fill:#1b6ca8}.even{fill:none;stroke:#b5651d;stroke-dasharray:5 4}"
-
-
 def draw_score(score: BankScore) -> str:
     """The cases' typicality under the bank: even bars for a bank that imitates them well."""
-    bins = 10
-    counts = np.histogram(score.typicality, bins=bins, range=(0, 1))[0] / len(score.typicality)
-    top = max(float(counts.max()), 2 / bins)
-    axes = Axes(
-        f"typicality of {score.n_cases} cases among {score.n_simulations} simulations",
-        f"typicality of the cases (fidelity {score.fidelity:.2f}, coverage {score.coverage:.2f}, "
-        f"MMD p {score.mmd_p:.3f})",
-        "share of cases", y=(0.0, top), size=(520, 320), style=ALONE + _STYLE,
-    )  # fmt: skip
-    for i, share in enumerate(counts):
-        axes.bar(i / bins + 0.005, (i + 1) / bins - 0.005, float(share), "case", f"{share:.0%} of cases")
-    axes.line([0, 1], [1 / bins, 1 / bins], "even")
-    return axes.svg() + "\n"
+    shares, edges = np.histogram(score.typicality, bins=10, range=(0, 1))
+
+    def draw(axes: Axes) -> None:
+        axes.bar(edges[:-1], shares / len(score.typicality), width=0.095, align="edge", color=BLUE)
+        axes.axhline(0.1, linestyle="--", color=ORANGE)
+        axes.set_ylabel("share of cases")
+        axes.set_xlabel(
+            f"typicality of the cases (fidelity {score.fidelity:.2f}, coverage {score.coverage:.2f}, "
+            f"MMD p {score.mmd_p:.3f})"
+        )
+
+    title = f"typicality of {score.n_cases} cases among {score.n_simulations} simulations"
+    return drawn(title, (5.2, 3.2), draw, inline=False) + "\n"
 
 
 def in_words(score: BankScore) -> str:

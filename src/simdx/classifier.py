@@ -31,8 +31,8 @@ from simdx.bank.files import bank_for
 from simdx.decide.alarm import Alarms
 from simdx.decide.desk import DecisionParts, Desk
 from simdx.decide.explain import evidence_of, paired, split_sentences
-from simdx.decide.findings import PanelFiles
 from simdx.decide.policy import Policy
+from simdx.decide.thresholds import PanelFiles
 from simdx.egress import admit
 from simdx.embedders import get_embedder
 from simdx.embedders.base import Embedder
@@ -45,7 +45,7 @@ from simdx.methods.smc import SimplexPosterior
 from simdx.types import Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
-    from simdx.bank.live import Usage
+    from simdx.bank.fresh import Usage
     from simdx.decide.guarantees import Kind
 
 PriorLike = Prior | Mapping[str, float] | None

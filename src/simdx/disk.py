@@ -2,9 +2,9 @@
 
 Whatever simdx writes under a name goes through here. The content is put into a scratch file beside the
 target, brought to the disk and renamed over it, so a reader sees the old file or the new one and a killed
-process leaves at most a hidden scratch file. Who writes it holds a lock on its scratch file; the next writer
-of the same target removes those nobody holds. A write that fails says in one line which file and why, and
-what was there before is untouched.
+process leaves at most a hidden scratch file. Its writer holds a lock on it; the next writer of the same
+target removes those nobody holds. A write that fails says in one line which file and why, and what was there
+before is untouched. Files may hold patients' words: the user's umask says who may read them.
 
 A *seal* is a digest a file carries of its own content. It does not protect against a forger; it shows that a
 disk or a copy changed a byte, where the changed file would still be read without complaint.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import glob
 import hashlib
 import hmac
@@ -21,7 +22,7 @@ import json
 import math
 import mmap
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,13 +32,7 @@ import numpy as np
 from simdx.errors import BadInput, RunFailed
 from simdx.types import Float
 
-try:
-    import fcntl
-except ImportError:  # no such locks on this platform: scratch files of killed writers then stay
-    fcntl = None  # type: ignore[assignment]
-
 UNFINISHED = ".unfinished"
-_RANDOM = 8  # characters `mkstemp` adds
 _LONGEST_STEM = 60
 
 
@@ -46,70 +41,82 @@ class CannotWrite(RunFailed):
 
 
 @contextlib.contextmanager
-def replacing(path: Path, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """A file to write into that takes the place of `path` when the block ends well."""
-    file, scratch = _open_scratch(path)
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), mode)
-            os.replace(scratch, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(scratch)
-        if isinstance(error, OSError):
-            raise cannot_write(path, error) from None
-        raise
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write into that takes the place of `path` when the block ends well; `mode` less the umask."""
+    with _scratch(path, mode) as (file, scratch):
+        yield file
+        _sync(file)
+        os.replace(scratch, path)
 
 
-def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o666) -> None:
     """All of it or nothing."""
-    data = content.encode("utf-8") if isinstance(content, str) else content
     with replacing(path, mode) as file:
-        file.write(data)
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 def create_once(path: Path, content: str, mode: int = 0o600) -> bool:
     """Write a file nobody has written before, whole from its first moment; False where another was first."""
-    file, scratch = _open_scratch(path)
-    try:
-        with file:
-            file.write(content.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), mode)
+    with _scratch(path, mode) as (file, scratch):
+        file.write(content.encode("utf-8"))
+        _sync(file)
+        try:
             os.link(scratch, path)
-    except FileExistsError:
-        return False
+        except FileExistsError:
+            return False
+    return True
+
+
+def _sync(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _scratch(path: Path, mode: int) -> Iterator[tuple[BinaryIO, str]]:
+    """A scratch file of our own beside `path`, locked. It goes in the end; those of dead writers go first."""
+    prefix = f".{path.name[:_LONGEST_STEM]}-"
+    scratch = ""
+    try:
+        sweep(path.parent, glob.escape(prefix) + "?" * 8)
+        while True:
+            scratch = str(path.parent / f"{prefix}{secrets.token_hex(4)}")
+            with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps there either
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if os.fstat(file.fileno()).st_nlink:  # else another writer swept it before we held the lock
+                    yield file, scratch
+                    return
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(scratch)
-    return True
+
+
+def sweep(folder: Path, pattern: str) -> None:
+    """Remove the scratch files that match and that no living writer holds."""
+    for path in list(folder.glob(pattern)):
+        with contextlib.suppress(OSError), path.open("rb") as file:  # held, or gone by now
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
 
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
-    return CannotWrite(
-        f"'{path}' cannot be written: {error.strerror or type(error).__name__}; what was there before is "
-        "untouched"
-    )
+    why = error.strerror or type(error).__name__
+    return CannotWrite(f"'{path}' cannot be written: {why}; what was there before is untouched")
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """One writer at a time in a folder, by a lock on the folder itself: no file of ours is left in it."""
-    handle = os.open(folder, os.O_RDONLY) if fcntl is not None else None
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        if handle is not None:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        if handle is not None:
-            os.close(handle)
+        os.close(handle)
 
 
 def make_folder(folder: Path) -> None:
@@ -130,44 +137,11 @@ def refuse_unwritable(folder: Path) -> None:
         raise BadInput(f"'{folder}' cannot be written: '{there}': {reason}")
 
 
-def _open_scratch(path: Path) -> tuple[BinaryIO, str]:
-    """A scratch file of our own beside `path`, locked; those of dead writers go."""
-    prefix = f".{path.name[:_LONGEST_STEM]}-"
-    try:
-        sweep(path.parent, glob.escape(prefix) + "?" * _RANDOM)
-        while True:
-            handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=prefix)
-            file = os.fdopen(handle, "wb")
-            if fcntl is None:
-                return file, scratch
-            with contextlib.suppress(OSError):  # a file system without locks: nobody sweeps there either
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            if os.fstat(handle).st_nlink:  # another writer may have swept it before we held the lock
-                return file, scratch
-            file.close()
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-def sweep(folder: Path, pattern: str) -> None:
-    """Remove the scratch files that match and that no living writer holds."""
-    if fcntl is None:
-        return
-    for path in list(folder.glob(pattern)):
-        with contextlib.suppress(OSError):  # held, or gone by now
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(path)
-            finally:
-                os.close(handle)
-
-
 def refuse_occupied(folder: Path) -> None:
     """BadInput unless the folder is absent, empty, or one that an interrupted run of ours left unfinished."""
+    if (folder / UNFINISHED).is_file():
+        return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        if folder.is_dir() and (folder / UNFINISHED).is_file():
-            return
         raise BadInput(f"{folder} exists and is not empty: choose a new folder, nothing was written")
 
 
@@ -212,8 +186,8 @@ def seal_holds(record: Mapping[str, Any]) -> bool:
     return record.get("seal") == seal_of({key: value for key, value in record.items() if key != "seal"})
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = None) -> None:
-    """Arrays as safetensors, with a seal over names, types, shapes and every number.
+def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = None, about: str = "") -> None:
+    """Arrays as safetensors, sealed over names, types, shapes, every number and what is said `about` them.
 
     With a key the seal does protect against a forger who does not have it.
     """
@@ -222,18 +196,26 @@ def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = Non
     if key == b"":
         raise CannotWrite(f"'{path}' cannot be sealed: there is no key that only its user can read")
     whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
-    write_atomically(path, save(whole, metadata={"seal": _array_seal(whole, key)}))
+    said = {"about": about} if about else {}
+    write_atomically(path, save(whole, metadata={"seal": _array_seal(whole, key, about), **said}))
 
 
 def load_arrays(path: Path, key: bytes | None = None) -> dict[str, Float] | None:
     """What `save_arrays` wrote, mapped into memory; None where a file is absent or not as it was written."""
+    found = load_described(path, key)
+    return None if found is None else found[0]
+
+
+def load_described(path: Path, key: bytes | None = None) -> tuple[dict[str, Float], str] | None:
+    """The same, with what was said about them."""
     try:
         arrays, stated = _mapped(path)
+        seal, about = str(stated.get("seal")), str(stated.get("about", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if key == b"":  # no seal can hold
-        return None
-    return arrays if hmac.compare_digest(str(stated.get("seal")), _array_seal(arrays, key)) else None
+    if key == b"" or not hmac.compare_digest(seal.encode(), _array_seal(arrays, key, about).encode()):
+        return None  # without a key no seal of a key can hold
+    return arrays, about
 
 
 def read_safetensors(path: Path) -> dict[str, Float]:
@@ -265,8 +247,10 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _array_seal(arrays: Mapping[str, Float], key: bytes | None) -> str:
+def _array_seal(arrays: Mapping[str, Float], key: bytes | None, about: str) -> str:
     digest = arrays_hash(arrays)
+    if about:
+        digest = hashlib.sha256(f"{digest}\n{about}".encode("utf-8", "surrogatepass")).hexdigest()
     return digest if key is None else hmac.new(key, digest.encode("ascii"), hashlib.sha256).hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 An embedder or simulator says whether it is `remote`; one that does not say counts as remote. Each passes
 `admit` before it is sent anything, and the permission is an argument of the call (`--allow-remote`,
-`allow_remote=True`): a panel or an experiment file may name a server and cannot allow it.
+`allow_remote=True`): a panel file may name a server and cannot allow it.
 
 A client of a server on this machine holds to that: no proxy of the environment, no redirect, and the address
 the connection really has is looked at before the first byte is written. A client of another machine follows
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import openai
 
 T = TypeVar("T")
+# No user, no percent sign, no backslash, no blank, nothing but ASCII: one reading for every parser.
+_HOST = r"(?P<host>[a-z0-9._-]+|\[[0-9a-f.]*:[0-9a-f:.]+\])(:[0-9]{1,5})?"
+_ADDRESS = re.compile(rf"https?://{_HOST}(/[a-z0-9._~!$&'()*+,;=:/-]*)?", re.IGNORECASE)
 
 
 class Elsewhere(Exception):
@@ -67,20 +70,22 @@ def split_name(name: str) -> tuple[str, str]:
     if found is None:
         raise BadInput(f"'{name}' is not of the form openai:MODEL@http://host:port/v1")
     url = found["url"].rstrip("/")
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise BadInput(f"'{url[:80]}' is not an address") from None
-    if parts.username or parts.password:
+    if "@" in url.partition("://")[2].partition("/")[0]:
         raise BadInput("put the key in the environment variable SIMDX_API_KEY, not into the URL")
-    if not parts.hostname:
-        raise BadInput(f"'{url}' has no host")
+    if _host(url) is None:
+        raise BadInput(f"'{url[:80]}' is not the address of a server: give http://host:port/v1")
     return found["model"], url
+
+
+def _host(url: str) -> str | None:
+    """The host of a plainly spelt address; None for one that two parsers might read in two ways."""
+    found = _ADDRESS.fullmatch(url)
+    return None if found is None else found["host"].lower()
 
 
 def is_loopback(url: str) -> bool:
     """True where what is sent to this URL stays on this machine. No other name than localhost is believed."""
-    host = urlsplit(url).hostname or ""
+    host = (_host(url) or "").strip("[]")
     return host == "localhost" or _is_loopback_address(host)
 
 
@@ -106,13 +111,15 @@ def open_client(base_url: str, timeout: float, allow_remote: bool) -> openai.Ope
         import openai
     except ImportError:
         raise MissingExtra("an OpenAI-compatible server", "openai") from None
-    key = os.environ.get("SIMDX_API_KEY") or os.environ.get("OPENAI_API_KEY") or "none"
+    key = _key_for(base_url)
     held: dict[str, Any] = {"trust_env": False, "transport": _local_transport()} if local else {}
     carrier = openai.DefaultHttpxClient(follow_redirects=False, timeout=timeout, **held)
     try:
         client = openai.OpenAI(
             base_url=base_url, api_key=key, timeout=timeout, max_retries=0, http_client=carrier
         )
+        if key != os.environ.get("OPENAI_API_KEY"):
+            client.organization = client.project = None  # names from the environment, meant for OpenAI
     except Exception as error:  # the library's own kinds for a host or a port that cannot be
         raise BadInput(f"'{base_url[:80]}' is not the address of a server ({type(error).__name__})") from None
     weakref.finalize(client, carrier.close)  # the library closes only what it made itself
@@ -128,15 +135,24 @@ def open_http(base_url: str, timeout: float, allow_remote: bool) -> httpx2.Clien
         import httpx2
     except ImportError:
         raise MissingExtra("a server by its address", "openai") from None
-    key = os.environ.get("SIMDX_API_KEY")
     held: dict[str, Any] = {"trust_env": False, "transport": _local_transport()} if local else {}
     try:
         return httpx2.Client(
             base_url=base_url, follow_redirects=False, timeout=timeout,
-            headers={"authorization": f"Bearer {key}"} if key else {}, **held,
+            headers={"authorization": f"Bearer {_key_for(base_url)}"}, **held,
         )  # fmt: skip
     except Exception as error:
         raise BadInput(f"'{base_url[:80]}' is not the address of a server ({type(error).__name__})") from None
+
+
+def _key_for(url: str) -> str:
+    """The key a server may have. SIMDX_API_KEY is for the server named to simdx; OPENAI_API_KEY is for OpenAI
+    or the host of OPENAI_BASE_URL. Neither goes to another machine over plain http."""
+    if not (url.lower().startswith("https://") or is_loopback(url)):
+        return "none"
+    theirs = _host(os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+    key = os.environ.get("OPENAI_API_KEY") if _host(url) == theirs else None
+    return os.environ.get("SIMDX_API_KEY") or key or "none"
 
 
 def _local_transport() -> Any:
@@ -165,7 +181,7 @@ def _look_at_peer(event: str, info: dict[str, Any]) -> None:
 
 def _is_loopback_address(host: str) -> bool:
     try:
-        address = ipaddress.ip_address(host.partition("%")[0])
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback

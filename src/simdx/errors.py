@@ -6,9 +6,11 @@
     │   └── NotAllowed     text would leave this machine, and nobody said that it may
     └── RunFailed      something broke while running: exit 1, one line
 
-Every message is one sentence that names the problem and, where there is one, the mend.
+Every message is one sentence that names the problem and, where there is one, the mend. What it quotes may
+come from others, so it is shown through `plain`, like everything else on a terminal.
 """
 
+import re
 from pathlib import Path
 
 LONGEST = 1_000  # characters of a message
@@ -57,3 +59,12 @@ def place_of(problem: BaseException) -> str:
         where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
         trace = trace.tb_next
     return type(problem).__name__ + where
+
+
+# Controls that move a terminal's cursor or colour it, and those that turn the direction of writing.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text without control characters, for a terminal; line ends and tabs stay."""
+    return CONTROLS.sub("", text)

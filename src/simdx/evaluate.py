@@ -17,9 +17,8 @@ import numpy as np
 
 from simdx import __version__, evaluation, metrics
 from simdx.abc.prior import Prior
-from simdx.datasets.dataset import Dataset
+from simdx.datasets.dataset import Dataset, check_options, options_of
 from simdx.datasets.differential import Differentials, differentials
-from simdx.datasets.options import check_options, options_of
 from simdx.decide.alarm import alarm_performance
 from simdx.decide.guarantees import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically

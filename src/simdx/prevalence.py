@@ -151,7 +151,7 @@ def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | Non
     found = classifier.fitted.calibration
     basis = "nobody has looked whether this method is calibrated" if found is None else found.sentence()
     if not classifier.fitted.none_of_these or found is None:
-        return None, "the bank has no background, so that it was never weighed", basis
+        return None, "no background stands against the labels, so that it was never weighed", basis
     if found.auroc is not None and found.auroc < LEAST_AUROC:
         return None, f"the bank does not tell its background from its labels (AUROC {found.auroc:.2f})", basis
     others = [case.text for case in cases if case.label == NONE_OF_THESE]

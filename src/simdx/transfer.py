@@ -175,8 +175,8 @@ def _row(asked: Asked, sharpness: float, own: float, seed: int) -> dict[str, Any
         "outside": None,
         "labelled": list(_learning(asked, found, seed)),
     }
-    inside = asked.cases.outside(found.outside)
-    outside = None if asked.outside is None else asked.outside.outside(found.outside)
+    inside = asked.cases.outside(found)
+    outside = None if asked.outside is None else asked.outside.outside(found)
     if inside is not None and outside is not None:
         draws = [
             ood_auroc(rng.choice(inside, len(inside)), rng.choice(outside, len(outside))).value

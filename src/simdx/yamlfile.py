@@ -1,4 +1,4 @@
-"""YAML files of a user's own, read as plain data: the one door for panels, policies, experiments and rules.
+"""YAML files of a user's own, read as plain data: the one door for panels, policies and rules.
 
 A file is refused, in one line, when it is too large or nested too deep, is not UTF-8, is no YAML, uses
 aliases (which nothing here needs, and which can expand without end) or holds half a character that could not

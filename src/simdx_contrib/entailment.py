@@ -19,7 +19,7 @@ from simdx.baselines.by_bank import posterior_of
 from simdx.errors import BadInput, MissingExtra
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.models.hub import NO_HUB, hub, hub_answers
+from simdx.models.hub import NO_HUB, announce, hub, hub_answers
 
 HYPOTHESIS = "This text is about {}."
 BATCH = 16
@@ -83,6 +83,7 @@ def hub_model(method: str, given: str | None) -> Named:
         return Named(given, {}, from_hub=False)
     if not hub_answers():
         raise BadInput(f"model '{given[:80]}' is no folder, and {NO_HUB}")
+    announce(given)
     name, _, revision = given.partition("@")
     return Named(name, {"revision": revision} if revision else {}, from_hub=True)
 

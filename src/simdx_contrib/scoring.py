@@ -27,8 +27,16 @@ from simdx.errors import BadInput, RunFailed
 from simdx.models import REGISTRY
 from simdx.simulators.base import Request, Simulator, of_like_length
 from simdx.simulators.llamacpp import LlamaCppSimulator
-from simdx.simulators.openai import CONCURRENCY, UNREACHABLE, OpenAIServer, call, nobody_at
-from simdx.simulators.retry import Lasting, Passing, RetryPolicy
+from simdx.simulators.openai import (
+    CONCURRENCY,
+    UNREACHABLE,
+    Lasting,
+    OpenAIServer,
+    Passing,
+    RetryPolicy,
+    call,
+    nobody_at,
+)
 from simdx.types import Float, Int
 
 PADDED_TOKENS = {"cpu": 2048, "cuda": 65536}  # of texts in one pass

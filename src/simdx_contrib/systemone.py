@@ -25,7 +25,7 @@ from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.egress import is_loopback, open_http
 from simdx.errors import BadInput, RunFailed
-from simdx.methods.calibration import FEWEST_CASES, HeldOutScores, calibrate_on, calibrated, fit_on
+from simdx.methods.calibration import FEWEST_CASES, HeldOutScores, calibrate_on, calibrated, fit_on, scores_of
 from simdx.methods.calibration_record import Calibration
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.outside import Outside
@@ -149,9 +149,8 @@ class Upstream(SystemOne):
         self._shifts = (0,)
         self._outside = Outside.fit(data)
         self.none_of_these = self._outside is not None
-        self.calibration = Calibration(
-            outside=data.calibration.outside if data.calibration else None, sharpness=1.0
-        )
+        known = data.calibration or Calibration()
+        self.calibration = Calibration(outside=known.outside, world=known.world, sharpness=1.0)
 
     def measure(self, cases: Sequence[Case]) -> None:
         """Calibrate on labelled cases, those of none of the labels named so."""
@@ -166,16 +165,13 @@ class Upstream(SystemOne):
         assert self.calibration is not None
         enough = len(asked.label_index) >= FEWEST_CASES
         self.calibration = (calibrate_on if enough else fit_on)(asked, self.calibration, beyond)
-        if self._outside is not None and self.calibration.outside is not None:
-            self._outside = replace(self._outside, scale=self.calibration.outside)
+        if self._outside is not None:
+            self._outside = replace(self._outside, calibration=self.calibration)
 
     def scores(self, observations: Observations, truth: Int | None = None) -> HeldOutScores:
         """What the server says of the labels, and the panel of none of these."""
-        told, outside = np.log(self._said(observations.texts)), self._outside
-        features = None if outside is None else outside.background.features(observations)
-        novel = None if outside is None or outside.novelty is None else outside.novelty.log_odds(observations)
-        rows = np.zeros(len(told), dtype=np.int64) if truth is None else truth
-        return HeldOutScores(told, rows, features, novel)
+        told = np.log(self._said(observations.texts))
+        return replace(scores_of(self.data, observations, truth), likelihood=told)
 
     def _said(self, texts: Sequence[str]) -> Float:
         with ThreadPoolExecutor(TOGETHER) as several:

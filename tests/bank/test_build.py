@@ -233,7 +233,7 @@ def test_a_second_interrupt_leaves_at_once_with_one_line(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_build_that_is_stopped_goes_on(tmp_path: Path, number: signal.Signals) -> None:
-    """With several requests under way; tests/faults kills a build at every call that changes the disk."""
+    """With several requests under way; tests/faults kills a build as it puts its files in place."""
     out, kept = tmp_path / "bank", set[str]()
     for rows in (5, 11):
         process = start(out, 0.3)  # so slow that it cannot end before the signal

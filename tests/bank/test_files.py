@@ -9,7 +9,7 @@ import pytest
 from simdx.bank import read_bank, write_bank
 from simdx.bank.exchange import export_bank, merge_banks, read_descriptions
 from simdx.bank.files import problems_of
-from simdx.bank.live import ATTEMPTS, LiveSimulations
+from simdx.bank.fresh import ATTEMPTS, LiveSimulations
 from simdx.bank.plan import BuildSettings
 from simdx.bank.stats import describe_bank
 from simdx.datasets import Columns

@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.builder import build_bank
-from simdx.bank.conditions import CONDITIONS, SUBJECTS, outside, read_conditions
+from simdx.bank.conditions import (
+    CONDITIONS,
+    ROUNDS,
+    SUBJECTS,
+    names_in,
+    near_misses,
+    outside,
+    read_conditions,
+)
 from simdx.bank.files import read_bank
-from simdx.bank.near_misses import ROUNDS, names_in, near_misses
 from simdx.bank.plan import BACKGROUND, BankPlan, BuildSettings
 from simdx.bank.prompts import MAX_TOKENS, as_said
 from simdx.bank.scrub import Duplicates, Scrubber, tidy

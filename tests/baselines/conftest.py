@@ -10,8 +10,7 @@ import pytest
 
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
-from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed
-from simdx.simulators.stream import stream
+from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed, stream
 from simdx.types import Bank, Float, Panel
 
 

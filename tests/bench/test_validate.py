@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import validate, validate_figures, validate_renew
+from benchmarks import validate
 from benchmarks.validate import Interval, compare, complaints, read_intervals
 from tests.conftest import ROOT
 
@@ -68,11 +68,11 @@ def test_every_committed_interval_says_where_it_comes_from() -> None:
 
 def test_renewed_intervals_hold_the_record_they_come_from() -> None:
     record = json.loads((ROOT / "results" / "panels" / "record.json").read_text())
-    new = dict(validate_renew.panel_intervals(record))
+    new = dict(validate.panel_intervals(record))
     assert set(new) == {name for name in read_intervals() if "/" in name}
     for name, interval in new.items():
         panel, method, metric = name.split("/")
-        run = validate_renew.default_run(record, panel, method)
+        run = validate.default_run(record, panel, method)
         value = run["ood"]["auroc"] if metric == "ood_auroc" else run[metric]
         assert interval["low"] <= value <= interval["high"]
 
@@ -83,12 +83,12 @@ def test_the_standard_error_of_an_auroc_is_that_of_a_simulation() -> None:
     n, scale = 60, 3.0
     positive, negative = rng.exponential(scale, (2000, n)), rng.exponential(1.0, (2000, n))
     areas = (positive[:, :, None] > negative[:, None, :]).mean(axis=(1, 2))
-    expected = validate_renew.auroc_error(scale / (1 + scale), n, n)
+    expected = validate.auroc_error(scale / (1 + scale), n, n)
     assert areas.std() == pytest.approx(expected, rel=0.1)
 
 
 def test_simplex_calibration_figures_are_what_the_intervals_say() -> None:
     """One group for real: a change of the engine would show here too."""
     intervals = read_intervals()
-    for name, value in validate_figures.simplex_calibration():
+    for name, value in validate.simplex_calibration():
         assert intervals[name].low <= value <= intervals[name].high

@@ -1,6 +1,7 @@
 """`simdx evaluate` as a program sees it: one JSON object, one line for bad input."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,19 @@ def test_json_is_one_object_with_the_contracts_keys(cli: Cli, cases: Path) -> No
     said = cli(*EVALUATE, cases).out
     for words in ("accuracy", "error_auroc", "3 cases are few", "decisions: accept"):
         assert words in said
+
+
+def test_files_with_cases_are_for_whom_the_umask_says(cli: Cli, cases: Path, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        assert cli(*EVALUATE, cases, "--out", tmp_path / "out").code == 0
+        page = ("--panel", "oral-lesions", "--embedder", "hashing", "--html", tmp_path / "page.html")
+        assert cli("classify", "a bluish lip", *page).code == 0
+    finally:
+        os.umask(before)
+    written = [*(p for p in (tmp_path / "out").rglob("*") if p.is_file()), tmp_path / "page.html"]
+    assert len(written) > 2
+    assert {oct(path.stat().st_mode & 0o777) for path in written} == {"0o600"}
 
 
 def test_what_was_taken_for_what_is_said_and_no_text(cli: Cli, cases: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import yaml
 from pyarrow import parquet
 
 from simdx.errors import NotAllowed
@@ -54,16 +53,6 @@ class World:
             "background: background.jsonl\n"
         )
         return path
-
-    def experiment(self, **config: Any) -> Path:
-        path = self.folder / "experiment.yaml"
-        panels = [{"panel": str(self.panel()), "data": "cases.jsonl", "subset": 4}]
-        whole = {"name": "toy", "panels": panels, "methods": ["centroid"], "resamples": 100, **config}
-        path.write_text(yaml.safe_dump(whole))
-        return path
-
-    def run(self, path: Path) -> list[object]:
-        return ["experiment", "run", path, "--out", self.folder / "out"]
 
 
 REFUSED = {"names the option": True, "names the server": True, "bytes that arrived": 0, "files written": 0}
@@ -134,7 +123,7 @@ def test_with_permission_the_same_command_reaches_it(
 ) -> None:
     """The canary can sing: were the gate open, these tests would know."""
     cli(*EMBEDDING[entry](world, world.panel(f"hashing+{canary.model()}")), "--allow-remote")
-    assert SECRET.encode() in canary.received
+    assert SECRET.encode() not in canary.received  # plain http to another machine
     assert (b"xyzzy" in canary.received) == (entry not in WITHOUT_CASES)
 
 
@@ -166,67 +155,12 @@ def test_a_model_elsewhere_is_asked_nothing_about_a_case(
     assert world.asked(*ask_far) == REFUSED
     if entry == "classify":
         ran = cli(*ask_far, "--allow-remote", "--budget", 9)
-        assert SECRET.encode() in canary.received
+        assert SECRET.encode() not in canary.received  # plain http to another machine
         assert (b"xyzzy" in canary.received) == ("--engine" not in asked)  # a live engine sends labels alone
         assert ran.json["provenance"]["remote"] is True
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        lambda far: {"embedders": [far]},
-        lambda far: {"embedders": [f"hashing+{far}"]},
-        lambda far: {"embedders": ["hashing", f"hashing+{far}"], "methods": ["zero-shot", "centroid"]},
-        lambda far: {"simulators": [far], "methods": ["logits", "fidelity"]},
-        lambda far: {"simulators": [far], "methods": [{"method": "m-smc", "engine": "live", "budget": 4}]},
-        lambda far: {
-            "simulators": ["scripted", far],
-            "banks": [{"name": "own", "path": "{panel}-{simulator}", "per_label": 2}],
-        },
-    ],
-    ids=["embedder", "joint", "several", "asking", "live", "bank of its own"],
-)
-def test_an_experiment_asks_first(
-    config: Callable[[str], dict[str, Any]],
-    cli: Cli,
-    canary: Canary,
-    world: World,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(world.folder)
-    run = world.run(world.experiment(**config(canary.model())))
-    assert world.asked(*run) == REFUSED
-    assert not list(world.folder.glob("toy-*"))  # no bank was begun
-    assert cli(*run, "--dry-run").code == 0
-    assert canary.received == b""
-    cli(*run, "--allow-remote")
-    assert canary.received
-
-
-@pytest.mark.parametrize("method", ["centroid", "logits"])
-def test_an_experiment_asks_for_its_panels_too(method: str, canary: Canary, world: World) -> None:
-    panels = [{"panel": str(world.panel(f"hashing+{canary.model()}")), "data": "cases.jsonl"}]
-    experiment = world.experiment(panels=panels, methods=[method], simulators=["scripted"])
-    assert world.asked(*world.run(experiment)) == REFUSED
-
-
-def test_a_bank_that_is_there_is_used_without_asking(cli: Cli, canary: Canary, world: World) -> None:
-    """A simulator that only gives a bank its name is sent nothing, and needs no permission."""
-    far = canary.model()
-    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in far)
-    (world.folder / f"toy-{safe}.jsonl").write_text((world.folder / "bank.jsonl").read_text())
-    banks = [{"name": "own", "path": "{panel}-{simulator}.jsonl"}]
-    ran = cli(*world.run(world.experiment(simulators=[far], banks=banks)), "--json")
-    assert far in json.dumps(ran.json)
-    assert canary.received == b""
-
-
-@pytest.mark.parametrize("said", [True, False])
-def test_no_file_gives_permission(said: bool, cli: Cli, canary: Canary, world: World) -> None:
-    path = world.experiment(embedders=[canary.model()], allow_remote=said)
-    complaint = cli(*world.run(path)).complaint
-    assert "a file cannot let text leave this machine" in complaint
-    assert canary.received == b""
+def test_no_file_gives_permission(cli: Cli, canary: Canary, world: World) -> None:
     panel = world.panel(canary.model())
     panel.write_text(panel.read_text() + "allow_remote: true\n")
     assert cli("classify", CASE, "--panel", panel).complaint
@@ -247,7 +181,7 @@ def test_the_service_does_not_start(
     serve = ["serve", "--panel", panel, "--port", 0, "--audit", "none"]
     assert world.asked(*serve, *([] if by == "panel file" else ["--embedder", far])) == REFUSED
     permitted = cli(*serve, "--embedder", far, "--allow-remote").complaint
-    assert "a port was opened" in permitted
+    assert "cannot listen" in permitted
     assert canary.received == b""
 
 

@@ -152,8 +152,8 @@ KNOWN = {
     "simulators/openai.py": {"openai"},  # the kinds of errors
     "models/hub.py": {"socket"},  # weights come in: is there a network?
     "service/config.py": {"urllib"},  # the parsing of addresses
-    "service/record_servers.py": {"urllib"},
-    "service/fetch.py": {"httpx2"},  # key sets and attachments come in, from servers the operator named
+    # Key sets and attachments come in, from servers the operator named.
+    "service/record_servers.py": {"httpx2", "urllib"},
     "service/server.py": {"socket"},  # listens
 }
 

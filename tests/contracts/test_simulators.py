@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from simdx.egress import admit
-from simdx.scale.endpoints import Endpoints
 from simdx.simulators import Simulator, get_simulator, identity_of
 from simdx.simulators.base import Capabilities, Request, ask, ask_all
+from simdx.simulators.endpoints import Endpoints
 from simdx.simulators.scripted import ScriptedSimulator
 from tests.contracts.implementations import classes_with
 from tests.simulators.faults import FaultyServer

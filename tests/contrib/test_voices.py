@@ -4,7 +4,9 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -206,8 +208,18 @@ def test_each_voice_is_told_and_most_against_the_answer_raise_the_alarm(
     assert outvoted.alarm.flag
 
 
+def load_study() -> ModuleType:
+    """The script beside the record."""
+    spec = spec_from_file_location("study", ROOT / "results" / "voices" / "study.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_the_record_is_what_the_pool_makes_of_the_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks import voices as study
+    study = load_study()
 
     record = json.loads((ROOT / study.FOLDER / "record.json").read_text(encoding="utf-8"))
     monkeypatch.setattr(study, "SCORES", ROOT / study.SCORES)
@@ -221,7 +233,7 @@ def test_the_record_is_what_the_pool_makes_of_the_scores(monkeypatch: pytest.Mon
 
 def test_the_exact_posterior_is_calibrated_on_texts_of_the_models_own() -> None:
     """1,200 texts that Qwen2.5-Coder-1.5B wrote from the scoring prompts, with its scores of them."""
-    from benchmarks import voices as study
+    study = load_study()
 
     kept = np.load(ROOT / study.SCORES / "symptom-to-diagnosis.fresh.npz")
     p = posterior_under(mixture(kept["scores"], 6).labels, Prior.uniform(6))

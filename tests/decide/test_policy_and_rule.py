@@ -143,24 +143,22 @@ def test_review_rules_read_the_case(toy_panel: Panel) -> None:
     assert decide(panel, facts(text="x " * 3000 + "a 3-week-old boy")).action == "review"
 
 
-DANGEROUS = (
-    r"(a+)+b", r"(a|aa)*b", r"(\w+\s?)*x", r"(a)\1", r"(?=a)b", r"a+b+", "(", "x" * 300, "a{1,99}b{1,99}",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("pattern", DANGEROUS)
-def test_dangerous_patterns_are_refused(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", [r"(a)\1", r"(?=a)b", "(", "x" * 300, "a{1,999}b{1,999}", "\ud800"])
+def test_patterns_that_re2_does_not_take_are_refused(pattern: str) -> None:
     assert pattern_problem(pattern)
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\bchemo\w*", r"anti-?coagul", r"(warfarin|heparin)", r"INR [3-9]", r"a{1,20}b{1,20}"]
-)
-def test_plain_patterns_pass_and_are_quick_on_hostile_text(pattern: str) -> None:
+    "pattern",
+    [r"\bchemo\w*", r"anti-?coagul", r"(warfarin|heparin)", r"INR [3-9]", r"a{1,20}b{1,20}", r"(a+)+b",
+     r"(a|aa)*b", r"(\w+\s?)*x", "(?:..|.)" * 22 + "\0", "(?:..|.)" * 22 + "é"],
+)  # fmt: skip
+def test_patterns_that_are_taken_are_quick_on_hostile_text(pattern: str) -> None:
+    """Twenty-two alternatives and a NUL passed `panel check` and took half a minute on thirty letters."""
     assert pattern_problem(pattern) is None
-    started = time.perf_counter()
+    started = time.process_time()
     matching((ReviewRule("r", pattern=pattern),), "a" * 200_000)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_policy_survives_its_file(tmp_path: Path, toy_panel: Panel) -> None:
@@ -196,7 +194,7 @@ def test_a_policy_survives_its_file(tmp_path: Path, toy_panel: Panel) -> None:
             "not for the labels",
         ),
         ({"review_rules": [{"name": "r"}]}, "neither phrases nor a pattern"),
-        ({"review_rules": [{"name": "r", "pattern": "(a+)+"}]}, "repeat inside a repeat"),
+        ({"review_rules": [{"name": "r", "pattern": "(a"}]}, "not a regular expression"),
     ],
 )
 def test_bad_policies_are_one_sentence(data: dict[str, object], message: str, toy_panel: Panel) -> None:

@@ -213,6 +213,16 @@ def test_every_variable_of_compose_is_explained_and_no_secret_has_a_default() ->
     assert "POSTGRES_PASSWORD:?" in text
 
 
+def test_nginx_shares_the_replicas_of_compose_out() -> None:
+    service = compose()["services"]["simdx"]
+    first, last = map(int, re.search(r":-(\d+)-(\d+)\}", service["ports"][0]).groups())
+    ports = set(range(first, last + 1))
+    assert len(ports) == service["deploy"]["replicas"] == 2
+    said = (ROOT / "deploy" / "nginx.conf").read_text()
+    for upstream in re.findall(r"upstream \w+ \{(.*?)\}", said, re.DOTALL):
+        assert {int(port) for port in re.findall(r"server 127\.0\.0\.1:(\d+);", upstream)} == ports
+
+
 def test_kuberay_manifest() -> None:
     documents = list(yaml.safe_load_all(KUBERAY.read_text()))
     job = next(d for d in documents if d["kind"] == "RayJob")

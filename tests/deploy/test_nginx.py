@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(NGINX is None, reason="nginx is not installed (Debian: nginx-light)"),
 ]
 
-WINDOWS, SECONDS = 3, 5.0  # of quiet and hostile times that take turns
+WINDOWS, SECONDS = 2, 5.0  # of quiet and hostile times that take turns
 TIMES, FLOOR = 3.0, 50.0  # the honest client's p99 may grow so much, from at least so many milliseconds
 HOST = "simdx.clinic.example"
 

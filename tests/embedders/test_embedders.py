@@ -68,7 +68,7 @@ def test_bank_embeddings_are_cached_by_content(private_home: Path, monkeypatch: 
     ("name", "said"),
     [
         ("", "empty part"), ("wordllama+", "empty part"), ("+", "empty part"), ("hashing+hashing", "twice"),
-        ("/no/such/folder", "is not here"),
+        ("/no/such/folder", "neither a folder nor a hub name"),
         ("bert", "unknown embedder 'bert': choose wordllama, minilm"),  # and is not looked for
     ],
 )  # fmt: skip

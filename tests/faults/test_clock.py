@@ -12,15 +12,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from simdx.disk import write_atomically
-from simdx.experiments.config import read_config
-from simdx.experiments.runner import run_experiment
-from simdx.runs import Store
 from simdx.service import auth
 from simdx.service.app import create_app
-from simdx.service.audit import AuditKey, Entry, KeyRing, open_store, reader, record, store
+from simdx.service.audit import AuditKey, AuditStore, Entry, record
 from simdx.service.auth import TokenFile
 from simdx.service.config import ServiceConfig
-from tests.faults.workloads import EXPERIMENT
 
 NOW = datetime.now(UTC)
 PAST, FUTURE = datetime(1970, 1, 2, tzinfo=UTC), datetime(2099, 6, 1, tzinfo=UTC)
@@ -37,7 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
         def now(cls, tz: Any = None) -> datetime:
             return told[0].astimezone(tz)
 
-    for module in (auth, reader, record, store):
+    for module in (auth, record):
         monkeypatch.setattr(module, "datetime", Clock)
     monkeypatch.setattr(time, "time", lambda: told[0].timestamp())
 
@@ -48,7 +44,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Set:
 
 
 def test_the_chain_is_ordered_by_its_links_not_by_its_dates(tmp_path: Path, clock: Set) -> None:
-    log = open_store(f"sqlite:///{tmp_path}/a.sqlite3", KeyRing(AuditKey(bytes(32))), keep_text=True)
+    log = AuditStore(f"sqlite:///{tmp_path}/a.sqlite3", AuditKey(bytes(32)))
     for i, moment in enumerate((NOW, PAST, NOW - timedelta(days=1), NOW)):
         clock(moment)
         log.append([Entry(f"{i}.0", "answer", "me", "toy", text=f"text {i}")])
@@ -56,14 +52,11 @@ def test_the_chain_is_ordered_by_its_links_not_by_its_dates(tmp_path: Path, cloc
     assert [r.id for r in log.records()] == ["0.0", "1.0", "2.0", "3.0"]
     assert [r.id for r in log.page(limit=2)] == ["3.0", "2.0"]
     assert next(r.at for r in log.records() if r.id == "1.0").startswith("1970")
-    assert log.text_of("0.0") == "text 0"
     clock(FUTURE)
-    assert log.text_of("0.0") is None  # its time is over by the clock that counts
     log.append([Entry("4.0", "answer", "me", "toy", text="text 4")])
     clock(NOW)
     verdict = log.verify()
     assert (verdict.ok, verdict.records) == (True, 5)
-    assert log.text_of("4.0") == "text 4"
     log.close()
 
 
@@ -108,15 +101,5 @@ def test_the_service_answers_and_records_through_a_jump(world: Path, tmp_path: P
             assert reply.status_code == 200, reply.text
         log = client.get("/v1/audit").json()
     assert len(log["records"]) == 4
-    key, noted = KeyRing.from_file(tmp_path / "audit.key"), tmp_path / "audit.sqlite3.checkpoints"
-    assert open_store(f"sqlite:///{tmp_path}/audit.sqlite3", key, checkpoints=noted).verify().ok
-
-
-def test_durations_of_an_experiment_are_never_negative(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(10**9, 0, -86_400))
-    monkeypatch.setattr(time, "time", lambda: float(next(ticks)))  # each look is a day before the last
-    (world / "experiment.yaml").write_text(EXPERIMENT)
-    run_experiment(read_config(world / "experiment.yaml"), world / "out", base=world)
-    for found in Store(world / "out").records():
-        assert found.done
-        assert all(found.cost[name] >= 0 for name in ("seconds", "prepare_seconds", "infer_seconds"))
+    key, noted = AuditKey.from_file(tmp_path / "audit.key"), tmp_path / "audit.sqlite3.checkpoints"
+    assert AuditStore(f"sqlite:///{tmp_path}/audit.sqlite3", key, checkpoints=noted).verify().ok

@@ -9,21 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from filelock import FileLock
-
 from simdx.amortised.network import load
 from simdx.bank.files import problems_of
 from simdx.disk import write_atomically
-from simdx.errors import BadInput
-from simdx.experiments.config import read_config
-from simdx.experiments.runner import LOCK_FILE, run_experiment
 from simdx.review import read_scores
-from simdx.service.audit import KeyRing, open_store
+from simdx.service.audit import AuditKey, AuditStore
 from simdx.service.auth import TokenFile
-from tests.faults.shim import ROOT
-from tests.faults.workloads import EXPERIMENT, WORKLOADS
+from tests.conftest import ROOT
 from tests.faults.world import write_world
+from tests.faults.writers import REVIEW, WRITERS, at, fresh
 
 # Each of two processes: load everything, wait for the other, work, and tell how it ended in one JSON line.
 SCRIPT = """
@@ -65,8 +59,8 @@ def both(folder: Path, imports: str, work: str) -> list[list[str]]:
 def test_tokens_and_the_audit_log(tmp_path: Path) -> None:
     """Both start on nothing: one key, one chain, every record and every token."""
     work = """\
-key = KeyRing.from_file(folder / "audit.key", create=True)
-store = open_store(f"sqlite:///{folder}/audit.sqlite3", key, checkpoints=folder / "audit.checkpoints")
+key = AuditKey.from_file(folder / "audit.key", create=True)
+store = AuditStore(f"sqlite:///{folder}/audit.sqlite3", key, checkpoints=folder / "audit.checkpoints")
 tokens = TokenFile(folder / "tokens.json")
 for i in range(15):
     store.append([Entry(f"{me}.{i}", "answer", "me", "toy", answer={"label": "apple"})])
@@ -75,18 +69,18 @@ for i in range(15):
         tokens.revoke(f"of {me} number {i}")
     store.checkpoint()
 store.close()
-told.append(key.newest.id)"""
+told.append(key.id)"""
     imports = """\
-from simdx.service.audit import Entry, KeyRing, open_store
+from simdx.service.audit import AuditKey, AuditStore, Entry
 from simdx.service.auth import TokenFile"""
     first, second = both(tmp_path, imports, work)
     assert first == second
-    store = open_store(
-        f"sqlite:///{tmp_path}/audit.sqlite3", KeyRing.from_file(tmp_path / "audit.key"),
+    store = AuditStore(
+        f"sqlite:///{tmp_path}/audit.sqlite3", AuditKey.from_file(tmp_path / "audit.key"),
         checkpoints=tmp_path / "audit.checkpoints",
     )  # fmt: skip
     verdict = store.verify()
-    assert (verdict.ok, verdict.records, verdict.problem, verdict.unseen) == (True, 30, None, ())
+    assert (verdict.ok, verdict.records, verdict.problem) == (True, 30, None)
     assert 15 <= verdict.checkpoints <= 30  # one covers both where one came right after the other
     assert {record.id for record in store.records()} == {f"{me}.{i}" for me in (0, 1) for i in range(15)}
     tokens = TokenFile(tmp_path / "tokens.json").list()
@@ -94,50 +88,34 @@ from simdx.service.auth import TokenFile"""
     assert sum(token.revoked is not None for token in tokens) == 10
 
 
-def test_a_bank_an_experiment_a_review_a_network_and_a_cache(tmp_path: Path) -> None:
-    """A second builder or runner is refused or comes too late to matter; the rest is whole."""
+def test_a_bank_a_review_a_network_and_a_cache(tmp_path: Path) -> None:
+    """A second builder is refused or comes too late to matter; the rest is whole."""
     write_world(tmp_path)
-    (tmp_path / "experiment.yaml").write_text(EXPERIMENT)
-    WORKLOADS["review-import"].prepare(tmp_path / "reviewed")
-    (tmp_path / "reviewed" / "cases.jsonl.review.jsonl").unlink()
+    write_world(tmp_path / "reviewed")
+    at(tmp_path / "reviewed", *REVIEW, "@/review")
     work = """\
 save(toy_network(me), folder / "network")
-for part in ("anna", "ben")[me : me + 1]:
-    WORKLOADS["review-import"].take(folder / "reviewed", part)
+take(folder / "reviewed", ("anna", "ben")[me])
 for i in range(20):
     save_arrays(folder / "cache.safetensors", {"vectors": np.full((40, 40), float(me))})
     told += [] if load_arrays(folder / "cache.safetensors") else ["a cache that is not whole"]
-for name in ("bank", "experiment"):
-    try:
-        WORKLOADS[name].run(folder / name)
-    except SimdxError as error:
-        told.append("refused: " + str(error))"""
+WRITERS["bank build"].run(folder / "bank")"""
     imports = """\
 import numpy as np
-import simdx.experiments.runner, simdx.bank.builder
+import simdx.bank.builder
 from simdx.amortised.network import save
 from simdx.disk import load_arrays, save_arrays
 from tests.faults.networks import toy_network
-from tests.faults.workloads import WORKLOADS"""
-    for name in ("bank", "experiment"):
-        WORKLOADS[name].prepare(tmp_path / name)
+from tests.faults.writers import WRITERS, take"""
+    fresh(WRITERS["bank build"], tmp_path / "bank")
     told = [line for lines in both(tmp_path, imports, work) for line in lines]
     assert all(line.startswith("refused: another ") for line in told), told
     assert load(tmp_path / "network").card.settings["seed"] in (0, 1)
     scores = read_scores(tmp_path / "reviewed" / "cases.jsonl.review.jsonl")
     assert {score.reviewer for score in scores} == {"anna", "ben"}
     assert list(problems_of(tmp_path / "bank" / "out")) == []
-    rows = json.loads((tmp_path / "experiment" / "out" / "summary.json").read_text())["rows"]
-    assert [row["status"] for row in rows] == ["done", "done"]
     left = [p for p in tmp_path.rglob(".*-????????") if p.is_file()]
     assert left == []
-
-
-def test_a_second_run_of_an_experiment_is_refused(world: Path) -> None:
-    (world / "experiment.yaml").write_text(EXPERIMENT)
-    (world / "out").mkdir()
-    with FileLock(world / "out" / LOCK_FILE), pytest.raises(BadInput, match="another run is under way"):
-        run_experiment(read_config(world / "experiment.yaml"), world / "out", base=world)
 
 
 def test_a_living_writers_scratch_file_is_left_alone(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Panels: the packaged ones are sound, a user's own is read strictly, and mistakes are named."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import pytest
 
 from simdx.bank import packaged_bank
 from simdx.bank.describe import write_descriptions
-from simdx.bank.facets import facets_of, generic_facets
+from simdx.bank.plan import facets_of, generic_facets
 from simdx.decide.policy import Thresholds
 from simdx.errors import BadInput
 from simdx.panels import PACKAGED, advice_for, load_panel, load_source, problems_of
-from simdx.panels.scaffold import scaffold
+from simdx.panels.load import scaffold
 
 
 def write(folder: Path, text: str, name: str = "p.yaml") -> Path:
@@ -120,3 +121,21 @@ def test_descriptions_are_put_into_a_panel_file_and_nothing_else_changes(way: st
     comments = [text.partition("#")[2] for text in lines if "#" in text]
     assert all(comment in path.read_text() for comment in comments)
     assert [p.name for p in tmp_path.iterdir()] == ["p.yaml"]
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        "cafe\u0301", "caf\u200b\u00e9", "\u202ecaf\u00e9\u202c", "caf\u00e9\ufeff", "c\u00adaf\u00e9",
+        "CAFE\u0301",
+        "\uff43af\u00e9", "caf\u00e9\ufe0f", "ca\u034ff\u00e9", "\u2066caf\u00e9\u2069",
+    ],
+)  # fmt: skip
+def test_labels_that_look_alike_are_refused(tmp_path: Path, twin: str) -> None:
+    path = tmp_path / "panel.yaml"
+    path.write_text(json.dumps({"labels": ["caf\u00e9", "tea", twin]}), "utf-8")
+    with pytest.raises(BadInput, match=r"look alike|occurs more than once") as raised:
+        load_panel(path)
+    assert "\n" not in str(raised.value)
+    path.write_text(json.dumps({"labels": ["caf\u00e9", "cafe", "caff\u00e9"]}), "utf-8")
+    assert len(load_panel(path).names) == 3

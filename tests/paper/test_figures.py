@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from paper.artefacts import chosen
 from paper.context import Context
-from paper.runner import artefact_list
 from simdx.methods import RECIPE_VERSION
 
 FIXED = Path(__file__).with_name("figures.json")
 # Those without a network, whose training rounds differently from machine to machine, and without times.
 NAMES = (
     "main-results", "entropy-strata", "error-structure", "cosine-ablation", "prior-sensitivity",
-    "prior-remedy", "pool-size", "post-hoc-calibration", "smc-dynamics", "ternary", "against-itself",
+    "pool-size", "post-hoc-calibration", "smc-dynamics", "ternary",
 )  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def numbers(value: Any) -> Iterator[float]:
 
 def figures(context: Context, name: str) -> list[float]:
     """How many numbers a record would hold, and their sum."""
-    found = list(numbers(artefact_list()[name].measure(context).to_json()["data"]))
+    found = list(numbers(chosen(name)[0].measure(context).to_json()["data"]))
     return [len(found), sum(found)]
 
 

@@ -6,7 +6,6 @@ What holds of every method whatever the text is tested in tests/contracts.
 import contextlib
 import json
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,14 +16,6 @@ from simdx.baselines.wording import UnreadableReply, read_guesses, read_letter, 
 from simdx.errors import BadInput
 from simdx.simulators.base import Completion, TokenLogprobs
 from tests.properties.strategies import bounded, broken_texts, few, filled_texts, numbers, texts
-
-
-def check(p: np.ndarray, n: int, prior: np.ndarray) -> None:
-    assert p.shape == (n, len(prior))
-    assert np.isfinite(p).all()
-    assert (p >= 0).all()
-    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(p[:, prior == 0], 0, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +58,6 @@ def test_what_is_no_text_is_refused(classifier: Classifier, broken: str, other: 
             classifier.observe([bad])
         with pytest.raises(BadInput, match="text 2"):
             classifier.predict(["a sore tongue", bad])
-
-
-@few
-@given(st.dictionaries(st.one_of(st.sampled_from(["oral mucocele"]), texts), numbers, max_size=3))
-def test_any_prior(classifier: Classifier, prior: dict[str, float]) -> None:
-    try:
-        p = classifier.predict_proba(["a sore tongue"], prior)
-    except BadInput:
-        return
-    check(p, 1, np.array(list(classifier.prior(prior).probabilities)))
 
 
 @bounded

@@ -4,16 +4,14 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simdx.bank.conditions import outside
 from simdx.bank.exchange import export_bank, merge_banks, read_any_bank
-from simdx.bank.facets import choose, facets_of
 from simdx.bank.files import background_texts, problems_of, read_bank, read_manifest, write_bank
+from simdx.bank.plan import choose, facets_of
 from simdx.bank.scrub import Duplicates, Scrubber, tidy
 from simdx.bank.store import read_answers
 from simdx.errors import BadInput
@@ -53,14 +51,6 @@ def check(path: Path) -> None:
             "".join(bank.texts).encode()  # nothing that cannot be written again
     accepted(lambda: background_texts(path))
     accepted(lambda: list(read_answers(path)))
-
-
-@bounded
-@given(st.binary(max_size=300))
-def test_any_bytes(tmp_path: Path, data: bytes) -> None:
-    for name in ("b.jsonl", "b.parquet"):
-        (tmp_path / name).write_bytes(data)
-        check(tmp_path / name)
 
 
 @bounded
@@ -111,15 +101,6 @@ def test_any_manifest(tmp_path: Path, tree: object) -> None:
         accepted(lambda: read_manifest(folder))
         accepted(lambda: list(problems_of(folder)))
         accepted(lambda: read_bank(folder, PANEL))
-
-
-@bounded
-@given(
-    st.lists(st.fixed_dictionaries({"label": st.sampled_from(["a", "b", "c"]), "text": texts}), min_size=1)
-)
-def test_any_parquet(tmp_path: Path, found: list[dict[str, str]]) -> None:
-    pq.write_table(pa.Table.from_pylist(found), tmp_path / "b.parquet")
-    check(tmp_path / "b.parquet")
 
 
 @bounded

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simdx.datasets import make_splits, read_cases
 from simdx.datasets.dataset import Dataset
 from simdx.errors import BadInput
-from tests.properties.strategies import accepted, bounded, broken_texts, filled_texts, scalars, texts, trees
+from tests.properties.strategies import accepted, bounded, broken_texts, filled_texts, scalars, trees
 
 rows = st.lists(
     st.one_of(
@@ -25,7 +25,6 @@ rows = st.lists(
     ),
     max_size=6,
 )
-tables = st.lists(st.lists(texts, max_size=4), max_size=5)
 
 
 def check(path: Path) -> None:
@@ -43,27 +42,10 @@ def check(path: Path) -> None:
 
 
 @bounded
-@given(st.binary(max_size=300))
-def test_any_bytes(tmp_path: Path, data: bytes) -> None:
-    for suffix in ("jsonl", "csv", "parquet", "ndjson", "txt"):
-        (tmp_path / f"c.{suffix}").write_bytes(data)
-        check(tmp_path / f"c.{suffix}")
-
-
-@bounded
 @given(rows)
 def test_any_rows(tmp_path: Path, found: list[object]) -> None:
     path = tmp_path / "c.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in found), encoding="utf-8")
-    check(path)
-
-
-@bounded
-@given(tables)
-def test_any_table(tmp_path: Path, table: list[list[str]]) -> None:
-    path = tmp_path / "c.csv"
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["text", "label"], *table])
     check(path)
 
 

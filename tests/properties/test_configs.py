@@ -1,4 +1,4 @@
-"""Policies, experiments, class rules, review forms and network cards: read or refused, nothing else."""
+"""Policies, class rules, review forms and network cards: read or refused, nothing else."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,6 @@ from simdx.amortised.network import load
 from simdx.datasets.multicare import read_rule
 from simdx.decide.policy import check_policy, policy_text, read_policy
 from simdx.errors import BadInput
-from simdx.experiments.config import parse_config, read_config
 from simdx.panels import load_source
 from simdx.panels.rules import matching, pattern_problem
 from simdx.review.scores import read_scores
@@ -21,8 +20,7 @@ from tests.properties.strategies import accepted, bounded, broken_texts, texts, 
 
 SOURCE = load_source("oral-lesions")
 POLICY = yaml.safe_load((SOURCE.folder / "policy.yaml").read_text("utf-8"))
-EXPERIMENT = {"name": "x", "panels": [{"panel": "oral-lesions", "data": "c.jsonl"}], "methods": ["auto"]}
-READERS = (read_policy, read_config, read_rule)
+READERS = (read_policy, read_rule)
 
 
 @bounded
@@ -32,7 +30,7 @@ def test_any_bytes(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     for read in READERS:
         accepted(lambda read=read: read(path))
-    (tmp_path / "network.json").write_bytes(data)
+    (tmp_path / "network.safetensors").write_bytes(data)
     accepted(lambda: load(tmp_path))
     accepted(lambda: read_scores(path))
 
@@ -41,11 +39,9 @@ def test_any_bytes(tmp_path: Path, data: bytes) -> None:
 @given(trees, st.data())
 def test_any_value_anywhere(tmp_path: Path, tree: object, data: st.DataObject) -> None:
     path = tmp_path / "f.yaml"
-    for read, whole in ((read_policy, POLICY), (read_config, EXPERIMENT)):
-        key = data.draw(st.sampled_from(sorted(whole)))
-        path.write_text(yaml.safe_dump({**whole, key: tree}, allow_unicode=True), encoding="utf-8")
-        accepted(lambda read=read: read(path))
-    accepted(lambda: parse_config({**EXPERIMENT, "methods": [tree]}, "f"))
+    key = data.draw(st.sampled_from(sorted(POLICY)))
+    path.write_text(yaml.safe_dump({**POLICY, key: tree}, allow_unicode=True), encoding="utf-8")
+    accepted(lambda: read_policy(path))
     policy = accepted(lambda: check_policy({**POLICY, "thresholds": tree}, "f", SOURCE.panel))
     if policy is not None:
         assert check_policy(yaml.safe_load(policy_text(policy)), "f") == policy
@@ -55,11 +51,10 @@ def test_any_value_anywhere(tmp_path: Path, tree: object, data: st.DataObject) -
 @given(broken_texts)
 def test_half_characters_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "f.yaml"
-    for whole in ({**POLICY, "panel": text}, {**EXPERIMENT, "title": text}):
-        path.write_text(json.dumps(whole))
-        for read in READERS:
-            with pytest.raises(BadInput):
-                read(path)
+    path.write_text(json.dumps({**POLICY, "panel": text}))
+    for read in READERS:
+        with pytest.raises(BadInput):
+            read(path)
 
 
 @bounded

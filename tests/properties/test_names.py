@@ -12,8 +12,8 @@ from simdx.embedders import get_embedder
 from simdx.models import REGISTRY, describe
 from simdx.models.fetch import locate
 from simdx.panels import load_panel
-from simdx.scale.endpoints import open_endpoints
 from simdx.simulators import get_simulator, identity_of
+from simdx.simulators.endpoints import open_endpoints
 from tests.properties.strategies import accepted, bounded, broken_texts, texts
 
 PREFIXES = (

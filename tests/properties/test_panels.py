@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdx.panels import advice_for, load_panel, load_source, problems_of
-from simdx.panels.load import parse_panel
-from simdx.panels.scaffold import scaffold
+from simdx.panels.load import parse_panel, scaffold
 from tests.properties.strategies import accepted, bounded, broken_texts, filled_texts, texts, trees
 
 KEYS = ("name", "title", "register", "embedder", "labels", "facets", "banks", "background", "review_rules")
@@ -31,14 +30,6 @@ def check(path: Path) -> None:
     assert all(name.strip() for name in names)
     assert len(source.panel.hash) == 64
     advice_for(source.panel)
-
-
-@bounded
-@given(st.binary(max_size=300))
-def test_any_bytes(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "p.yaml"
-    path.write_bytes(data)
-    check(path)
 
 
 @bounded

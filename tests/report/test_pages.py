@@ -6,20 +6,14 @@ from html.parser import HTMLParser
 import pytest
 
 from simdx.metrics.gaps import SMALL, Gap
-from simdx.report.grid import render_grid
 from simdx.report.page import fill, render, table
 from simdx.review.forms import form_page
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
-FAILED = {
-    "panel": HOSTILE, "method": HOSTILE, "bank": HOSTILE, "simulator": None, "embedder": None, "seed": 0,
-    "status": "failed", "error": HOSTILE,
-}  # fmt: skip
 GAP = Gap(HOSTILE, HOSTILE, 3, HOSTILE, None, None, None, None, None, None, too_small=True)
 PAGES: dict[str, Callable[[], str]] = {
     "answers": lambda: render(HOSTILE, [], notice=HOSTILE),
     "table": lambda: table([HOSTILE], [[HOSTILE]]),
-    "grid": lambda: render_grid(HOSTILE, [FAILED]),
     "gaps": lambda: fill("gaps.html", gaps=[GAP], correction="holm", small=SMALL),
     "form": lambda: form_page(
         HOSTILE, HOSTILE, [{"code": "1", "text": HOSTILE, "label": HOSTILE}], [HOSTILE]

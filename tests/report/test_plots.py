@@ -1,57 +1,46 @@
-"""Plots of several series: well-formed, told apart without colour, escaped."""
+"""Drawings: well-formed, escaped, complete; and what happens without matplotlib."""
 
+import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
-from simdx.report.plots import Estimate, Series, bank_map, interval_plot, line_plot
+from simdx.errors import MissingExtra
+from simdx.report import plots
 from simdx.types import Bank
 
 
-def test_lines_have_styles_of_their_own_and_a_key() -> None:
-    drawing = line_plot(
-        "t", "x", "y", [Series("a <b>", [0, 1], [0.1, 0.2]), Series("c", [0, 1], [0.3, 0.1], marks=True)]
-    )
-    root = ElementTree.fromstring(drawing)
-    text = drawing
-    assert root.tag.endswith("svg")
-    for words in ("series s0", "series s1", "a &lt;b&gt;"):
-        assert words in text
-    assert text.count("<circle") == 2
+def test_every_drawing_is_well_formed_and_shows_its_words_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    p, names = rng.dirichlet(np.ones(3), size=30), ("a <b>", "$x^2$", "c & d")
+    bins = {"edges": [0, 0.5, 1], "n": [0, 4], "confidence": [0, 0.8], "accuracy": [0, 0.75]}
+    bits = rng.random(20)
+    drawings = [
+        plots.ternary(p, names, p[0]), plots.ternary_plot(p, rng.integers(3, size=30), names),
+        plots.reliability_plot(bins), plots.risk_plot({"coverage": [0.5, 1.0], "risk": [0.0, 0.1]}),
+        plots.entropy_plot(bits, bits[:0], None, 1.6),
+    ]  # fmt: skip
+    for drawing in drawings:
+        ElementTree.fromstring(drawing)
+        assert "<script" not in drawing
+    for drawing in drawings[:2]:
+        shown = "".join(ElementTree.fromstring(drawing).itertext())
+        assert all(name in shown for name in names)
 
 
-def test_an_empty_plot_is_still_a_drawing() -> None:
-    ElementTree.fromstring(line_plot("t", "x", "y", []))
-    ElementTree.fromstring(interval_plot("t", "x", []))
-
-
-def test_intervals_show_ours_theirs_and_zero() -> None:
-    rows = [Estimate("one", 0.1, -0.1, 0.3, theirs=0.2), Estimate("two", None), Estimate("three", 0.2)]
-    drawing = interval_plot("t", "x", rows)
-    ElementTree.fromstring(drawing)
-    assert drawing.count("<circle") == 2
-    assert drawing.count('class="theirs"') == 1
-    assert drawing.count('class="span s0"') == 1
-    assert 'class="ideal"' in drawing
-
-
-def test_values_beyond_the_axis_stay_inside_it() -> None:
-    drawing = interval_plot("t", "x", [Estimate("one", 5.0, 4.0, 9.0)], x=(0.0, 1.0))
-    root = ElementTree.fromstring(drawing)
-    width = float(root.attrib["width"])
-    dots = [float(e.attrib["cx"]) for e in root.iter() if e.tag.endswith("circle")]
-    assert all(x <= width for x in dots)
-
-
-def test_a_map_has_a_dot_for_every_text_and_stands_alone(toy_bank: Bank) -> None:
-    n = len(toy_bank.texts)
-    vectors = np.random.default_rng(0).normal(size=(n + 5, 8)).astype(np.float32)
-    drawing = bank_map(replace(toy_bank, labels=("a <b>", "b", "c")), vectors)
-    root = ElementTree.fromstring(drawing)
-    kinds = [e.attrib["class"] for e in root.iter() if e.tag.endswith("circle")]
-    assert kinds.count("other") == 5
-    assert [kinds.count(f"l{k}") for k in range(3)] == np.bincount(toy_bank.label_index).tolist()
+def test_a_map_names_every_label(toy_bank: Bank) -> None:
+    vectors = np.random.default_rng(0).normal(size=(len(toy_bank.texts) + 5, 8)).astype(np.float32)
+    drawing = plots.bank_map(replace(toy_bank, labels=("a <b>", "b", "c")), vectors)
     assert "a &lt;b&gt;" in drawing
-    assert "<style>" in drawing
-    assert all(len(e.attrib["cx"]) < 8 for e in root.iter() if "cx" in e.attrib)
+    assert "background" in drawing
+
+
+def test_without_matplotlib_a_page_says_so_and_a_file_is_refused(
+    toy_bank: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "simdx[report]" in plots.risk_plot({"coverage": [1.0], "risk": [0.1]})
+    with pytest.raises(MissingExtra, match=r"simdx\[report\]"):
+        plots.bank_map(toy_bank, np.zeros((len(toy_bank.texts), 4), dtype=np.float32))

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -211,68 +210,3 @@ def test_kappa_and_icc_against_independent_forms():
     table = np.array([[int(score) for score in row] for row in rows.split()])
     assert icc(table).value == pytest.approx(0.30379746835443044, abs=1e-12)
     assert icc(np.full((3, 2), 5)).value is None
-
-
-@pytest.mark.filterwarnings("ignore")  # their clients' own
-@pytest.mark.parametrize("tool", ["label-studio", "argilla"])
-def test_the_form_in_another_tool_and_back(tool, tmp_path, monkeypatch):
-    """What we write is what their own client reads; what their client exports is what we read."""
-    out = tmp_path / "review"
-    sheet = make_review("oral-lesions", out, sample=3, tool=tool)
-    form, export = out / f"form-reviewer-1.{tool}.json", tmp_path / "export.json"
-    said = {"completeness": 5, "correctness": 3, "diagnosis": "oral mucocele", "feedback": "a line\nanother"}
-    if tool == "label-studio":
-        from label_studio_sdk.label_interface import LabelInterface
-
-        interface = LabelInterface((out / "label-studio.xml").read_text("utf-8"))
-        interface.validate()
-        tasks = json.loads(form.read_text("utf-8"))
-        assert all(interface.validate_task(task) for task in tasks)
-        kinds = dict(zip(said, ("rating", "rating", "choices", "textarea"), strict=True))
-        result = []
-        for name, kind in kinds.items():
-            key, value = "text" if kind == "textarea" else kind, said[name]
-            region = {"id": name, "from_name": name, "to_name": "text", "type": kind}
-            result.append({**region, "value": {key: value if kind == "rating" else [value]}})
-        assert interface.validate_annotation({"result": result})
-        answered = [{**task, "id": i, "annotations": [{"result": result}]} for i, task in enumerate(tasks)]
-        answered[0]["annotations"] = [{"result": [], "was_cancelled": True}]
-        doubled = [{**task, "annotations": [{"result": result}] * 2} for task in tasks]
-    else:
-        import uuid
-
-        import argilla as rg
-        from argilla.records._io import JsonIO
-
-        monkeypatch.setattr(rg.Argilla, "_get_default", MagicMock())  # it would ask a server
-        settings = rg.Settings.from_json(out / "argilla-settings.json")
-        settings.validate()
-        assert [q.name for q in settings.questions] == list(said)
-        assert list(settings.questions["completeness"].values) == [1, 2, 3, 4, 5]
-        records = JsonIO._records_from_json(form)
-        exports = []
-        for name in ("one.json", "two.json"):
-            user = uuid.uuid4()
-            for record in records[1:]:
-                for question, value in said.items():
-                    record.responses.add(rg.Response(question, value, user_id=user))
-            exports.append(json.loads(JsonIO.to_json(records, tmp_path / name).read_text("utf-8")))
-        answered, doubled = exports
-    export.write_text(json.dumps(answered), "utf-8")
-    done = import_scores(open_review(out), export, role="pathologist")
-    assert (done.scored, done.unscored) == (2, 1)
-    for score in read_scores(sheet.scores_file):
-        assert {name: getattr(score, name) for name in said} == said
-    bad = {
-        json.dumps(doubled): "two people",
-        json.dumps([{"data": {"x": 1}}]): "neither an export",
-        json.dumps([answered[0], answered[0]]): "a text twice",
-        "[]": "one form",
-        "[7]": "neither an export",
-    }
-    for content, complaint in bad.items():
-        export.write_text(content, "utf-8")
-        with pytest.raises(BadInput, match=complaint):
-            import_scores(open_review(out), export, role="pathologist")
-    with pytest.raises(BadInput, match="no tool"):
-        make_review("oral-lesions", tmp_path / "other", tool="paper")

@@ -5,9 +5,9 @@ import sys
 from simdx.abc.prior import Prior
 from simdx.methods import Settings
 from simdx.scale.classify import classify_parquet
-from simdx.scale.cluster import OnRay, Pools, connected
+from simdx.scale.cluster import OnRay, connected
 from simdx.scale.job import Job
-from simdx.scale.processes import InProcesses
+from simdx.scale.workers import InProcesses
 from tests import conftest
 
 if __name__ == "__main__":
@@ -19,4 +19,4 @@ if __name__ == "__main__":
         classify_parquet(job, source, output, InProcesses(2), block_rows=5)
         sys.exit()
     with connected(address, allow_remote=True):
-        classify_parquet(job, source, output, OnRay(Pools(1, 1, 0.5, 0.5)), block_rows=40)
+        classify_parquet(job, source, output, OnRay(1, 1, 0.5), block_rows=40)

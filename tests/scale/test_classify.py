@@ -18,11 +18,10 @@ from simdx.abc.prior import Prior
 from simdx.embedders.hashing import HashingEmbedder
 from simdx.errors import BadInput, RunFailed
 from simdx.methods import Settings
-from simdx.scale.blocks import RowColumns, cut
-from simdx.scale.classify import DONE_FILE, JobSummary, Work, classify_parquet, in_this_process
+from simdx.scale.blocks import RowColumns, cut, folder_at, write_whole
+from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet
 from simdx.scale.job import Job
-from simdx.scale.processes import InProcesses
-from simdx.scale.storage import Place
+from simdx.scale.workers import InProcesses, in_this_process
 from simdx.types import Bank
 from tests.scale.conftest import answers, case_texts, pa, parquet, wait_for_parts, write_file
 
@@ -68,7 +67,7 @@ def test_poisoned_rows_are_named_and_the_rest_is_answered(job: Job, toy_bank, tm
     write_file(tmp_path / "in" / "a.parquet", [f"case-{i}" for i in range(60)], texts)
     summary = run(job, tmp_path / "in", tmp_path / "out")
     assert (summary.rows, summary.failed) == (60, 3)
-    assert {f.id for f in summary.failures} == {"case-3", "case-17", "case-40"}
+    assert {f["id"] for f in summary.failures} == {"case-3", "case-17", "case-40"}
     table = answers(tmp_path / "out").to_pylist()
     bad = [row for row in table if row["error"]]
     assert {row["id"] for row in bad} == {"case-3", "case-17", "case-40"}
@@ -82,7 +81,7 @@ def test_broken_utf8_is_a_poisoned_row(job: Job, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     parquet.write_table(pa.table({"id": ["a", "b", "c"], "text": broken}), tmp_path / "in" / "a.parquet")
     summary = run(job, tmp_path / "in", tmp_path / "out")
-    assert [f.id for f in summary.failures] == ["b"]
+    assert [f["id"] for f in summary.failures] == ["b"]
 
 
 def test_a_text_that_breaks_the_embedder_is_found_and_never_quoted(
@@ -98,7 +97,7 @@ def test_a_text_that_breaks_the_embedder_is_found_and_never_quoted(
 
     monkeypatch.setattr(HashingEmbedder, "embed_batch", fragile)
     summary = run(job, cases[0], tmp_path / "out", block_rows=20)
-    assert [(f.id, f.error) for f in summary.failures] == [("77", "failed with ValueError")]
+    assert [(f["id"], f["error"]) for f in summary.failures] == [("77", "failed with ValueError")]
     assert summary.answered == 129
 
 
@@ -123,8 +122,8 @@ def test_a_fault_of_every_row_is_no_row_s_fault(
 
 
 def test_a_stopped_run_goes_on_where_it_was(job: Job, cases, tmp_path: Path) -> None:
-    def stops(work: Work) -> Iterator[dict[str, Any]]:
-        for i, report in enumerate(in_this_process(work)):
+    def stops(*work: Any) -> Iterator[dict[str, Any]]:
+        for i, report in enumerate(in_this_process(*work)):
             yield report
             if i == 2:
                 raise KeyboardInterrupt
@@ -145,7 +144,7 @@ def test_a_stopped_run_goes_on_where_it_was(job: Job, cases, tmp_path: Path) -> 
     assert again.blocks_before == again.blocks
 
 
-def _never(work: Work) -> Iterator[dict[str, Any]]:
+def _never(*work: Any) -> Iterator[dict[str, Any]]:
     raise AssertionError("there was nothing left to do")
 
 
@@ -214,12 +213,10 @@ def test_places_that_are_no_folders_of_this_machine(job: Job, cases, tmp_path: P
 
 
 def test_moving_the_input_renames_no_block(cases, tmp_path: Path) -> None:
-    here = cut(Place(cases[0]), RowColumns(), 16)
+    spans, digest = cut(str(cases[0]), RowColumns(), 16)
     cases[0].rename(tmp_path / "elsewhere")
-    there = cut(Place(tmp_path / "elsewhere"), RowColumns(), 16)
-    assert here.blocks == there.blocks
-    assert here.digest == there.digest
-    assert sum(here.blocks.values()) == 130
+    assert cut(str(tmp_path / "elsewhere"), RowColumns(), 16) == (spans, digest)
+    assert sum(span.rows for span in spans) == 130
 
 
 def test_without_an_id_column_rows_are_numbered(job: Job, cases, tmp_path: Path) -> None:
@@ -235,7 +232,7 @@ def test_what_a_killed_writer_leaves_is_no_row(
     with monkeypatch.context() as killed:  # between the last byte and the name: nothing is tidied
         killed.setattr(os, "replace", lambda *_: None)
         part = next(out.glob("part-*.parquet"))
-        Place(str(out)).write(part.name, part.read_bytes())
+        write_whole(folder_at(str(out)), part.name, part.read_bytes())
     assert len(list(out.iterdir())) > len(list(out.glob("part-*.parquet"))) + 2
     assert answers(out).num_rows == 130
 
@@ -272,7 +269,7 @@ def test_killed_processes_lose_and_double_nothing(job: Job, toy_bank: Bank, tmp_
 def test_answers_have_the_modes_that_the_user_gives_files(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
-        Place(str(tmp_path)).write("part-0.parquet", b"ids and answers")
+        write_whole(folder_at(str(tmp_path)), "part-0.parquet", b"ids and answers")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "part-0.parquet").stat().st_mode) == 0o600

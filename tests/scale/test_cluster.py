@@ -16,9 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet, in_this_process
-from simdx.scale.cluster import OnRay, Pools, connected
+from simdx.scale.classify import DONE_FILE, JobSummary, classify_parquet
+from simdx.scale.cluster import OnRay, connected
 from simdx.scale.job import Job
+from simdx.scale.workers import in_this_process
 from simdx.types import Bank
 from tests.scale.conftest import answers, case_texts, wait_for_parts, write_file
 
@@ -32,8 +33,7 @@ pytestmark = [
 ]
 
 # Half a core each, so that all actors still fit on one node after the other has died.
-SMALL = Pools(1, 1, embedder_cpus=0.5, engine_cpus=0.5)
-WIDE = Pools(2, 3, embedder_cpus=0.5, engine_cpus=0.5)
+SMALL, WIDE = OnRay(1, 1, 0.5), OnRay(2, 3, 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def check_against_one_process(job: Job, source: Path, out: Path, summary: JobSum
     assert found.equals(expected)
     assert {p.name for p in out.glob("*.parquet")} == {p.name for p in scratch.glob("*.parquet")}
     assert not list(out.glob("*.part"))
-    assert {f.id for f in summary.failures} == {"7", "1000"}
+    assert {f["id"] for f in summary.failures} == {"7", "1000"}
     assert (summary.rows, summary.failed) == (2400, 2)
 
 
@@ -91,10 +91,10 @@ def actors_of(node: Any) -> list[Any]:
 
 @pytest.mark.parametrize("pools", [SMALL, WIDE], ids=["one-of-each", "two-and-three"])
 def test_as_one_process_whatever_the_number_of_workers(
-    cluster: Any, job: Job, many: Path, tmp_path: Path, pools: Pools
+    cluster: Any, job: Job, many: Path, tmp_path: Path, pools: OnRay
 ) -> None:
     out = tmp_path / "out"
-    summary = classify_parquet(job, str(many), str(out), OnRay(pools), block_rows=40)
+    summary = classify_parquet(job, str(many), str(out), pools, block_rows=40)
     check_against_one_process(job, many, out, summary, tmp_path / "alone")
 
 
@@ -115,9 +115,7 @@ def test_a_worker_and_a_node_killed_in_mid_run(cluster: Any, job: Job, many: Pat
             cluster.remove_node(doomed, allow_graceful=False)
             killed.append("node")
 
-    summary = classify_parquet(
-        job, str(many), str(out), OnRay(Pools(3, 4, 0.5, 0.5)), block_rows=40, watch=watch
-    )
+    summary = classify_parquet(job, str(many), str(out), OnRay(3, 4, 0.5), block_rows=40, watch=watch)
     assert killed == ["worker", "node"]
     check_against_one_process(job, many, out, summary, tmp_path / "alone")
 
@@ -133,8 +131,40 @@ def test_a_killed_driver_and_the_run_that_goes_on(cluster: Any, job: Job, many: 
         driver.wait()
     assert not (out / DONE_FILE).exists()
     before = {p.name: p.stat().st_mtime_ns for p in out.glob("part-*.parquet")}
-    summary = classify_parquet(job, str(many), str(out), OnRay(SMALL), block_rows=40)
+    summary = classify_parquet(job, str(many), str(out), SMALL, block_rows=40)
     assert summary.blocks_before >= 5
     kept = {p.name: p.stat().st_mtime_ns for p in out.glob("part-*.parquet")}
     assert all(kept[name] == when for name, when in before.items())
     check_against_one_process(job, many, out, summary, tmp_path / "alone")
+
+
+OWN = """
+import os, sys
+from pathlib import Path
+import psutil
+from simdx.scale.cluster import connected
+with connected(None, cpus=1):
+    import ray
+    assert ray.get(ray.remote(lambda: 7).remote()) == 7
+    ours = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    sockets = [c.laddr.ip for p in ours for c in p.net_connections("inet") if c.status == "LISTEN"]
+    token = Path.home() / ".ray" / "auth_token"
+    print(sorted(set(sockets)), oct(token.stat().st_mode & 0o777))
+"""
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_ray_of_our_own_is_on_loopback_and_its_token_for_the_owner(tmp_path: Path, before: bool) -> None:
+    """It listened on every address, and whoever could read the home folder could read its token."""
+    if before:  # left there by a Ray that somebody else started
+        (tmp_path / ".ray").mkdir()
+        (tmp_path / ".ray" / "auth_token").write_text("0" * 64)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", OWN], env={**kept, "HOME": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    addresses, mode = done.stdout.strip().rsplit(" ", 1)
+    assert set(re.findall(r"'(.*?)'", addresses)) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    assert addresses != "[]"
+    assert mode == "0o600"

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
-from simdx.service.audit import AuditKey, AuditStore, Entry, KeyRing, open_store
-from simdx.service.audit.database import database_at
+from simdx.service.audit import AuditKey, AuditStore, Entry
+from simdx.service.audit.database import Database
 
 Open = Callable[..., AuditStore]
 Raw = Callable[[str], list[tuple[Any, ...]]]
 KEY = AuditKey(bytes(range(32)))
-RING = KeyRing(KEY)
 
 
 def _binaries() -> Path | None:
@@ -81,7 +80,7 @@ def raw(url: str) -> Raw:
     """A statement of someone who writes the database itself."""
 
     def run(sql: str) -> list[tuple[Any, ...]]:
-        database = database_at(url)
+        database = Database(url)
         with database.opened() as connection, database.writing(connection):
             cursor = database.execute(connection, sql)
             return cursor.fetchall() if cursor.description else []
@@ -93,8 +92,8 @@ def opener(url: str) -> Iterator[Open]:
     """Opens logs at one address and closes them all in the end."""
     opened: list[AuditStore] = []
 
-    def open_log(ring: KeyRing = RING, **options: Any) -> AuditStore:
-        opened.append(open_store(url, ring, **options))
+    def open_log(key: AuditKey = KEY, **options: Any) -> AuditStore:
+        opened.append(AuditStore(url, key, **options))
         return opened[-1]
 
     yield open_log

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from simdx.service import app as application
-from simdx.service.audit import store as audit_store
 from tests.loopback import until
 from tests.service.conftest import ASK, PANEL, TEXT, Guarded, bearer, create_app, make_config, serving
 from tests.service.test_cds import VIEW, invocation
@@ -51,16 +49,6 @@ def test_the_newest_records_cannot_be_cut_off_unseen(tmp_path: Path) -> None:
     assert "the newest records were cut off" in verdict["problem"]
     with pytest.raises(Exception, match="records were cut off"):
         create_app(make_config(tmp_path / "service"))
-
-
-def test_checkpoints_that_are_lost_are_asked_for_until_they_are_given_up(tmp_path: Path) -> None:
-    answered(tmp_path, 2).with_name("audit.sqlite3.checkpoints").unlink()
-    code, verdict = verified(tmp_path)
-    assert (code, "missing" in verdict["problem"]) == (1, True)
-    answered(tmp_path, 1)  # a service that starts without them begins another file
-    code, verdict = verified(tmp_path)
-    assert (code, len(verdict["unseen"])) == (1, 1)
-    assert verified(tmp_path, "--without", verdict["unseen"][0])[0] == 0
 
 
 def test_a_record_has_its_checkpoint_within_seconds_though_nothing_follows(tmp_path: Path) -> None:
@@ -147,53 +135,6 @@ def test_every_answer_is_recorded_with_a_hash_of_the_bytes_that_left(client: Tes
         (record,) = client.get("/v1/audit", params=params).json()["records"]
         assert record["context"]["sent"] == hashlib.sha256(reply.content).hexdigest()
     assert "patient_hash" in record["context"]
-
-
-def test_kept_texts_go_when_their_time_is_over_though_nobody_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(application, "TEND_SECONDS", 0.05, raising=False)
-    monkeypatch.setattr(audit_store, "PURGE_SECONDS", 0.1, raising=False)
-
-    def kept() -> int:
-        with closing(sqlite3.connect(tmp_path / "audit.sqlite3")) as connection:
-            return int(connection.execute("SELECT count(*) FROM texts").fetchone()[0])
-
-    with serving(tmp_path, keep_text=True, keep_text_days=1.5 / 86_400) as client:
-        client.post("/v1/classify", json=ASK)
-        assert kept() == 1
-        until(lambda: kept() == 0)
-        assert client.get("/v1/audit/verify").json()["ok"] is True
-
-
-def test_texts_are_purged_by_command_too(tmp_path: Path) -> None:
-    log = answered(tmp_path, 2, keep_text=True)
-    assert json.loads(simdx("audit", "purge", "--json", home=tmp_path).stdout) == {"purged": 0}
-    meddle(log, "UPDATE texts SET expires_at = '2020-01-01T00:00:00+00:00'")
-    assert json.loads(simdx("audit", "purge", "--json", home=tmp_path).stdout) == {"purged": 2}
-    assert verified(tmp_path)[0] == 0
-
-
-def test_a_key_is_rotated_under_a_running_service(tmp_path: Path) -> None:
-    (tmp_path / "service").mkdir()
-    with serving(tmp_path / "service", keep_text=True) as client:
-        client.post("/v1/classify", json=ASK)
-        done = simdx("audit", "rotate-key", "--json", home=tmp_path)
-        told = json.loads(done.stdout)
-        assert (done.returncode, told["texts"], told["unopened"]) == (0, 1, 0)
-        client.post("/v1/classify", json=ASK)
-        assert client.get("/v1/audit/verify").json()["ok"] is True
-    code, verdict = verified(tmp_path)
-    assert (code, verdict["records"]) == (0, 4)
-    out = simdx("audit", "export", "--with-text", home=tmp_path).stdout
-    assert [json.loads(line)["text"] for line in out.splitlines()] == [TEXT, None, TEXT, None]
-    key_file = tmp_path / "service" / "audit.key"
-    lines = key_file.read_text().splitlines()
-    assert [line.endswith(" retired") for line in lines] == [True, False]
-    assert key_file.stat().st_mode & 0o777 == 0o600
-    prepared = json.loads(simdx("audit", "rotate-key", "--prepare", "--json", home=tmp_path).stdout)
-    assert prepared["key"] == told["key"] != prepared["next"]
-    assert verified(tmp_path)[0] == 0
 
 
 def test_an_export_is_checked_against_named_checkpoints(tmp_path: Path) -> None:

@@ -107,7 +107,6 @@ NO_SERVERS = (
         ({"panels": {}}, "no panel"), ({"port": 70_000}, "from 0 to 65535"),
         ({"cors_origins": ("*",)}, "not an origin"),
         ({"cors_origins": ("https://ehr.example",)}, "--cors-origin needs tokens"),
-        ({"keep_text": True, "keep_text_days": 0}, "retention time"),
         ({"cds_clients": (EHR,)}, "--public-url"),
         ({"cds_clients": (EHR, TWICE), "public_url": "https://simdx.example"}, "same issuer twice"),
         *(({"fhir_servers": (url,)}, "--fhir-server is an https address") for url in NO_SERVERS),

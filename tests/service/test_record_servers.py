@@ -141,6 +141,10 @@ def test_a_server_that_takes_its_time_is_not_waited_for(fhir_server: FhirServer,
         "Binary/%2e%2e/%2e%2e/admin", "Binary/..%2f..%2fadmin", "Binary\\..\\..\\admin", "file:///etc/passwd",
         "http://127.0.0.1@evil.example/r4/Binary/plain", "Binary/plain#x", "Binary/a b", "http://[",
         "https://127.0.0.1/r4/Binary/plain", "Binary/plain\r\nX-Header: 1", "@b/Binary/plain", "@",
+        "..;/admin", "Binary/..;/..;/admin", "Binary/plain;x=1", "Binary/%2e%2e%3b/admin", "Binary/%2e/plain",
+        "Binary%2fplain", "Binary/%252e%252e/admin", "Binary/pl%61in", "Binary/..%5c..%5cadmin",
+        "Binary/.\t./x",
+        "@/..;/admin", "@/Binary/..\\admin", "Binary/\u2025/admin", "Binary/pla\nin",
     ],
 )  # fmt: skip
 def test_a_link_that_leads_away_is_not_followed(

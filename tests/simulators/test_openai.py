@@ -10,8 +10,7 @@ from simdx.embedders.base import embed_texts
 from simdx.embedders.openai import OpenAIEmbedder
 from simdx.errors import BadInput
 from simdx.simulators.base import Request, ask, ask_all
-from simdx.simulators.openai import OpenAISimulator
-from simdx.simulators.retry import Passing, RetryPolicy, asked_wait
+from simdx.simulators.openai import OpenAISimulator, Passing, RetryPolicy, asked_wait
 from tests.simulators.faults import FaultyServer
 
 QUICK = RetryPolicy(attempts=5, first_wait=0.01, longest_wait=0.05)

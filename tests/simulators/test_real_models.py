@@ -14,8 +14,7 @@ from simdx.panels import load_panel
 from simdx.simulators import get_simulator
 from simdx.simulators.base import Capabilities, Request, ask, ask_all
 from simdx.simulators.llamacpp import LlamaCppSimulator
-from simdx.simulators.openai import OpenAISimulator
-from simdx.simulators.retry import RetryPolicy
+from simdx.simulators.openai import OpenAISimulator, RetryPolicy
 from tests.simulators.faults import FaultyServer
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,8 @@ import pytest
 
 from simdx.errors import BadInput
 from simdx.simulators import get_simulator, identity_of
-from simdx.simulators.base import Completion, Request, Simulator, ask, ask_all
+from simdx.simulators.base import Completion, Request, Simulator, ask, ask_all, stream
 from simdx.simulators.scripted import ScriptedSimulator
-from simdx.simulators.stream import stream
 
 
 def test_a_worker_that_raises_is_a_failed_answer_and_waiting_for_nothing_ends() -> None:

@@ -19,7 +19,7 @@ EXTRA_OF = {
     "scale": "scale", "service": "service", "simulators/openai.py": "openai",
     "simulators/transformers.py": "transformers",
 }  # fmt: skip
-IMPORTED_AS = {"pyyaml": "yaml", "scikit_learn": "sklearn"}
+IMPORTED_AS = {"pyyaml": "yaml", "google_re2": "re2", "scikit_learn": "sklearn"}
 # Used where it is, never asked for: xgrammar is the user's choice.
 UNASKED = {"xgrammar"}
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))

@@ -1,12 +1,6 @@
 """No pickle is read or written: not in the source, and not while the main jobs run."""
 
 import ast
-import json
-import os
-import subprocess
-import sys
-import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -54,31 +48,3 @@ def test_the_source_knows_no_pickle() -> None:
 )
 def test_the_check_sees(source: str) -> None:
     assert faults(source)
-
-
-def watched(folder: Path, *options: str) -> dict:
-    environment = {**os.environ, "SIMDX_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(Path(__file__).with_name("pickle_watch.py")), str(folder), *options]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-@pytest.mark.slow
-def test_nothing_is_pickled_while_the_main_jobs_run(tmp_path: Path) -> None:
-    seen = watched(tmp_path)
-    assert set(seen["codes"].values()) == {0}, seen["codes"]
-    assert seen["found"] == []
-    written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(written) > 10
-    for path in written:
-        start = path.read_bytes()[:2]
-        assert not (start[:1] == b"\x80" and start[1:] <= b"\x05"), path.name
-        assert not zipfile.is_zipfile(path), path.name
-
-
-@pytest.mark.slow
-def test_the_watch_sees(tmp_path: Path) -> None:
-    found = watched(tmp_path, "--plant")["found"]
-    assert any(line.startswith("unpickled") for line in found)
-    assert any(line.startswith("pickle.dumps") for line in found)

@@ -1,7 +1,6 @@
 """Amortised inference (ABI): a small network that answers what D-SMC would, in one forward pass.
 
-    observations   training observations from simulated text, as coordinates against the class means
-    targets        what D-SMC says about each, as the statistics a Dirichlet objective needs
+    training_set   observations from simulated text, and what D-SMC says about each
     train          Adam on those targets (torch)
     network        the trained network: numpy forward pass, file format, what it may be used for
     fidelity       network against D-SMC, case by case

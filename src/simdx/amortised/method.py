@@ -8,7 +8,7 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.amortised.network import CARD_FILE, Network, default_folder, load
+from simdx.amortised.network import NETWORK_FILE, Network, default_folder, load
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.panel_data import Observations, PanelData
@@ -39,7 +39,7 @@ def fit_amortised(data: PanelData, settings: Settings) -> Fitted:
     folder = settings.network
     if folder is None:
         place = default_folder(data)
-        if not (place / CARD_FILE).is_file():
+        if not (place / NETWORK_FILE).is_file():
             raise BadInput(
                 f"no network has been trained for panel '{data.panel.name}' with this bank and embedder: "
                 "train one with 'simdx abi train', or name one with --network"

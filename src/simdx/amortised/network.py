@@ -9,16 +9,11 @@ A network told of the prior answers with a ratio instead, and reads the observat
 A are the class means. D-SMC ranks draws by their cosine with z, which the length of A z does not change, and
 without evidence its answer is the prior: what is known beforehand need not be learnt from examples.
 
-numpy alone is enough to load and run it. On disk it is a folder:
-
-    network.json               the card: format, panel, bank and embedder it belongs to, training, metrics
-    weights-<sha256>.safetensors
-
-The weights are written first under a name of their own and the card last, each through an atomic rename,
-so at every moment the folder holds one complete network: the old one, or the new one, or none.
+numpy alone is enough to load and run it. On disk it is one sealed file in a folder, weights and card
+(format, panel, bank and embedder it belongs to, training, metrics), written through an atomic rename: at
+every moment the folder holds the old network, or the new one, or none.
 """
 
-import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,16 +25,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from simdx.abc.prior import Prior
 from simdx.abc.second_order import concentration_cap, of_dirichlet
-from simdx.disk import CannotWrite, alone_in, make_folder, seal_of, sweep, write_atomically
+from simdx.disk import CannotWrite, load_described, make_folder, save_arrays
 from simdx.errors import BadInput, RunFailed
 from simdx.methods.panel_data import PanelData
 from simdx.models.verify import home
 from simdx.types import Float, SecondOrder, content_hash
 
 HIDDEN = 256
-CARD_FILE, WEIGHTS_FILE = "network.json", "weights-{}.safetensors"
-MAX_WEIGHT_BYTES = 2**30
-MAX_CARD_BYTES = 2**20
+NETWORK_FILE = "network.safetensors"
+MAX_BYTES = 2**30
 SAME_PRIOR = 1e-6
 # Below this a Dirichlet parameter is "never": a mean of one in a thousand, or less, carries no evidence.
 ALPHA_FLOOR = 1e-2
@@ -61,7 +55,7 @@ class Card(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     panel: str
     panel_hash: str
     labels: tuple[str, ...] = Field(min_length=2)
@@ -71,23 +65,12 @@ class Card(BaseModel):
     blocks: tuple[int, ...] = Field(min_length=1)
     populations: int
     prior_conditioned: bool
-    # Whether the prior's parameters times the outputs are the answer; a conditioned network made before
-    # there was this gives the answer itself.
-    relative: bool = False
     prior: TrainingPrior
     objective: Literal["kl", "particles", "mean"]
     observations: str
     settings: dict[str, Any] = Field(default_factory=dict)
     metrics: dict[str, Any] = Field(default_factory=dict)
     version: str
-    weights: str = Field(default="", pattern=r"^$|^[0-9a-f]{64}$")
-    # Over everything above; empty in a card that was made before there were seals.
-    seal: str = Field(default="", pattern=r"^$|^[0-9a-f]{64}$")
-
-    def own_seal(self) -> str:
-        # What is not relative is sealed as it was before there was the word.
-        without = {"seal"} if self.relative else {"seal", "relative"}
-        return seal_of(self.model_dump(mode="json", exclude=without))
 
     @property
     def width(self) -> int:
@@ -96,7 +79,7 @@ class Card(BaseModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """Three layers and their card; a relative network reads z against its `axes` (K, d), the class means."""
+    """Three layers and their card; a conditioned one reads z against its `axes` (K, d), the class means."""
 
     layers: Layers
     card: Card
@@ -137,7 +120,7 @@ class Network:
         told = self.prior_told(prior)
         x = z if self.axes is None else on_sphere(z, self.axes)
         alpha = self.alpha(x, told).astype(np.float64)
-        if self.card.relative:
+        if self.card.prior_conditioned:
             alpha *= told_alpha(prior)
         alpha[:, prior.probabilities <= 0] = 0
         alpha[~np.any(z, axis=1)] = prior.alpha
@@ -221,8 +204,6 @@ def default_folder(panel_data: PanelData) -> Path:
 
 def save(network: Network, folder: Path) -> None:
     """Write a network; on any failure the folder is as it was before."""
-    from safetensors.numpy import save as to_bytes
-
     tensors = {}
     for i, (weight, bias) in enumerate(network.layers, start=1):
         tensors[f"w{i}"], tensors[f"b{i}"] = weight, bias
@@ -230,15 +211,10 @@ def save(network: Network, folder: Path) -> None:
         tensors["axes"] = network.axes
     if not all(np.isfinite(t).all() for t in tensors.values()):
         raise RunFailed("the trained network holds NaN or infinite weights; nothing was saved")
-    data = to_bytes(tensors)
-    digest = hashlib.sha256(data).hexdigest()
-    card = network.card.model_copy(update={"weights": digest})
-    card = card.model_copy(update={"seal": card.own_seal()})
     made_folder = not folder.exists()
     try:
         make_folder(folder)
-        with alone_in(folder):  # of two savers the later one's card must not lose its weights
-            _replace_in(folder, folder / WEIGHTS_FILE.format(digest), data, card)
+        save_arrays(folder / NETWORK_FILE, tensors, about=network.card.model_dump_json())
     except BaseException as error:
         with suppress(OSError):
             if made_folder and folder.is_dir() and not any(folder.iterdir()):
@@ -248,84 +224,27 @@ def save(network: Network, folder: Path) -> None:
         raise
 
 
-def _replace_in(folder: Path, weights: Path, data: bytes, card: Card) -> None:
-    had_weights = weights.exists()
-    write_atomically(weights, data)
-    try:
-        write_atomically(folder / CARD_FILE, card.model_dump_json(indent=2) + "\n")
-    except BaseException:
-        if not had_weights:
-            weights.unlink(missing_ok=True)
-        raise
-    with suppress(OSError):  # the new network stands whether or not the old weights can go
-        for old in folder.glob(WEIGHTS_FILE.format("*")):
-            if old != weights:
-                old.unlink(missing_ok=True)
-        sweep(folder, ".weights-*")  # scratch of a save that was killed
-
-
 def load(folder: str | Path) -> Network:
-    folder = Path(folder)
-    card = _read_card(folder)
-    while True:
-        try:
-            layers, axes = _tensors(_read_weights(folder, card), card, folder)
-            return Network(layers, card, axes)
-        except FileNotFoundError:
-            # Saved anew while we read: its weights go by another name. The same card again: they are gone.
-            newer = _read_card(folder)
-            if newer == card:
-                raise BadInput(f"the weights of the network in '{folder}' are missing; train again") from None
-            card = newer
-
-
-def _read_card(folder: Path) -> Card:
-    path = folder / CARD_FILE
+    path = Path(folder) / NETWORK_FILE
     if not path.is_file():
         raise BadInput(f"no network at '{folder}': train one with 'simdx abi train'")
+    if path.stat().st_size > MAX_BYTES:
+        raise BadInput(f"the network in '{folder}' is over {MAX_BYTES:,} bytes: not a network")
+    found = load_described(path)
+    if found is None:
+        raise BadInput(f"the network in '{folder}' was changed or damaged; train again")
+    arrays, about = found
     try:
-        if path.stat().st_size > MAX_CARD_BYTES:
-            raise ValueError
-        card = Card.model_validate_json(path.read_bytes())
-        if card.seal and card.seal != card.own_seal():
-            raise ValueError
-        return card
-    except (ValueError, OSError):
-        place = f"the {CARD_FILE} in '{folder}'"
-        raise BadInput(f"{place} is damaged or of another format; train again") from None
-
-
-def _read_weights(folder: Path, card: Card) -> bytes:
-    weights = folder / WEIGHTS_FILE.format(card.weights)
-    try:
-        if weights.stat().st_size > MAX_WEIGHT_BYTES:
-            raise BadInput(f"the weights in '{folder}' are over {MAX_WEIGHT_BYTES:,} bytes: not a network")
-        data = weights.read_bytes()
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise BadInput(f"the weights of the network in '{folder}' cannot be read: {error.strerror}") from None
-    if hashlib.sha256(data).hexdigest() != card.weights:
-        raise BadInput(f"the weights of the network in '{folder}' were changed or damaged; train again")
-    return data
-
-
-def _tensors(data: bytes, card: Card, folder: Path) -> tuple[Layers, Float | None]:
-    """The layers and, of a relative network, the axes."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as from_bytes
-
+        card = Card.model_validate_json(about)
+    except ValueError:
+        raise BadInput(f"the network in '{folder}' is of another format; train again") from None
     k = len(card.labels)
     wanted: dict[str, tuple[int, ...]] = {"b1": (HIDDEN,), "b2": (HIDDEN,), "b3": (k,)}
     wanted |= {"w1": (card.width, HIDDEN), "w2": (HIDDEN, HIDDEN), "w3": (HIDDEN, k)}
-    if card.relative:
+    if card.prior_conditioned:
         wanted["axes"] = (k, sum(card.blocks))
-    try:
-        loaded = from_bytes(data)
-        found = {name: loaded[name] for name in wanted}
-    except (SafetensorError, KeyError, ValueError):
-        raise BadInput(f"the weights of the network in '{folder}' cannot be read; train again") from None
-    fits = all(a.shape == wanted[name] and a.dtype == np.float32 for name, a in found.items())
-    if not fits or len(card.prior.probabilities) != k:
+    shapes = {name: array.shape for name, array in arrays.items() if array.dtype == np.float32}
+    if shapes != wanted or len(card.prior.probabilities) != k:
         raise BadInput(f"the weights of the network in '{folder}' do not fit its card; train again")
-    return tuple((found[f"w{i}"], found[f"b{i}"]) for i in (1, 2, 3)), found.get("axes")
+    layers = tuple((arrays[f"w{i}"], arrays[f"b{i}"]) for i in (1, 2, 3))
+    return Network(layers, card, arrays.get("axes"))

@@ -20,9 +20,9 @@ from simdx import __version__
 from simdx.abc.dirichlet import prepare
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
-from simdx.amortised import observations
+from simdx.amortised import training_set
 from simdx.amortised.network import HIDDEN, Card, Network, TrainingPrior, on_sphere
-from simdx.amortised.targets import OBJECTIVES, Objective, TrainingSet, make_training_set, targets_for
+from simdx.amortised.training_set import OBJECTIVES, Objective, TrainingSet, make_training_set, targets_for
 from simdx.errors import BadInput, MissingExtra, RunFailed
 from simdx.methods.panel_data import PanelData
 from simdx.types import Float
@@ -94,13 +94,13 @@ def train(
         raise MissingExtra("training a network", "abi") from None
     started = time.perf_counter()
     space = Space.fit(panel_data.embedded, centre=False)
-    base = observations.from_bank(space) if vectors is None else observations.from_vectors(space, vectors)
+    base = training_set.from_bank(space) if vectors is None else training_set.from_vectors(space, vectors)
     fixed = None if chosen.prior_conditioned else (prior or Prior.uniform(space.n_labels))
     _refuse_one_class(space, base, fixed, chosen)
     count, report = chosen.count, on_progress or (lambda progress: None)
 
     def sample(rng: np.random.Generator, n: int) -> Float:
-        return observations.spread(rng, base, n) if spread else base[np.resize(rng.permutation(len(base)), n)]
+        return training_set.spread(rng, base, n) if spread else base[np.resize(rng.permutation(len(base)), n)]
 
     data = make_training_set(
         space.class_means, sample, count, prior=fixed, populations=chosen.populations, seed=chosen.seed,
@@ -120,7 +120,6 @@ def train(
         blocks=tuple(panel_data.embedder.blocks),
         populations=chosen.populations,
         prior_conditioned=chosen.prior_conditioned,
-        relative=chosen.prior_conditioned,
         prior=TrainingPrior(probabilities=tuple(told.probabilities.tolist()), alpha0=told.alpha0),
         objective=chosen.objective,
         observations=source,

@@ -209,7 +209,7 @@ def read_reply(question: Question, completion: Completion) -> Reply:
 
 def simulator_for(settings: Settings) -> Simulator:
     """The simulator a baseline asks; a remote one only where case text may leave this machine."""
-    return admit(opened(settings.simulator or DEFAULT), settings.allow_remote)
+    return admit(opened(settings.simulator or DEFAULT, settings.allow_remote), settings.allow_remote)
 
 
 def replies_path(folder: str | Path, simulator_id: str) -> Path:
@@ -217,12 +217,12 @@ def replies_path(folder: str | Path, simulator_id: str) -> Path:
 
 
 @lru_cache(maxsize=2)
-def opened(name: str) -> Simulator:
+def opened(name: str, may_ask_hub: bool = True) -> Simulator:
     """The simulator of that name. Several methods ask the same one in one run: weights are loaded once."""
     embedded = not name.startswith(("openai:", "hf:", "scripted"))
     options = {"slots": SLOTS, "context": CONTEXT} if embedded else {}
     # Opening a server sends nothing; `simulator_for` hands it to nobody without permission.
-    return get_simulator(name, allow_remote=True, **options)
+    return get_simulator(name, allow_remote=may_ask_hub or not name.startswith("hf:"), **options)
 
 
 def in_turns(

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simdx.datasets.dataset import Dataset
-from simdx.datasets.splits import make_splits
+from simdx.datasets.dataset import Dataset, make_splits
 from simdx.errors import BadInput
 from simdx.methods.scores import Logistic, choose_penalty, fit_logistic, shuffled_folds
 from simdx.metrics.calibration import Temperature, apply_temperature, fit_temperature

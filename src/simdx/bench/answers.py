@@ -119,17 +119,19 @@ def parts_of_an_answer(
         raise RunFailed("the parts of an answer are known of the shipped recipe with a background alone")
     some = list(texts[:CHUNK])
     n, seen = len(some), classifier.observe(some)
-    labels, outside = fitted.labels.comparison, fitted.outside
-    others, lexicon = outside.background.comparison, fitted.data.lexicon
+    labels, outside, own = fitted.labels.comparison, fitted.outside, fitted.outside.background
+    if own is None:
+        raise RunFailed("the parts of an answer are known of a panel with a background alone")
+    others, lexicon = own.comparison, fitted.data.lexicon
     table = classifier.infer_batch_observed(seen)
     rows = lexicon.rows(some)
-    own, theirs = labels.observe(seen).embedded, others.observe(seen).embedded
+    ours, theirs = labels.observe(seen).embedded, others.observe(seen).embedded
     novel = outside.novelty
     placed = None if novel is None else novel.space.transform(seen.vectors).astype(float)
 
     def products(_: int) -> None:
         lexicon.products(rows)
-        own @ labels.embedded.T
+        ours @ labels.embedded.T
         theirs @ others.embedded.T
         if novel is not None and placed is not None:
             placed @ novel.typicality.vectors.T

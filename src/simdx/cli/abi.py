@@ -26,17 +26,11 @@ def train(
     *,
     panel: options.PanelName = "oral-lesions",
     chosen: options.MaterialOptions,
-    observations: Annotated[
-        str, Option(help="What to train on: bank, or a file of unlabelled cases (JSONL, CSV, Parquet).")
-    ] = "bank",
+    observations: Annotated[str, Option(help="bank, or a file of unlabelled cases.")] = "bank",
     objective: Annotated[str, Option(help="kl | particles | mean (the paper's)")] = "kl",
-    prior_conditioned: Annotated[
-        bool, Option("--prior-conditioned", help="Take any prior at test time.")
-    ] = False,
+    prior_conditioned: Annotated[bool, Option("--prior-conditioned", help="Take any prior.")] = False,
     populations: options.Populations = 5,
-    out: Annotated[
-        Path | None, Option(help="Folder of the network; default: where --method abi looks for it.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="The network's folder; default: the panel's own.")] = None,
     count: Annotated[int | None, Option(help="Training observations; default 40,000 or 240,000.")] = None,
     epochs: Annotated[int | None, Option(help="At most so many; default 60 or 30.")] = None,
     learning_rate: Annotated[float | None, Option(help="Adam's learning rate; default .003 or .005.")] = None,
@@ -75,7 +69,7 @@ def train(
     metrics = network.card.metrics
     say(
         json,
-        {"network": str(folder), **network.card.model_dump(mode="json", exclude={"weights", "seal"})},
+        {"network": str(folder), **network.card.model_dump(mode="json")},
         f"{folder}: trained on {metrics['observations']:,} observations in {metrics['seconds']:.0f} s, "
         f"{metrics['epochs']} epochs, held-out loss {metrics['held_out_loss']:.4f}",
     )
@@ -85,9 +79,7 @@ def train(
 @options.spread
 def report(
     data: Annotated[Path, Option(help="Cases the network never saw: JSONL, CSV, Parquet.")],
-    network: Annotated[
-        Path | None, Option(help="The network's folder; default: the panel's last one.")
-    ] = None,
+    network: Annotated[Path | None, Option(help="The network's folder; default: the last.")] = None,
     panel: Annotated[str | None, Option(help="Panel name or file; default: the network's.")] = None,
     *,
     chosen: options.MaterialOptions,

@@ -7,7 +7,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import bank_build, options
-from simdx.cli.output import note, print_json, say
+from simdx.cli.output import note, print_json, say, write_line
 from simdx.errors import BadInput, RunFailed
 
 app = Typer(help="Banks of simulated descriptions.", no_args_is_help=True)
@@ -24,9 +24,7 @@ def import_(
     panel: options.PanelName,
     source: Annotated[Path, Option("--from", help="JSONL, CSV or Parquet rows with label and text.")],
     out: Annotated[Path, Option(help="The bank folder to make.")],
-    background: Annotated[
-        Path | None, Option(help="JSONL or CSV of other conditions, for 'none of these'.")
-    ] = None,
+    background: Annotated[Path | None, Option(help="JSONL or CSV of other conditions.")] = None,
     *,
     layout: options.ColumnOptions,
     json: options.AsJson = False,
@@ -46,9 +44,7 @@ def import_(
 @app.command()
 def show(
     folder: Folder,
-    panel: Annotated[
-        str | None, Option(help="The bank's panel, where it is not a packaged one: for the embedder.")
-    ] = None,
+    panel: Annotated[str | None, Option(help="The bank's panel, unless packaged.")] = None,
     picture: Annotated[Path | None, Option("--map", help="Write a 2-D map of the bank (SVG).")] = None,
     stats: Annotated[bool, Option(help="Lengths, diversity and nearest-label confusions.")] = True,
     allow_remote: options.AllowRemote = False,
@@ -109,7 +105,7 @@ def verify(folder: Folder, json: options.AsJson = False) -> None:
     if problems:
         raise RunFailed(f"bank '{folder.name}' does not hold: {'; '.join(problems)}")
     if not json:
-        print(f"{folder}: holds")
+        write_line(f"{folder}: holds")
 
 
 @app.command()
@@ -165,12 +161,12 @@ def _report(
         shown |= {"background": others, **(state or {})}
         print_json(shown if stats is None else {**shown, "stats": stats})
         return
-    print(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} descriptions")
+    write_line(f"{folder}: bank for '{manifest['panel']}', {sum(manifest['labels'].values())} descriptions")
     for label, n in manifest["labels"].items():
-        print(f"  {n:6}  {label}")
-    print(f"  {'?' if others is None else others:>6}  (background)")
+        write_line(f"  {n:6}  {label}")
+    write_line(f"  {'?' if others is None else others:>6}  (background)")
     for reason, n in manifest["rejected"].items():
-        print(f"  {n:6}  rejected: {reason}")
-    print(f"  hash {manifest['hash']}")
+        write_line(f"  {n:6}  rejected: {reason}")
+    write_line(f"  hash {manifest['hash']}")
     if stats is not None:
-        print(statistics_in_words(stats))
+        write_line(statistics_in_words(stats))

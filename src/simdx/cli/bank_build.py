@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say
+from simdx.cli.output import note, print_json, say, write_line
 from simdx.cli.progress import CasesBar, building
 from simdx.errors import BadInput, SimdxError
 
@@ -31,21 +31,8 @@ class BuildOptions:
 
     per_label: Annotated[int, Option(min=1, help="Usable descriptions wanted per label.")]
     out: Annotated[Path, Option(help="The bank folder; an interrupted build there goes on.")]
-    background: Annotated[
-        int | None,
-        Option(
-            min=0,
-            help="Descriptions of other conditions, for 'none of these'; default: a fifth of the labels', "
-            "20 at least.",
-        ),
-    ] = None
-    conditions: Annotated[
-        Path | None,
-        Option(
-            help="What --background describes, one condition a line; default: a broad list. "
-            "See 'simdx bank conditions'."
-        ),
-    ] = None
+    background: Annotated[int | None, Option(min=0, help="Texts of other conditions.")] = None
+    conditions: Annotated[Path | None, Option(help="What --background describes, one a line.")] = None
     temperature: Annotated[float, Option(min=0, max=2)] = 0.8
     top_p: Annotated[float, Option(min=0, max=1)] = 0.95
     max_new: Annotated[int | None, Option(min=1, help="Tokens per description; default by register.")] = None
@@ -53,13 +40,7 @@ class BuildOptions:
     max_requests: Annotated[int | None, Option(min=0, help="Stop this run after so many requests.")] = None
     max_tokens: Annotated[int | None, Option(min=0, help="Stop this run after so many tokens.")] = None
 
-    least_yield: Annotated[
-        float,
-        Option(
-            min=0, max=1,
-            help="Stop when fewer than this share of a label's texts can be used; 0: never.",
-        ),
-    ] = 0.1  # fmt: skip
+    least_yield: Annotated[float, Option(min=0, max=1, help="Stop below this usable share.")] = 0.1
 
     def settings(self, panel: Panel, voice: str, **more: Any) -> tuple[BuildSettings, str | None]:
         """The settings, and a note on conditions of the file that are left out."""
@@ -105,27 +86,27 @@ class BuildOptions:
 def build(
     panel: options.PanelName,
     wanted: BuildOptions,
-    simulator: Annotated[
-        str, Option(help="smollm2, another named model, FILE.gguf, openai:MODEL@URL, hf:NAME, scripted.")
-    ] = "smollm2",
+    simulator: Annotated[str, Option(help="NAME, FILE.gguf, openai:MODEL@URL or hf:NAME.")] = "smollm2",
     facets: Annotated[bool, Option(help="Vary who, how long, how severe, which finding.")] = True,
     voice: Annotated[str | None, Option(help="full or short wording; default by the model's size.")] = None,
-    rehearsal: Annotated[
-        int, Option(min=0, max=100, help="Texts a label, in another voice, that the bank is rehearsed on.")
-    ] = 4,
-    timeout: Annotated[
-        float | None, Option(help="Seconds a server has for one answer; default: SIMDX_TIMEOUT, else 300.")
-    ] = None,
+    rehearsal: Annotated[int, Option(min=0, max=100, help="Texts a label to rehearse the bank on.")] = 4,
+    timeout: Annotated[float | None, Option(help="Seconds a server has for one answer; 300.")] = None,
     price_in: Annotated[float | None, Option(min=0, help="Price of a million prompt tokens.")] = None,
     price_out: Annotated[float | None, Option(min=0, help="Price of a million generated tokens.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would be asked, ask nothing.")] = False,
     json: options.AsJson = False,
 ) -> None:
     """Ask a language model for what is missing; safe to kill and to run again."""
-    from simdx.bank.builder import build_bank, refuse_foreign, refuse_lesser
+    from simdx.bank.builder import (
+        REHEARSAL_TRIES,
+        build_bank,
+        refuse_foreign,
+        refuse_lesser,
+        second_voice,
+        write_rehearsal,
+    )
     from simdx.bank.describe import undescribed
     from simdx.bank.plan import NEXT, larger_than, voice_for
-    from simdx.bank.rehearsal import REHEARSAL_TRIES, second_voice, write_rehearsal
     from simdx.bank.report import estimate, failed_line
     from simdx.calibrate import calibrate_panel
     from simdx.disk import refuse_unwritable
@@ -217,19 +198,14 @@ def _as_json(panel: str, report: BuildReport) -> dict[str, Any]:
 
 def conditions(
     panel: options.PanelName,
-    simulator: Annotated[
-        str | None, Option(help="The model that names near misses; default: the broad list.")
-    ] = None,
-    per_label: Annotated[
-        int | None, Option(min=1, max=100, help="Near misses wanted per label; default: 20.")
-    ] = None,
+    simulator: Annotated[str | None, Option(help="The model that names near misses.")] = None,
+    per_label: Annotated[int | None, Option(min=1, max=100, help="Near misses per label; 20.")] = None,
     out: Annotated[Path | None, Option(help="Write them to a file for 'bank build --conditions'.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Conditions outside the panel for 'none of these': a broad list, or near misses that a model names."""
-    from simdx.bank.conditions import outside
+    from simdx.bank.conditions import near_misses, outside
     from simdx.bank.files import write_atomically
-    from simdx.bank.near_misses import near_misses
     from simdx.panels import load_panel
     from simdx.simulators import get_simulator
 
@@ -264,6 +240,6 @@ def conditions(
         by_label = {"by_label": found} if simulator is not None else {}
         print_json({"panel": chosen.name, "source": heading, "conditions": names, **by_label})
     elif out is not None:
-        print(f"{out}: {len(names)} conditions")
+        write_line(f"{out}: {len(names)} conditions")
     else:
-        print("\n".join(lines))
+        write_line("\n".join(lines))

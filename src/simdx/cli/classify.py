@@ -27,12 +27,8 @@ def classify(
     chosen: options.AnswerOptions,
     prior: options.PriorOptions,
     policy: Annotated[Path | None, Option(help="A decision policy (YAML); default: the panel's own.")] = None,
-    ask: Annotated[
-        bool, Option("--ask", help="Also say which missing finding is most worth asking for.")
-    ] = False,
-    verbose: Annotated[
-        bool, Option("--verbose", "-v", help="Everything the answer holds, in words.")
-    ] = False,
+    ask: Annotated[bool, Option("--ask", help="Also say which finding to ask for next.")] = False,
+    verbose: Annotated[bool, Option("--verbose", "-v", help="The whole answer, in words.")] = False,
     json: options.AsJson = False,
     html: Annotated[Path | None, Option(help="Also write a self-contained page.")] = None,
 ) -> None:
@@ -40,7 +36,7 @@ def classify(
 
     Several panels are independent questions: {"results": […]} with --json, an answer for each.
     """
-    case = _read_case(text, file)
+    case = read_case(text, file)
     from simdx.classifier import infer_panels
     from simdx.methods.panel_data import check_text
     from simdx.panels import load_panel
@@ -84,12 +80,12 @@ def classify(
         return
     from rich.console import Console
 
-    from simdx.report.terminal import print_answer, print_question
+    from simdx.report.terminal import escape, print_answer, print_question
 
     console = Console(highlight=False)
     for i, answer in enumerate(answers):
         if len(answers) > 1:
-            console.print(("\n" if i else "") + f"[bold]{answer.panel}[/], {answer.method}")
+            console.print(("\n" if i else "") + f"[bold]{escape(answer.panel)}[/], {answer.method}")
         print_answer(answer, console, verbose=verbose)
         if ask:
             print_question(answer, console)
@@ -106,7 +102,8 @@ def _names(panels: list[str] | None, chosen: options.AnswerOptions, policy: Path
     return names
 
 
-def _read_case(text: str | None, file: Path | None) -> str:
+def read_case(text: str | None, file: Path | None) -> str:
+    """The case that was given as a text, as a file or on standard input."""
     if file is not None and text is not None:
         raise BadInput("give either a text or --file, not both")
     if file is not None:

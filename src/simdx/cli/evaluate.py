@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json
+from simdx.cli.output import note, print_json, write_line
 from simdx.cli.progress import CasesBar, prepare, say_model
 from simdx.errors import BadInput
 
@@ -28,20 +28,13 @@ def evaluate(
     prior: options.PriorOptions,
     ood: Annotated[str | None, Option(help="Cases of none of the labels, a file.")] = None,
     by: Annotated[str | None, Option(help="Subgroups to report: FIELD,FIELD*FIELD,…")] = None,
-    options_column: Annotated[
-        str | None, Option(help="Column of the labels a case is to be told among: a list, or A|B|C.")
-    ] = None,
-    calibrate: Annotated[
-        Path | None, Option(help="Labelled cases to fit a temperature and conformal sets on.")
-    ] = None,
+    options_column: Annotated[str | None, Option(help="Column of a case's own options: A|B|C.")] = None,
+    calibrate: Annotated[Path | None, Option(help="Labelled cases to calibrate on.")] = None,
     coverage: Annotated[float, Option(help="Coverage asked of conformal sets.")] = 0.9,
     out: Annotated[Path | None, Option(help="Folder for rows, metrics and report.")] = None,
     resume: Annotated[bool, Option(help="Go on where a killed run with --out stopped.")] = True,
     show_texts: Annotated[bool, Option("--show-texts", help="Quote case texts in the report.")] = False,
-    compare: Annotated[
-        list[str] | None,
-        Option(metavar="METHOD", help="Other methods on the same cases: A,B or METHOD:MODEL."),
-    ] = None,
+    compare: Annotated[list[str] | None, Option(metavar="METHOD", help="Others: A,B or A:MODEL.")] = None,
     resamples: Annotated[int, Option(help="Bootstrap resamples.")] = 2000,
     json: options.AsJson = False,
 ) -> None:
@@ -49,8 +42,8 @@ def evaluate(
     from simdx.compare import Run, lines
     from simdx.compare import compare as side_by_side
     from simdx.datasets import open_data, read_cases
+    from simdx.datasets.dataset import check_options
     from simdx.datasets.differential import differentials
-    from simdx.datasets.options import check_options
     from simdx.evaluate import evaluate as run
     from simdx.fitting import methods
     from simdx.panels import load_panel
@@ -104,7 +97,7 @@ def evaluate(
 
     print_evaluation(result)
     for one in found:
-        print("\n".join(lines(one)))
+        write_line("\n".join(lines(one)))
 
 
 def _outside(ood: str | None, columns: Columns) -> Dataset | None:

@@ -14,12 +14,12 @@ from importlib import import_module
 
 import typer
 
-from simdx.errors import SimdxError
+from simdx.errors import SimdxError, plain
 
 # In the order of the help text.
 VERBS = (
-    "quickstart", "classify", "evaluate", "compare", "panel", "models", "bank", "abi", "bench",
-    "review", "policy", "serve", "token", "audit", "experiment", "report", "scale", "validate", "mcp",
+    "quickstart", "classify", "read", "evaluate", "compare", "panel", "library", "models", "bank", "abi",
+    "bench", "review", "policy", "serve", "token", "audit", "scale", "validate", "mcp",
 )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def guarded(call: Callable[[], object]) -> int:
         if _no_room(error):
             return _complain(_NO_MEMORY, 1)
         if type(error).__name__ == "NoArgsIsHelpError":  # a bare verb: its help, in lines as it was made
-            print(error, file=sys.stderr)
+            print(plain(str(error)), file=sys.stderr)
             return 2
         if hasattr(error, "format_message"):  # typer's own usage errors, whichever click it carries
             said = error.format_message()
@@ -123,7 +123,7 @@ def _no_room(error: BaseException | None) -> bool:
 
 
 def _complain(message: str, code: int) -> int:
-    print("simdx: " + " ".join(message.split()), file=sys.stderr)
+    print("simdx: " + " ".join(plain(message).split()), file=sys.stderr)
     return code
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from typer import Argument, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, say
+from simdx.cli.output import note, say, write_line
 from simdx.errors import RunFailed
 
 app = Typer(help="Named model weights: list, fetch and verify them.", no_args_is_help=True)
@@ -43,7 +43,7 @@ def pull(name: Annotated[str, Argument(help="A name from 'models list'.")]) -> N
     """Fetch a model, check its SHA-256 and put it in the cache folder."""
     from simdx.models.fetch import pull as pull_model
 
-    print(pull_model(name, report=note))
+    write_line(str(pull_model(name, report=note)))
 
 
 @app.command()

@@ -105,18 +105,12 @@ class MethodOptions(MaterialOptions):
     engine: Annotated[str, Option(help="exact | particles | live")] = "exact"
     kernel: Annotated[str | None, Option(help="soft | hard; default: the method's own.")] = None
     populations: Populations = 5
-    tolerance: Annotated[
-        float | None, Option(min=0, help="Accept within this distance instead (m-smc, d-smc; hard kernel).")
-    ] = None
-    particles: Annotated[
-        int | None, Option(min=2, help="S: of a population, or draws of d-smc; default by engine.")
-    ] = None
+    tolerance: Annotated[float | None, Option(min=0, help="Accept within this distance instead.")] = None
+    particles: Annotated[int | None, Option(min=2, help="S: particles or draws; by engine.")] = None
     stop_acceptance: Annotated[
         float | None, Option(min=0, max=1, help="Stop particles below this; default: run all T.")
     ] = None
-    stay: Annotated[
-        float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc's particles; 0.5.")
-    ] = None
+    stay: Annotated[float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc; 0.5.")] = None
     seed: Seed = 0
 
     def classifier(self, panel: str, **more: Any) -> Classifier:
@@ -130,20 +124,11 @@ class AnswerOptions(MethodOptions):
     """Everything that `classify` and `evaluate` let a user choose about the answers."""
 
     none_prior: NonePrior = None
-    simulator: Annotated[str | None, Option(help="For live, asking, likelihood and voices: which model.")] = (
-        None
-    )
-    budget: Annotated[
-        int | None,
-        Option(help="Most simulations a case (live; a rejected one is tried again) or questions (asking)."),
-    ] = None
+    simulator: Annotated[str | None, Option(help="The model, where a method asks one.")] = None
+    budget: Annotated[int | None, Option(help="Most simulations or questions a case.")] = None
     network: Network = None
-    real: Annotated[
-        Path | None, Option(help="Labelled cases of your own (JSONL, CSV, Parquet) to learn from.")
-    ] = None
-    unlabelled: Annotated[
-        Path | None, Option(help="Unlabelled cases of your own to learn from: an archive.")
-    ] = None
+    real: Annotated[Path | None, Option(help="Labelled cases of your own to learn from.")] = None
+    unlabelled: Annotated[Path | None, Option(help="Unlabelled cases to learn from.")] = None
 
     def classifier(self, panel: str, **more: Any) -> Classifier:
         from simdx.classifier import Classifier
@@ -170,19 +155,10 @@ class AnswerOptions(MethodOptions):
 class PriorOptions:
     """A prior over the labels; uniform when nothing is said."""
 
-    prior: Annotated[
-        list[str] | None,
-        Option(metavar="LABEL=P", help="Prior probability of a label; repeatable. 0 drops it."),
-    ] = None
-    prior_counts: Annotated[
-        list[str] | None, Option(metavar="LABEL=A", help="Dirichlet pseudo-counts instead; repeatable.")
-    ] = None
-    odds: Annotated[
-        list[str] | None, Option(metavar="LABEL=F", help="Multiply the prior odds of a label; repeatable.")
-    ] = None
-    only: Annotated[
-        list[str] | None, Option(metavar="LABEL", help="The answer is one of these labels; repeatable.")
-    ] = None
+    prior: Annotated[list[str] | None, Option(metavar="LABEL=P", help="Prior probability; 0 drops.")] = None
+    prior_counts: Annotated[list[str] | None, Option(metavar="LABEL=A", help="Pseudo-counts.")] = None
+    odds: Annotated[list[str] | None, Option(metavar="LABEL=F", help="Factor of prior odds.")] = None
+    only: Annotated[list[str] | None, Option(metavar="LABEL", help="One of these labels.")] = None
 
     @property
     def given(self) -> bool:

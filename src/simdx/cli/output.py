@@ -1,9 +1,14 @@
-"""How verbs speak: one JSON object on stdout with --json, words otherwise, progress on stderr."""
+"""How verbs speak: one JSON object on stdout with --json, words otherwise, progress on stderr.
+
+Words may come from files and cases of others: no control character in them reaches the terminal.
+"""
 
 import json as json_format
 import math
 import sys
 from typing import Any
+
+from simdx.errors import CONTROLS, plain
 
 
 def print_json(value: Any) -> None:
@@ -14,7 +19,7 @@ def print_json(value: Any) -> None:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # a path in no encoding, or a terminal that is not UTF-8: escapes say the same
         text = json_format.dumps(plain, allow_nan=False)
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
 
 def say(json: bool, value: Any, *lines: str) -> None:
@@ -23,7 +28,11 @@ def say(json: bool, value: Any, *lines: str) -> None:
         print_json(value)
         return
     for line in lines:
-        print(line)
+        write_line(line)
+
+
+def write_line(line: str) -> None:
+    print(plain(line))
 
 
 def tell(json: bool, value: Any, line: str) -> None:
@@ -36,7 +45,7 @@ def tell(json: bool, value: Any, line: str) -> None:
 
 def note(message: str) -> None:
     """A line of progress or explanation, on stderr."""
-    print(message, file=sys.stderr)
+    print(plain(message), file=sys.stderr)
 
 
 def _finite(value: Any) -> Any:

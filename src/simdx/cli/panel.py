@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, say
+from simdx.cli.output import note, print_json, say, write_line
 from simdx.errors import BadInput
 
 app = Typer(
@@ -48,46 +48,39 @@ def show(name: PanelArgument, json: options.AsJson = False) -> None:
         }
         print_json({**asdict(p), "hash": p.hash, **files})
         return
-    print(f"{p.name}: {p.title}".rstrip(": "))
+    write_line(f"{p.name}: {p.title}".rstrip(": "))
     if p.description:
-        print(f"  {p.description}")
+        write_line(f"  {p.description}")
     banks = ", ".join(b.name for b in source.banks) or "none"
     if source.background and source.against:
         banks += f" ({', '.join(b.name for b in source.against)} against the background)"
-    print(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
+    write_line(f"  register {p.register}; embedder {p.embedder}; banks {banks}")
     if source.none_prior is not None:
-        print(f"  prior probability of another condition {source.none_prior:g}")
+        write_line(f"  prior probability of another condition {source.none_prior:g}")
     for label in p.labels:
         mark = "  [must not miss]" if label.must_not_miss else ""
         codes = ", ".join([f"ICD-10 {c}" for c in label.icd10] + [f"SNOMED {c}" for c in label.snomed])
-        print(f"\n  {label.name}{mark}{'  (' + codes + ')' if codes else ''}")
+        write_line(f"\n  {label.name}{mark}{'  (' + codes + ')' if codes else ''}")
         if label.description:
-            print(f"    {label.description}")
+            write_line(f"    {label.description}")
         if label.aliases:
-            print(f"    also: {', '.join(label.aliases)}")
+            write_line(f"    also: {', '.join(label.aliases)}")
     if p.notice:
-        print(f"\n  {p.notice}")
+        write_line(f"\n  {p.notice}")
 
 
 @app.command()
 def new(
     path: Annotated[Path, Argument(help="The panel file to write.")],
-    label: Annotated[
-        list[str] | None, Option(help="NAME or NAME=DESCRIPTION of a label; give it at least twice.")
-    ] = None,
+    label: Annotated[list[str] | None, Option(help="NAME or NAME=DESCRIPTION; repeatable.")] = None,
     register: Annotated[
-        str,
-        Option(
-            help="The words of the texts: clinician | patient | case-report | plain | general; general for "
-            "texts that are not about illness."
-        ),
+        str, Option(help="clinician | patient | case-report | plain | general.")
     ] = "clinician",
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
     from simdx.panels import load_panel
-    from simdx.panels.load import parse_panel
-    from simdx.panels.scaffold import scaffold
+    from simdx.panels.load import parse_panel, scaffold
 
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(path.name + ".yaml")
     given = [text.partition("=") for text in label or ["first diagnosis", "second diagnosis"]]
@@ -98,16 +91,16 @@ def new(
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
     write_atomically(path, scaffold(path.stem, labels, register))
-    print(f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'")
+    write_line(
+        f"wrote {path}: {len(load_panel(path).names)} labels; edit it, then 'simdx panel check {path}'"
+    )
 
 
 @app.command()
 def describe(
     path: Annotated[Path, Argument(help="A panel file.")],
     simulator: Annotated[str, Option(help="The model that proposes; see 'simdx bank build'.")] = "smollm2",
-    yes: Annotated[
-        bool, Option("--yes", help="Write them without asking; they are shown all the same.")
-    ] = False,
+    yes: Annotated[bool, Option("--yes", help="Write what is shown without asking.")] = False,
     json: options.AsJson = False,
 ) -> None:
     """Have a model propose a line for every label without a description; nothing is written unseen."""
@@ -169,9 +162,9 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
         said = [p.removeprefix(ours[0]).removeprefix(ours[1]) for p in problems]
         raise BadInput(f"panel {path}: {'; '.join(said)}")
     if not json:
-        print(f"{path}: fine")
+        write_line(f"{path}: fine")
         for line in advice:
-            print(f"  could be better: {line}")
+            write_line(f"  could be better: {line}")
 
 
 @app.command()
@@ -190,16 +183,9 @@ def calibrate(
     name: PanelArgument,
     *,
     chosen: options.MaterialOptions,
-    data: Annotated[
-        Path | None, Option(help="Labelled cases (20 to 100 are plenty): measure on them as well.")
-    ] = None,
-    inside: Annotated[
-        Path | None,
-        Option(help="Texts of the labels by another writer, with their labels: rehearse on them too."),
-    ] = None,
-    outside: Annotated[
-        list[Path] | None, Option(help="Texts of other conditions by that writer; may be given again.")
-    ] = None,
+    data: Annotated[Path | None, Option(help="Labelled cases (20 to 100) to measure on.")] = None,
+    inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
+    outside: Annotated[list[Path] | None, Option(help="Texts of other conditions; repeatable.")] = None,
     json: options.AsJson = False,
 ) -> None:
     """Find how sure this panel's answers may be, and where none of these begins; keep it with the panel.

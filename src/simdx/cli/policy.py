@@ -22,9 +22,7 @@ app = Typer(help="Decision policies: accept, test further, or send to review.", 
 def tune(
     panel: options.PanelName,
     out: Annotated[Path, Option(help="The policy file to write (YAML).")],
-    data: Annotated[
-        Path | None, Option(help="Labelled cases (JSONL, CSV, Parquet); default: simulated text.")
-    ] = None,
+    data: Annotated[Path | None, Option(help="Labelled cases; default: simulated text.")] = None,
     *,
     layout: options.ColumnOptions,
     risk: Annotated[float, Option(help="Most errors among accepted answers.")] = 0.05,
@@ -65,9 +63,7 @@ def tune(
 def show(
     policy: Annotated[Path | None, Argument(metavar="[FILE]", help="A policy file.")] = None,
     panel: Annotated[str | None, Option(help="Show the policy of this panel.")] = None,
-    bank: Annotated[
-        Path | None, Option(help="A bank folder or JSONL file; default: the panel's own.")
-    ] = None,
+    bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; the panel's own.")] = None,
     allow_remote: options.AllowRemote = False,
     json: options.AsJson = False,
 ) -> None:

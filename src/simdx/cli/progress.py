@@ -16,7 +16,7 @@ from simdx.cli.output import note
 
 if TYPE_CHECKING:
     from simdx.amortised.train import TrainingProgress
-    from simdx.bank.live import Usage
+    from simdx.bank.fresh import Usage
     from simdx.bank.report import BuildProgress
     from simdx.methods.fitted import Fitted
 
@@ -128,15 +128,8 @@ def asking(engine: str) -> Iterator[Callable[[Usage], None]]:
     if engine != "live" or not sys.stderr.isatty():
         yield lambda usage: None
         return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn
-
-    bar = Bar(SpinnerColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True)
-    with bar:
-        task = bar.add_task("asking the language model", total=None)
-        started = time.monotonic()
-        yield lambda usage: bar.update(task, description=calls_of(usage, time.monotonic() - started))
+    with CasesBar(None, "asking the language model") as bar:
+        yield bar.asked
 
 
 def calls_of(usage: Usage, seconds: float) -> str:
@@ -156,7 +149,7 @@ class CasesBar:
         console = Console(stderr=True)
         # Without a terminal there is nothing to redraw, and even the end of a bar prints an empty line.
         self._bar = Bar(console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task(what, total=total)
+        self._what, self._task = what, self._bar.add_task(what, total=total)
         self._started = time.monotonic()
 
     def __enter__(self) -> CasesBar:
@@ -171,7 +164,7 @@ class CasesBar:
 
     def asked(self, usage: Usage) -> None:
         words = calls_of(usage, time.monotonic() - self._started)
-        self._bar.update(self._task, description=f"cases ({words})")
+        self._bar.update(self._task, description=f"{self._what} ({words})")
 
 
 def row_lines(every: float = 10.0) -> Callable[[int, int], None]:

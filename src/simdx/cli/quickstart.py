@@ -12,7 +12,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from simdx.cli.output import note
+from simdx.cli.output import note, write_line
 from simdx.errors import BadInput
 
 SAMPLE = 3  # texts a label, shown before the rest is asked for
@@ -20,21 +20,13 @@ SAMPLE = 3  # texts a label, shown before the rest is asked for
 
 def quickstart(
     labels: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="[LABEL[=DESCRIPTION]]…", help="The labels, each with a line on how it shows; asked."
-        ),
+        list[str] | None, Argument(metavar="[LABEL[=DESCRIPTION]]…", help="The labels.")
     ] = None,
     out: Annotated[Path, Option(help="The folder for panel, bank and calibration.")] = Path("panel"),
     register: Annotated[
-        str, Option(help="clinician | patient | case-report | plain, or general: not about illness.")
+        str, Option(help="clinician | patient | case-report | plain | general.")
     ] = "clinician",
-    simulator: Annotated[
-        str,
-        Option(
-            help="smollm2 (embedded), qwen2.5-coder-1.5b (pulled), FILE.gguf, openai:MODEL@URL, scripted."
-        ),
-    ] = "smollm2",
+    simulator: Annotated[str, Option(help="A named model, FILE.gguf or openai:MODEL@URL.")] = "smollm2",
     per_label: Annotated[int, Option(min=SAMPLE, help="Descriptions wanted per label.")] = 40,
     text: Annotated[list[str] | None, Option(help="A case to classify; asked for otherwise.")] = None,
     yes: Annotated[bool, Option("--yes", help="Ask nothing: approve what is shown.")] = False,
@@ -118,7 +110,7 @@ def _given(labels: list[tuple[str, str]], register: str, yes: bool) -> dict[str,
 
 def _write_panel(file: Path, labels: dict[str, str], register: str, yes: bool) -> None:
     from simdx.disk import make_folder, write_atomically
-    from simdx.panels.scaffold import scaffold
+    from simdx.panels.load import scaffold
 
     make_folder(file.parent)
     name = re.sub(r"[^\w-]+", "-", file.parent.resolve().name) or "panel"
@@ -160,9 +152,9 @@ def _approve(file: Path, bank: Path, build: tuple[object, ...], yes: bool) -> No
         panel = load_panel(file)
         made = read_bank(bank, panel)
         for k, label in enumerate(panel.names):
-            print(f"\n{label}")
+            write_line(f"\n{label}")
             for i in (made.label_index == k).nonzero()[0]:
-                print(f"  - {' '.join(made.texts[i].split())[:300]}")
+                write_line(f"  - {' '.join(made.texts[i].split())[:300]}")
         if yes:
             return
         said = _ask(

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import print_json, say
+from simdx.cli.output import print_json, say, write_line
 from simdx.errors import BadInput
 
 app = Typer(help="Blinded expert review of cases and banks.", no_args_is_help=True)
@@ -22,13 +22,8 @@ def make(
     *,
     reviewer: Annotated[list[str] | None, Option(help="A reviewer; repeatable.")] = None,
     sample: Annotated[int | None, Option(help="Review a random sample of this many.")] = None,
-    revise: Annotated[
-        Path | None, Option(help="An earlier review: only the cases it asked to revise.")
-    ] = None,
+    revise: Annotated[Path | None, Option(help="An earlier review: its cases to revise.")] = None,
     show_label: Annotated[bool, Option("--show-label", help="Show the intended label.")] = False,
-    tool: Annotated[
-        str | None, Option("--for", help="Also files for label-studio | argilla.", metavar="TOOL")
-    ] = None,
     layout: options.CaseColumns,
     seed: Annotated[int, Option(help="Seed of sample and order.")] = 0,
     json: options.AsJson = False,
@@ -43,7 +38,7 @@ def make(
             raise BadInput(f"the review in {revise} asks for no case to be revised")
     sheet = make_review(
         data, out, reviewers=reviewer or ["reviewer-1"], seed=seed, sample=sample, only=only,
-        show_label=show_label, tool=tool, columns=layout.columns,
+        show_label=show_label, columns=layout.columns,
     )  # fmt: skip
     forms = [str(out / f"form-{name}.html") for name in sheet.order]
     say(
@@ -57,9 +52,7 @@ def make(
 @app.command("import")
 def import_(
     folder: Folder,
-    source: Annotated[
-        Path, Option("--from", help="A saved form (HTML), its CSV twin, or a Label Studio or Argilla export.")
-    ],
+    source: Annotated[Path, Option("--from", help="A saved form (HTML) or its CSV twin.")],
     role: Annotated[str, Option(help="What the reviewer is, e.g. 'oral pathologist'.")],
     json: options.AsJson = False,
 ) -> None:
@@ -84,15 +77,15 @@ def summary(folder: Folder, json: options.AsJson = False) -> None:
     if json:
         print_json(found)
         return
-    print(f"{found['n_scored']} of {found['n_cases']} texts scored")
+    write_line(f"{found['n_scored']} of {found['n_cases']} texts scored")
     for name, about in found["reviewers"].items():
-        print(f"  {name} ({about['role']}): {about['n']} texts")
+        write_line(f"  {name} ({about['role']}): {about['n']} texts")
     for scale, values in found["scales"].items():
         shown = [f"{k} {v:.2f}" for k, v in values.items() if isinstance(v, float)]
-        print(f"{scale}: {', '.join(shown) or 'no scores yet'}")
+        write_line(f"{scale}: {', '.join(shown) or 'no scores yet'}")
     if found["label_agreement"]:
         agreement = found["label_agreement"]
-        print(f"named diagnosis agrees with the label: {agreement['agreement']:.2f} of {agreement['n']}")
-    print(f"to revise: {len(found['revise'])}")
+        write_line(f"named diagnosis agrees with the label: {agreement['agreement']:.2f} of {agreement['n']}")
+    write_line(f"to revise: {len(found['revise'])}")
     for row in found["revise"]:
-        print(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")
+        write_line(f"  {row['id']}: completeness {row['completeness']}, correctness {row['correctness']}")

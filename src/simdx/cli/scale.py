@@ -30,9 +30,7 @@ def classify(
     top: Annotated[int | None, Option(min=1, help="Keep the likeliest labels only.")] = None,
     decide: Annotated[bool, Option(help="Also action, alarm and conformal set (slower).")] = False,
     block_rows: Annotated[int, Option(min=1, help="Rows worked on together, one file each.")] = 2048,
-    address: Annotated[
-        str | None, Option(help="A running Ray cluster (host:port or auto); default: processes here.")
-    ] = None,
+    address: Annotated[str | None, Option(help="A running Ray cluster: host:port or auto.")] = None,
     embedders: Annotated[int, Option(min=1, help="Ray actors that embed.")] = 1,
     engines: Annotated[int, Option(min=1, help="Ray actors that answer.")] = 1,
     cpus: Annotated[int | None, Option(min=1, help="Cores to use without --address.")] = None,
@@ -45,8 +43,9 @@ def classify(
     from simdx.methods import Settings
     from simdx.panels import load_panel
     from simdx.scale.blocks import RowColumns
-    from simdx.scale.classify import classify_parquet, in_this_process
+    from simdx.scale.classify import classify_parquet
     from simdx.scale.job import Job
+    from simdx.scale.workers import InProcesses, in_this_process
 
     settings = Settings.named_alike(chosen, network=network)
     job = Job.make(
@@ -61,21 +60,18 @@ def classify(
     if in_process:
         summary = run(in_this_process)
     elif address is None and not (gpus or embedder_gpus) and embedders == engines == 1:
-        from simdx.scale.processes import InProcesses
-
         summary = run(InProcesses(cores) if cores > 1 else in_this_process)
     else:
-        from simdx.scale.cluster import OnRay, Pools, connected
+        from simdx.scale.cluster import OnRay, connected
 
-        pools = Pools(embedders, engines, engine_gpus=gpus, embedder_gpus=embedder_gpus)
-        pools = pools if address is not None else pools.fitting(cores)
+        share = 1.0 if address is not None else min(1.0, cores / (embedders + engines))
         with connected(address, cpus=cpus, allow_remote=chosen.allow_remote):
-            summary = run(OnRay(pools))
+            summary = run(OnRay(embedders, engines, share, embedder_gpus, gpus))
     for failure in summary.failures:
-        note(f"row '{failure.id}': {failure.error}")
+        note(f"row '{failure['id']}': {failure['error']}")
     say(
         json,
-        summary.to_json(),
+        asdict(summary),
         f"{summary.output}: {summary.rows} rows, {summary.answered} answered, {summary.failed} failed, "
         f"{summary.blocks} blocks ({summary.blocks_before} from before) in {summary.seconds:.0f} s",
     )
@@ -96,7 +92,7 @@ def bank_(
     from simdx.bank.builder import build_bank, refuse_foreign
     from simdx.bank.report import failed_line
     from simdx.panels import load_panel
-    from simdx.scale.endpoints import open_endpoints
+    from simdx.simulators.endpoints import open_endpoints
 
     loaded, out = load_panel(panel), wanted.out
     settings, left_out = wanted.settings(loaded, voice)

@@ -31,8 +31,6 @@ def serve(
     audit_checkpoints: Annotated[
         Path | None, Option(help="Where the log's head is noted; default: beside the SQLite log, or the key.")
     ] = None,
-    keep_text: Annotated[bool, Option("--keep-text", help="Keep case texts too, encrypted.")] = False,
-    keep_text_days: Annotated[float, Option(help="Days after which a kept text is deleted.")] = 30.0,
     allowed_host: Annotated[
         list[str] | None, Option(help="A further Host name to answer to; repeatable; needs tokens.")
     ] = None,
@@ -94,8 +92,8 @@ def serve(
         for issuer, keys in clients
     )
     config = ServiceConfig(
-        host=host, port=port, embedder=embedder, require_token=require_token, keep_text=keep_text,
-        keep_text_days=keep_text_days, allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
+        host=host, port=port, embedder=embedder, require_token=require_token,
+        allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url,
         fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints,
         upstream=upstream, upstream_cases=upstream_cases,

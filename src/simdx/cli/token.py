@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option, Typer
 
 from simdx.cli import options
-from simdx.cli.output import note, print_json, tell
+from simdx.cli.output import note, print_json, tell, write_line
 
 if TYPE_CHECKING:
     from simdx.service.auth import Token, TokenFile
@@ -39,7 +39,7 @@ def new(
         print_json({"token": text, **_shown(token)})
         return
     note("This is the only time the token is shown:")
-    print(text)
+    write_line(text)
 
 
 @app.command("list")
@@ -52,7 +52,7 @@ def list_(token_file: File = None, json: options.AsJson = False) -> None:
     for t in tokens:
         state = f"revoked {t.revoked}" if t.revoked else f"until {t.expires}" if t.expires else "active"
         panels = "" if t.panels is None else f"  {','.join(t.panels)}"
-        print(f"{t.id}  {t.name:24}  {','.join(t.scopes):16}  {state}{panels}")
+        write_line(f"{t.id}  {t.name:24}  {','.join(t.scopes):16}  {state}{panels}")
 
 
 @app.command("revoke")

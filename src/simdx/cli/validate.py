@@ -19,10 +19,7 @@ def _validate() -> None:
 
 @app.command()
 def transfer(
-    data: Annotated[
-        list[Path] | None,
-        Option(help="A folder of panels: panel.yaml, its bank, cases.jsonl, ood.jsonl; may be given again."),
-    ] = None,
+    data: Annotated[list[Path] | None, Option(help="A folder of panels with cases; repeatable.")] = None,
     packaged: Annotated[
         list[str] | None,
         Option(metavar="PANEL=CASES[:OUTSIDE]", help="A packaged panel with its cases; may be given again."),

@@ -4,11 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from simdx.datasets.dataset import Benchmark, Dataset
+from simdx.datasets.dataset import Benchmark, Dataset, make_splits
 from simdx.datasets.files import Columns, read_cases
 from simdx.datasets.multicare import load_multicare, read_rule
 from simdx.datasets.oral import load_oral
-from simdx.datasets.splits import make_splits
 from simdx.datasets.symptoms import load_symptoms
 from simdx.errors import BadInput
 

@@ -1,7 +1,7 @@
 """The desk: everything between a posterior and a decision, for one fitted method.
 
 It considers a batch of answers at a time, under the policy and with the alarm that were found on simulated
-text (`findings`): alarm, conformal set, sentences, flip, missing finding, decision.
+text (`thresholds`): alarm, conformal set, sentences, flip, missing finding, decision.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from simdx.decide.explain import (
     sentence_effects,
     without_each,
 )
-from simdx.decide.findings import TunedThresholds
 from simdx.decide.policy import too_few
+from simdx.decide.thresholds import TunedThresholds
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import thin

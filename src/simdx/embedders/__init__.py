@@ -16,9 +16,11 @@ _NAMED = {"wordllama": "WordLlamaEmbedder", "minilm": "MiniLMEmbedder", "hashing
 def get_embedder(name: str, *, allow_remote: bool = False) -> Embedder:
     """The embedder of that name, loaded once per process.
 
-    `openai:MODEL@URL` may be on another machine: without permission it is refused, alone or as a part.
+    `openai:MODEL@URL` may be on another machine, and a hub name may have to be asked for: without permission
+    each is refused, alone or as a part.
     """
-    return admit(_loaded(name), allow_remote)
+    asks = any("/" in part and not part.startswith("openai:") for part in parts_of(name))
+    return admit(_loaded(name, allow_remote and asks), allow_remote)
 
 
 def parts_of(name: str) -> list[str]:
@@ -32,10 +34,10 @@ def parts_of(name: str) -> list[str]:
 
 
 @lru_cache(maxsize=8)
-def _loaded(name: str) -> Embedder:
+def _loaded(name: str, may_ask_hub: bool) -> Embedder:
     parts = parts_of(name)
     if len(parts) > 1:
-        return JointEmbedder([_loaded(p) for p in parts])
+        return JointEmbedder([_loaded(p, may_ask_hub) for p in parts])
     if name in _NAMED:
         return getattr(import_module(f"simdx.embedders.{name}"), _NAMED[name])()
     if name.startswith("openai:"):
@@ -47,4 +49,4 @@ def _loaded(name: str) -> Embedder:
         return plugins.load("embedders", name)()
     from simdx.embedders.sentence import SentenceEmbedder
 
-    return SentenceEmbedder(name)
+    return SentenceEmbedder(name, allow_remote=may_ask_hub)

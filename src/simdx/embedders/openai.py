@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from simdx.errors import RunFailed
-from simdx.simulators.openai import OpenAIServer, call
-from simdx.simulators.retry import Lasting, Passing
+from simdx.simulators.openai import Lasting, OpenAIServer, Passing, call
 from simdx.types import Float
 
 TEXTS_PER_REQUEST = 64  # well under what common servers take in one request

@@ -11,7 +11,7 @@ from simdx.embedders.base import embed_halved
 from simdx.errors import BadInput, MissingExtra
 from simdx.models import REGISTRY
 from simdx.models.fetch import locate
-from simdx.models.hub import NO_HUB, hub, hub_answers
+from simdx.models.hub import hub, may_ask
 from simdx.models.verify import sha256
 from simdx.types import Float
 
@@ -21,7 +21,7 @@ class SentenceEmbedder:
 
     remote = False  # weights may come from a hub; texts stay here
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, allow_remote: bool = False) -> None:
         if name not in REGISTRY and "/" not in name and not os.path.isdir(name):
             # A hub name has an owner: a bare word is a slip, and must not be looked for on the network.
             known = ", ".join(n for n, weights in REGISTRY.items() if weights.kind == "embedder")
@@ -37,8 +37,8 @@ class SentenceEmbedder:
         if folder is not None:
             self.id = f"{name}/{REGISTRY[name].files['model.safetensors'][:12]}"
         here = folder is not None or os.path.isdir(name)
-        reached = here or hub_answers()
-        with hub(allowed=not here and reached):
+        asking = not here and may_ask(name, allow_remote)
+        with hub(allowed=asking):
             from sentence_transformers import SentenceTransformer
             from transformers.utils import logging as transformers_logging
 
@@ -46,12 +46,13 @@ class SentenceEmbedder:
             transformers_logging.disable_progress_bar()
             logging.getLogger("sentence_transformers").setLevel(logging.WARNING)
             try:
-                self.model = SentenceTransformer(str(folder or name), device=_device(), local_files_only=here)
+                self.model = SentenceTransformer(
+                    str(folder or name), device=_device(), local_files_only=not asking
+                )
             except Exception as error:  # the library raises many kinds for "no such model"
                 if folder is not None:
                     raise
-                broken = f"could not be loaded ({type(error).__name__})"
-                why = f"'{name[:80]}' {broken if reached else f'is not here, and {NO_HUB}'}"
+                why = f"'{name[:80]}' could not be loaded ({type(error).__name__})"
                 raise BadInput(f"embedder {why}: give a sentence-transformers folder or hub name") from None
         dim = self.model.get_embedding_dimension()
         assert dim is not None

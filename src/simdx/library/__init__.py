@@ -9,5 +9,7 @@ from simdx.library.conditions import (
     conditions,
     digest,
     texts,
+    vectors,
+    version,
 )
-from simdx.library.search import Match, find, meant_by, related_to, suggestions
+from simdx.library.search import Match, embedded, find, meant_by, related_to, suggestions

@@ -11,9 +11,12 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
-from simdx.types import content_hash
+import numpy as np
+
+from simdx.types import Float, content_hash
 
 Register = Literal["lay", "note", "topic"]
 REGISTERS: tuple[Register, ...] = ("lay", "note", "topic")
@@ -68,9 +71,21 @@ def texts() -> tuple[LibraryText, ...]:
 
 
 @cache
-def digest() -> str:
+def version() -> str:
     """Identity of everything the library says: part of what an answer against it depends on."""
-    return content_hash("library", *_lines("conditions.jsonl"), *_lines("texts.jsonl"))
+    return _lines("VERSION")[0]
+
+
+def digest() -> str:
+    """What `version` must be; a test compares the two."""
+    return content_hash("library", *_lines("conditions.jsonl"), *_lines("texts.jsonl"))[:16]
+
+
+@cache
+def vectors() -> Float:
+    """(texts, 256) unit vectors of the texts by wordllama, packaged: near texts are found at once."""
+    path = Path(str(files("simdx.library"))) / "data" / "vectors.npy"
+    return np.load(path, allow_pickle=False).astype(np.float32)
 
 
 @cache

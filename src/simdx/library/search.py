@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from simdx.embedders import embed_texts, get_embedder
+from simdx.embedders import embed_cached, embed_texts, get_embedder
 from simdx.library.conditions import Condition, condition, conditions
 from simdx.types import Float, Label
 
@@ -102,6 +102,11 @@ def _meanings() -> tuple[tuple[Condition, ...], Float]:
     pairs = [(c, name) for c in conditions() for name in (c.name, *c.aliases)]
     vectors = embed_texts(get_embedder("wordllama"), [name for _, name in pairs])
     return tuple(c for c, _ in pairs), _unit(vectors)
+
+
+def embedded(texts: Sequence[str]) -> Float:
+    """(n, 256) unit vectors of other texts, in the space of `vectors`."""
+    return _unit(embed_cached(get_embedder("wordllama"), tuple(texts)))
 
 
 def _unit(vectors: Float) -> Float:

@@ -18,19 +18,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
+from simdx import library
 from simdx.abc.logs import expit, softmax
 from simdx.disk import CannotWrite
 from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
-from simdx.methods.calibration_record import Calibration, Confused, OutsideScale
+from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
+from simdx.methods.calibration_record import Calibration, Confused
 from simdx.methods.fitted import Progress, drawn_to_prior
-from simdx.methods.outside import BackgroundModel, Novelty, condition_log_odds, kinds_of, scale_of
+from simdx.methods.outside import Novelty
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData
 from simdx.methods.scores import Comparison, fit_labels
+from simdx.methods.world import World, world_log_odds, world_of, world_scale
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
 
 FOLDS = 5
@@ -42,26 +46,34 @@ class HeldOutScores:
 
     likelihood: Float  # (n, K) pooled log-likelihoods, not sharpened
     label_index: Int  # (n,)
-    features: Float | None  # (n, features) of another condition
+    features: Float | None  # (n, features) of another condition of the panel's own background
+    world: Float | None = None  # (n, features) of one of the library
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
+    texts: tuple[str, ...] = ()  # what was scored, where the library was asked
 
     def at(self, rows: Int | Mask) -> HeldOutScores:
-        parts = (None if part is None else part[rows] for part in (self.features, self.novelty))
-        return HeldOutScores(self.likelihood[rows], self.label_index[rows], *parts)
+        own, world, novelty = (p if p is None else p[rows] for p in (self.features, self.world, self.novelty))
+        texts = tuple(np.array(self.texts, dtype=object)[rows]) if self.texts else ()
+        return HeldOutScores(self.likelihood[rows], self.label_index[rows], own, world, novelty, texts)
 
-    def outside(self, scale: OutsideScale | None) -> Float | None:
+    def outside(self, under: Calibration) -> Float | None:
         """(n,) probabilities of none of these."""
-        if scale is None or self.features is None:
+        weighed = []
+        if under.outside is not None and self.features is not None:
+            weighed.append(condition_log_odds(self.features, under.outside))
+        if under.world is not None and self.world is not None:
+            weighed.append(world_log_odds(self.world, self.texts, under.world))
+        if not weighed:
             return None
-        another = condition_log_odds(self.features, scale)
-        return expit(another if self.novelty is None else np.logaddexp(another, self.novelty))
+        weighed += [] if self.novelty is None else [self.novelty]
+        return expit(reduce(np.logaddexp, weighed))
 
     def posterior(self, under: Calibration) -> Float:
         """(n, K) answers under the uniform prior."""
         shift = np.array(under.shift) if under.shift else 0.0
         inside = softmax(under.sharpness * self.likelihood + shift, axis=1)
         uniform = np.full(inside.shape[1], 1 / inside.shape[1])
-        return drawn_to_prior(inside, self.outside(under.outside), uniform)
+        return drawn_to_prior(inside, self.outside(under), uniform)
 
 
 def held_out(
@@ -79,7 +91,9 @@ def held_out(
 def scores_of(data: PanelData, cases: Observations, label_index: Int | None = None) -> HeldOutScores:
     """What the whole bank says of cases."""
     found = held_out(fit_labels(data), BackgroundModel.fit(data), cases, label_index)
-    novelty = None if found.features is None else Novelty.fit(data)
+    if (world := World.fit(data)) is not None:
+        found = replace(found, world=world.features(cases), texts=cases.texts)
+    novelty = None if found.features is None and found.world is None else Novelty.fit(data)
     return found if novelty is None else replace(found, novelty=novelty.log_odds(cases))
 
 
@@ -124,7 +138,8 @@ def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
 
 def address_for(data: PanelData, bandwidth: float | None = None) -> str:
     bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
-    return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth)
+    world = library.version() if data.panel.world else "no world"
+    return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth, world)
 
 
 def can_rehearse(data: PanelData) -> bool:
@@ -143,7 +158,7 @@ def rehearse(
     bank, embedded = data.bank, data.embedded
     if not can_rehearse(data):
         if embedded.background is None:
-            return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)
+            return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)  # too few texts to meet the library with
         return Calibration(outside=record.TRANSFERRED_OUTSIDE)
     written, hasty, beyond = [], [], []
     for done, (part, held, unknown) in enumerate(folds_of(data)):
@@ -163,7 +178,63 @@ def rehearse(
         inside.append(held_out(*fits, data.observe(writer.texts), writer.label_index))
         if fits[1] is not None and writer.outside:
             beyond.append(held_out(*fits, data.observe(writer.outside)))
-    return calibrate(data.panel.names, inside, _joined(beyond) if beyond else None)
+    found = calibrate(data.panel.names, inside, _joined(beyond) if beyond else None)
+    return with_world(data, found)
+
+
+WORLD_FOLDS = 2  # of the five: a fit against the library takes a second
+
+
+def with_world(data: PanelData, found: Calibration) -> Calibration:
+    """The calibration with the library's scale: labels' texts held out against held-out texts of it."""
+    world = world_of(data)
+    if world is None:
+        return found
+    bank, background = world.bank, world.embedded.background
+    assert background is not None
+    own, other = dealt(bank.texts, bank.label_index), dealt(bank.background, np.zeros(len(background), int))
+    inside, beyond, posterior = [], [], []
+    for f in range(WORLD_FOLDS):
+        kept, known = np.flatnonzero(own != f), np.flatnonzero(other != f)
+        model = BackgroundModel.fit(world.subset(kept, known))
+        assert model is not None
+        held, unknown = np.flatnonzero(own == f), np.flatnonzero(other == f)
+        asked = Observations(tuple(bank.background[i] for i in unknown), background[unknown])
+        told = Observations(tuple(bank.texts[i] for i in held), data.embedded.vectors[held])
+        inside.append(model.features(told))
+        beyond.append(model.features(asked))
+        posterior.append(fit_labels(world.subset(kept, known)).log_likelihood(asked))
+    scale = world_scale(np.concatenate(inside), np.concatenate(beyond))
+    found = replace(found, world=scale)
+    if found.auroc is not None:
+        return found
+    # Without a background of its own, the library's held-out texts are what the panel is rehearsed against.
+    from simdx.metrics.ood import ood_auroc
+
+    sharpness = _drawn(found.rehearsed_sharpness or record.SHARPNESS)
+    found = replace(found, sharpness=round(sharpness, 4))
+    truth = np.zeros(sum(map(len, beyond)), dtype=np.int64)
+    texts = tuple(t for f in range(WORLD_FOLDS) for t in np.array(bank.background, dtype=object)[other == f])
+    others = HeldOutScores(np.concatenate(posterior), truth, None, np.concatenate(beyond), texts=texts)
+    none, among = others.outside(found), expit(condition_log_odds(np.concatenate(inside), scale))
+    assert none is not None
+    return replace(
+        found,
+        auroc=ood_auroc(among, none).value,
+        found_outside=float(none.mean()),
+        accept_from=_accept_from(others, found),
+    )
+
+
+def _drawn(rehearsed: float) -> float:
+    """The sharpness that a bank's own is drawn to."""
+    return float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(record.SHARPNESS)))
+
+
+def _accept_from(others: HeldOutScores, found: Calibration) -> float:
+    """The probability that all but a few of the texts of no label stay below."""
+    wrong = others.posterior(found).max(axis=1)
+    return round(float(np.quantile(wrong, 1 - record.UNKNOWN_ACCEPTED)), 6)
 
 
 def calibrate(
@@ -183,21 +254,20 @@ def calibrate(
         return float(np.mean([log_loss(h.posterior(tried), h.label_index) for h in inside]))
 
     rehearsed = least_loss(loss)
-    sharpness = float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(record.SHARPNESS)))
+    sharpness = _drawn(rehearsed)
     if outside is None:
         sharpness = min(sharpness, record.UNOPPOSED_SHARPNESS)
     found = Calibration(
         "rehearsed", sharpness, round(rehearsed, 4), outside=outside, n=len(own.label_index),
         writers=len(inside),
     )  # fmt: skip
-    none, among = None if beyond is None else beyond.outside(outside), own.outside(outside)
+    none, among = None if beyond is None else beyond.outside(found), own.outside(found)
     if beyond is not None and none is not None and among is not None:
-        wrong = beyond.posterior(found).max(axis=1)
         found = replace(
             found,
             auroc=ood_auroc(among, none).value,
             found_outside=float(none.mean()),
-            accept_from=round(float(np.quantile(wrong, 1 - record.UNKNOWN_ACCEPTED)), 6),
+            accept_from=_accept_from(beyond, found),
         )
     posterior = own.posterior(found)
     given = posterior.argmax(axis=1)
@@ -366,16 +436,15 @@ def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None
     spread = np.array([SHARPNESS_SPREAD, *[SHIFT_SPREAD] * n_labels, THRESHOLD_SPREAD])
 
     def moved(v: Float) -> Calibration:
-        scale = base.outside
-        if scale is not None:
-            scale = replace(scale, threshold=scale.threshold + float(v[-1]))
-        sharpness = float(base.sharpness * np.exp(v[0]))
-        return replace(base, sharpness=sharpness, shift=tuple(v[1:-1] - v[1:-1].mean()), outside=scale)
+        scales = (base.outside, base.world)  # one step for both: a few cases cannot tell them apart
+        own, world = (s and replace(s, threshold=s.threshold + float(v[-1])) for s in scales)
+        sharpness, shift = float(base.sharpness * np.exp(v[0])), tuple(v[1:-1] - v[1:-1].mean())
+        return replace(base, sharpness=sharpness, shift=shift, outside=own, world=world)
 
     def loss(v: Float) -> float:
         tried = moved(v)
         total = n * log_loss(cases.posterior(tried), cases.label_index)
-        told = None if beyond is None else beyond.outside(tried.outside)
+        told = None if beyond is None else beyond.outside(tried)
         if told is not None:
             total -= np.log(np.maximum(told, 1e-12)).sum()
         return float(total + 0.5 * ((v / spread) ** 2).sum())

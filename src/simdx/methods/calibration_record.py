@@ -99,7 +99,8 @@ class Calibration:
     sharpness: Annotated[float, Field(gt=0, lt=100)] = SHARPNESS
     rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
-    outside: OutsideScale | None = None
+    outside: OutsideScale | None = None  # of the panel's own background
+    world: OutsideScale | None = None  # of the library
     n: int = 0  # texts rehearsed, or cases measured
     writers: int = 0  # of the rehearsed texts
     accuracy: float | None = None  # on them, held out
@@ -116,14 +117,16 @@ class Calibration:
     @property
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
-        return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor))
+        return content_hash(
+            str(self.sharpness), str(self.shift), str(self.outside), str(self.world), str(self.floor)
+        )
 
     def failures(self) -> tuple[str, ...]:
         """Why no answer under this calibration may simply be accepted."""
         said = []
         if self.basis == "transferred":
             said.append("the panel's calibration was never checked: it is that of other panels")
-        if self.outside is None:
+        if self.outside is None and self.world is None:
             said.append("the bank has no background, so that none of these was never weighed")
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
             said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
@@ -165,9 +168,9 @@ def _off(error: float | None, interval: tuple[float, float] | None) -> str:
 # --------------------------------------------------------------------------- kept by content
 
 
-def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None) -> str:
-    """Where the calibration of this bank under this embedder is kept."""
-    return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth))
+def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None, world: str) -> str:
+    """Where the calibration of this bank under this embedder is kept; `world`: the library's version."""
+    return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth), world)
 
 
 def look_up(address: str, folder: Path | None = None) -> Calibration | None:

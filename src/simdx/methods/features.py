@@ -48,9 +48,14 @@ _OPENING = re.compile(
 )
 
 
+def is_checklist(text: str) -> bool:
+    """Is a text a list of questions and answers?"""
+    return _IS_CHECKLIST.search(text) is not None
+
+
 def as_statements(text: str) -> str:
     """What a text states, where it is a list of questions and answers; else the text itself."""
-    return _PAIR.sub(_stated, text) if _IS_CHECKLIST.search(text) else text
+    return _PAIR.sub(_stated, text) if is_checklist(text) else text
 
 
 def _stated(pair: re.Match[str]) -> str:

@@ -1,17 +1,11 @@
 """None of these: the probability that a case belongs to no label of the panel.
 
-    log odds(none of these) = log(exp(another condition) + exp(another kind of text))
+    log odds(none of these) = log(exp(another condition) + exp(the library) + exp(another kind of text))
 
-another condition     slope · (mean of three features, in units of the panel's own texts, − threshold), moved
-                      by the log odds of a stated prior mass. The features say how much better the background
-                      explains the case than the best possible label (`BackgroundModel`). The threshold is the
-                      panel's (`calibration`)
+another condition     the panel's own background explains the case better than the best possible label does
+                      (`background`), with a threshold that is the panel's (`calibration`)
+the library           so does a condition of the library that no label stands for (`world`)
 another kind of text  a line of code, a complaint about a train: slope · novelty + offset (`Novelty`)
-
-*Background.* Other conditions are of many kinds. Told that they are one class, a regression looks for what
-they have in common, which is little. So their simulations are grouped, and every kind stands as one more
-label in both scores; the background is the mixture of its kinds, each weighed by its share of the texts. A
-panel may name which of its banks speak for the labels here. Real cases, where there are any, always do.
 
 *Novelty.* The scores take the common direction of all simulated texts out, since every label shares it; what
 is left hardly tells a case from a cooking recipe that mentions a tongue. Novelty looks at what was taken
@@ -26,34 +20,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
 
 import numpy as np
 
-from simdx.abc.logs import expit, log_softmax, logit, logsumexp
+from simdx.abc.logs import expit, logit
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
-from simdx.methods.calibration_record import OutsideScale
-from simdx.methods.panel_data import Observations, PanelData, gather, standing_against
-from simdx.methods.scores import KERNEL_SHARE, Comparison
+from simdx.methods.background import BackgroundModel, condition_log_odds
+from simdx.methods.calibration_record import Calibration
+from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.speed import Arrays, named, part
-from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
+from simdx.methods.world import World, world_log_odds
+from simdx.types import Bank, EmbeddedBank, Float
 
-BACKGROUND_BANDWIDTH = 0.05  # of the kernel here; the answer among labels has its own
-KINDS = 9
-LEAST_TEXTS = 8  # of a kind, on average: a smaller background is divided into fewer
-MOST_LINKED = 2000  # texts; a larger background is grouped by a part of it
-# Log odds of another condition for a standard deviation of the features: nearly a step, at the threshold.
-SLOPE = 8.0
-# Mean probability of none of these that held-out simulated texts of the labels get. It is also the prior mass
-# of another condition that `--none-prior` is compared with.
-INSIDE_SHARE = 0.05
-MOST_FOUND = 0.8  # mean none of these of the held-out background that no threshold is set to exceed
-ENOUGH_OTHERS = 30  # texts of it that can say so
 # Simulations must lie this much nearer to each other than everyday texts do, or nothing is novel.
 LEAST_SPAN = 0.15
 # From novelty to log odds: maximum likelihood on texts of three writers against everyday ones, and a prior
@@ -63,80 +47,52 @@ NOVELTY_SLOPE, NOVELTY_OFFSET, NOVELTY_PRIOR = 20.2, -12.7, 0.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outside:
-    background: BackgroundModel
+    background: BackgroundModel | None  # the panel's own
+    world: World | None
     novelty: Novelty | None
-    scale: OutsideScale
+    calibration: Calibration
     prior: float | None  # mass of another condition, where it is stated
 
     @classmethod
     def fit(cls, data: PanelData) -> Outside | None:
-        """None for a bank without background, or one that nothing is known about."""
-        scale = None if data.calibration is None else data.calibration.outside
-        arrays = {} if data.compiled is None or data.real is not None else data.compiled
-        if scale is not None and (kept := part(arrays, "outside")):
-            novel = part(arrays, "novelty")
-            novelty = Novelty.from_arrays(novel, data) if novel else None
-            return cls(BackgroundModel.from_arrays(kept, data), novelty, scale, data.bank.none_prior)
-        background = None if scale is None else BackgroundModel.fit(data)
-        if background is None or scale is None:
+        """None where nothing stands against the labels, or nothing is known about how it does."""
+        found, arrays = data.calibration, {} if data.real is not None else data.compiled or {}
+        if found is None or (found.outside is None and found.world is None):
             return None
-        return cls(background, Novelty.fit(data), scale, data.bank.none_prior)
+        background = None
+        if found.outside is not None:
+            kept = part(arrays, "outside")
+            background = BackgroundModel.from_arrays(kept, data) if kept else BackgroundModel.fit(data)
+        world = None if found.world is None else World.fit(data)
+        novel = part(arrays, "novelty")
+        novelty = Novelty.from_arrays(novel, data) if novel else None if arrays else Novelty.fit(data)
+        if background is None and world is None:
+            return None
+        return cls(background, world, novelty, found, data.bank.none_prior)
 
     def arrays(self) -> dict[str, Float]:
         """What was fitted, for a compiled panel."""
+        own = {} if self.background is None else named("outside", self.background.comparison.arrays())
+        world = {} if self.world is None else named("world", self.world.arrays())
         novelty = {} if self.novelty is None else named("novelty", self.novelty.arrays())
-        return {**named("outside", self.background.comparison.arrays()), **novelty}
+        return {**own, **world, **novelty}
 
-    def log_odds(self, observations: Observations, prior: Prior) -> tuple[Float, Float]:
-        """(N,) each: another condition, and another kind of text, against the labels."""
-        features = self.background.features(observations, prior.probabilities > 0)
-        another = condition_log_odds(features, self.scale, self.prior)
-        if self.novelty is None:
-            return another, np.full(len(another), -np.inf)
-        return another, self.novelty.log_odds(observations)
+    def log_odds(self, observations: Observations, prior: Prior) -> dict[str, Float]:
+        """(N,) each against the labels: `background`, `world` and `novelty`, those that are weighed."""
+        possible, found = prior.probabilities > 0, {}
+        if self.background is not None and self.calibration.outside is not None:
+            features = self.background.features(observations, possible)
+            found["background"] = condition_log_odds(features, self.calibration.outside, self.prior)
+        if self.world is not None and self.calibration.world is not None:
+            features = self.world.features(observations, possible)
+            found["world"] = world_log_odds(features, observations.texts, self.calibration.world, self.prior)
+        if self.novelty is not None:
+            found["novelty"] = self.novelty.log_odds(observations)
+        return found
 
     def __call__(self, observations: Observations, prior: Prior) -> Float:
         """(N,) probabilities of none of these."""
-        return expit(np.logaddexp(*self.log_odds(observations, prior)))
-
-
-def condition_log_odds(features: Float, scale: OutsideScale, prior: float | None = None) -> Float:
-    """(N,) of another condition, from (N, features); `prior` is its mass, where the user states one."""
-    moved = 0.0 if prior is None else logit(prior) - logit(INSIDE_SHARE)
-    return SLOPE * (feature_score(features, scale) - scale.threshold) + moved
-
-
-def feature_score(features: Float, scale: OutsideScale) -> Float:
-    """(N,) the mean of the features, each in units of the panel's own texts."""
-    return ((features - np.array(scale.centre)) / np.array(scale.spread)).mean(axis=1)
-
-
-def scale_of(features: Float, others: Float | None = None) -> OutsideScale:
-    """Features in units of held-out texts of the labels, and the threshold they mostly stay below.
-
-    Where `others`, the held-out background's, nearly all lie above it, the texts of a weak simulator are too
-    like one another, and real ones will lie between: the threshold moves up until it finds MOST_FOUND of the
-    others, half of the way to them at most.
-    """
-    centre, spread = np.median(features, axis=0), np.maximum(features.std(axis=0), 1e-6)
-    units, wide = (tuple(round(float(v), 6) for v in values) for values in (centre, spread))
-    scale = OutsideScale(units, wide, threshold=0.0)
-    threshold = threshold_at(feature_score(features, scale), INSIDE_SHARE)
-    if others is not None and len(others) >= ENOUGH_OTHERS:
-        score = feature_score(others, scale)
-        half_way = (threshold + float(np.median(score))) / 2
-        threshold = max(threshold, min(half_way, threshold_at(score, MOST_FOUND)))
-    return replace(scale, threshold=round(threshold, 6))
-
-
-def threshold_at(score: Float, share: float) -> float:
-    """Where a soft threshold gives these scores this mean probability."""
-    low, high = float(score.min()) - 5, float(score.max()) + 5
-    for _ in range(60):
-        middle = (low + high) / 2
-        above = expit(SLOPE * (score - middle)).mean() > share
-        low, high = (middle, high) if above else (low, middle)
-    return (low + high) / 2
+        return expit(reduce(np.logaddexp, self.log_odds(observations, prior).values()))
 
 
 def at_prior(bank: Bank, prior: float) -> Bank:
@@ -146,93 +102,6 @@ def at_prior(bank: Bank, prior: float) -> Bank:
     if not bank.background:
         raise BadInput("none of these has no prior here: the bank describes no other conditions")
     return replace(bank, none_prior=float(prior))
-
-
-# --------------------------------------------------------------------------- another condition
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BackgroundModel:
-    """The labels and the kinds of the background, compared with a case in the recipe's two ways."""
-
-    comparison: Comparison  # the panel's labels, then the kinds
-    log_share: Float  # (kinds,) of the background's texts
-
-    @classmethod
-    def fit(
-        cls, data: PanelData, bandwidth: float = BACKGROUND_BANDWIDTH, kinds: int = KINDS
-    ) -> BackgroundModel | None:
-        """None for a bank without background."""
-        bank = data.embedded
-        if bank.background is None or len(bank.background) == 0:
-            return None
-        rows = gather(data, standing_against(data.bank), background=True)
-        comparison = Comparison.fit(
-            data.lexicon, rows, bandwidth=bandwidth, self_consistent=False, regress_joint=True,
-            split_last=lambda joint: kinds_of(joint, kinds, grouped=len(data.bank.background)),
-        )  # fmt: skip
-        share = np.bincount(comparison.label_index, weights=comparison.weight)[bank.n_labels :]
-        return cls(comparison, np.log(share / share.sum()))
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, data: PanelData) -> BackgroundModel:
-        """What `fit` made."""
-        comparison = Comparison.from_arrays(arrays, data, BACKGROUND_BANDWIDTH)
-        share = np.bincount(comparison.label_index)[data.embedded.n_labels :]
-        return cls(comparison, np.log(share / share.sum()))
-
-    @property
-    def n_labels(self) -> int:
-        return self.comparison.n_labels - len(self.log_share)
-
-    def folded(self, score: Float) -> Float:
-        """(N, labels + 1) the kinds' mixture in the place of the kinds."""
-        k = self.n_labels
-        mixture = logsumexp(score[:, k:] + self.log_share, axis=1, keepdims=True)
-        return np.concatenate([score[:, :k], mixture], axis=1)
-
-    def features(self, observations: Observations, possible: Mask | None = None) -> Float:
-        """(N, 3) features of another condition, each larger the more it looks like one; not calibrated.
-
-        Log odds of the background against the best of the possible labels, by summary and kernel together and
-        by a regression on the joint rows; and how little the summary has to say for any label (its energy),
-        which also tells conditions that the background does not hold.
-        """
-        every = np.ones(self.n_labels, dtype=bool) if possible is None else possible
-        c = self.comparison
-        assert c.joint is not None  # `fit` asked for it
-        seen = c.observe(observations)
-        evidence = c.regressed.scores(seen)
-        summary, kernel = log_softmax(evidence, axis=1), KERNEL_SHARE * c.kernel(c.near(seen))
-        pooled = self.folded(summary + kernel)
-        regressed = self.folded(log_softmax(c.joint.scores(seen), axis=1))
-        leads = [s[:, -1] - s[:, :-1][:, every].max(axis=1) for s in (pooled, regressed)]
-        return np.stack([*leads, -logsumexp(evidence[:, : self.n_labels][:, every], axis=1)], axis=1)
-
-
-def kinds_of(rows: Float, most: int = KINDS, grouped: int | None = None) -> Int:
-    """(n,) the kind of each row, from 0: Ward's clusters.
-
-    Only the first `grouped` rows make the kinds, and of many of those only a part; the others join the
-    nearest one.
-    """
-    makers = rows[:grouped]
-    kinds = min(most, len(makers) // LEAST_TEXTS)
-    if kinds < 2:
-        return np.zeros(len(rows), dtype=np.int64)
-    # Spread along some direction and not along the file: neighbours in a file may be alike, or take turns.
-    step = -(-len(makers) // MOST_LINKED)
-    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
-    linked = np.asarray(makers if step == 1 else makers[np.argsort(makers @ direction)[::step]], dtype=float)
-    from scipy.cluster.hierarchy import fcluster, linkage  # slow to import, and an answer does not need it
-
-    kind = fcluster(linkage(linked, "ward"), kinds, "maxclust") - 1
-    if len(linked) < len(rows):
-        means = np.stack([linked[kind == g].mean(axis=0) for g in range(kind.max() + 1)])
-        nearest = (rows @ means.T - 0.5 * (means**2).sum(axis=1)).argmax(axis=1)
-        # a row that made a kind keeps it
-        kind = nearest if step > 1 else np.concatenate([kind, nearest[len(linked) :]])
-    return np.unique(kind, return_inverse=True)[1].astype(np.int64)
 
 
 # --------------------------------------------------------------------------- another kind of text

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from simdx import library
 from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration
@@ -135,7 +136,8 @@ class PanelData:
     @classmethod
     def open(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
         """As `prepare`, from the compiled panel where there is one that belongs to this bank."""
-        address = address_of(bank, embedder.id, RECIPE_VERSION)
+        world = library.version() if panel.world else "no world"
+        address = address_of(bank, embedder.id, RECIPE_VERSION, world)
         found = look_up(address, lambda arrays: belongs(arrays, bank, sum(embedder.blocks)))
         if found is None:
             return replace(cls.prepare(panel, bank, embedder, folder), address=address)

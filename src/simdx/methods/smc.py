@@ -26,7 +26,7 @@ from simdx.methods.panel_data import Observations, PanelData
 from simdx.types import Float, Int, Posterior, Trace
 
 if TYPE_CHECKING:
-    from simdx.bank.live import Usage
+    from simdx.bank.fresh import Usage
 
 PARTICLES, STAY = 100, 0.5  # the paper's: S, and the p of its DiscreteJump kernel
 BANDWIDTH = 0.05  # of the soft kernel, on raw cosine distances
@@ -227,7 +227,7 @@ class Live(OnRawCosines):
     def __init__(self, data: PanelData, settings: Settings) -> None:
         if settings.kernel == "soft":
             raise BadInput("the live engine accepts or rejects: it has no soft kernel (use --engine exact)")
-        from simdx.bank.live import LiveSimulations
+        from simdx.bank.fresh import LiveSimulations
         from simdx.bank.plan import BuildSettings, voice_for
         from simdx.simulators import get_simulator
 

@@ -10,11 +10,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from simdx.errors import BadInput, NotAllowed
+
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SILENT = ("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK", "HF_HUB_DISABLE_UPDATE_CHECK")
 # What the user asked for, noted before the switches are set: it closes the hub even where we would open it.
 ASKED_OFFLINE = any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _OFFLINE)
 NO_HUB = "the Hugging Face hub cannot be reached"
+_HELD = ("config.json", "modules.json")  # one of them is in every model the hub's own cache holds
 _one_at_a_time = threading.RLock()  # the switches are the process's, not the thread's
 
 
@@ -51,3 +54,33 @@ def hub_answers() -> bool:
     with suppress(OSError):
         return bool(socket.getaddrinfo("huggingface.co", 443))
     return False
+
+
+def may_ask(name: str, allow_remote: bool) -> bool:
+    """Whether the hub is to be asked for a model of this name, which is no folder; said before it is.
+
+    What the hub's own cache holds is taken from there. Anything else leaves this machine as a name, so it
+    needs permission and a network: a panel file may name a model and cannot allow that.
+    """
+    with hub(allowed=False):
+        from huggingface_hub import try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+
+        try:
+            if any(isinstance(try_to_load_from_cache(name, file), str) for file in _HELD):
+                return False
+        except HFValidationError:
+            raise BadInput(f"'{name[:80]}' is neither a folder nor a hub name OWNER/NAME") from None
+    if not allow_remote:
+        raise NotAllowed(
+            f"model '{name[:80]}' is not here, and the Hugging Face hub would be asked for it: add "
+            "--allow-remote (allow_remote=True) to say that it may"
+        )
+    if not hub_answers():
+        raise BadInput(f"model '{name[:80]}' is not here, and {NO_HUB}")
+    announce(name)
+    return True
+
+
+def announce(name: str) -> None:
+    print(f"simdx: asking the Hugging Face hub for {name[:80]!r}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -36,6 +37,16 @@ def _as_text(value: object) -> object:
 Code = Annotated[Phrase, BeforeValidator(_as_text)]
 
 
+def _look(name: str) -> str:
+    """What a reader sees of a name: one spelling of each character, no invisible ones, no case."""
+    seen = unicodedata.normalize("NFKC", name).casefold()
+    shown = (c for c in unicodedata.normalize("NFKC", seen) if unicodedata.category(c) not in ("Cf", "Cc"))
+    return " ".join("".join(c for c in shown if c not in _IGNORED).split())
+
+
+_IGNORED = {"\u034f", "\u115f", "\u1160", "\u17b4", "\u17b5", *map(chr, range(0xFE00, 0xFE10))}
+
+
 class LabelFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -48,7 +59,7 @@ class LabelFile(BaseModel):
 
 
 class ReviewRuleFile(BaseModel):
-    """Phrases, or a regular expression of the safe subset in `decide.rules`."""
+    """Phrases, or a regular expression that `panels.rules` takes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,6 +110,8 @@ class PanelFile(BaseModel):
     none_of_these_prior: float | None = Field(default=None, gt=0, lt=1)
     # other conditions that must be thought of: a background without them is refused
     ask_about: tuple[Phrase, ...] = ()
+    # whether the library's other conditions stand against the labels, beside the panel's own background
+    world: bool = True
     notice: Prose = ""
     # invented texts to try the panel with; no part of the classification problem and of no hash
     examples: tuple[ExampleFile, ...] = ()
@@ -116,12 +129,17 @@ class PanelFile(BaseModel):
         if len(names) < 2:
             one = f", and '{names[0][:80]}' is one: name each apart" if names and "," in names[0] else ""
             raise ValueError(f"a panel needs at least two labels{one}")
-        folded = [name.casefold() for name in names]
-        for name, plain in zip(names, folded, strict=True):
-            if plain == NONE_OF_THESE:
+        seen: dict[str, str] = {}
+        for name in names:
+            look = _look(name)
+            if look == NONE_OF_THESE:
                 raise ValueError(f"'{name}' is answered beside the labels of every panel: leave it out")
-            if folded.count(plain) > 1:
+            if look in seen and seen[look].casefold() == name.casefold():
                 raise ValueError(f"label '{name}' occurs more than once")
+            if look in seen:
+                other = ascii(seen[look])
+                raise ValueError(f"labels {other} and {name!a} look alike: give one another name")
+            seen[look] = name
         return self
 
     @model_validator(mode="after")
@@ -136,7 +154,7 @@ class PanelFile(BaseModel):
         return self
 
     def to_panel(self, default_name: str) -> Panel:
-        same = ("title", "description", "embedder", "notice", "ask_about")
+        same = ("title", "description", "embedder", "notice", "ask_about", "world")
         return Panel(
             name=self.name or default_name,
             register=self.register_,

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from simdx.evaluation import Evaluation
 from simdx.metrics import HEADLINE
 from simdx.report import figures
+from simdx.report.terminal import escape
 from simdx.words import ACTIONS, percent
 
 FEW = 30  # cases below which every figure is mostly chance
@@ -21,8 +21,8 @@ def print_evaluation(result: Evaluation) -> None:
     record = result.record
     console = Console(highlight=False)
     console.print(
-        f"[bold]{record['panel']}[/], {record['method']} ({record['engine']}), {record['embedder']}, "
-        f"{record['n']} cases"
+        f"[bold]{escape(record['panel'])}[/], {record['method']} ({record['engine']}), "
+        f"{escape(record['embedder'])}, {record['n']} cases"
     )
     headline = [(name, *figures.figure(record, name)) for name in HEADLINE]
     rows = [*headline, *figures.accuracy_rows(record["accuracy_at"])]
@@ -96,9 +96,9 @@ def _print_sets(console: Console, found: dict[str, Any]) -> None:
 def _print_table(
     console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
 ) -> None:
-    table = Table(*headings, box=None)
+    table = Table(*map(escape, headings), box=None)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console.print(table)
     for line in notes:
         console.print(escape(line))

@@ -3,10 +3,11 @@
 import math
 
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.text import Text
 
 from simdx.answer import Answer
+from simdx.errors import plain
 from simdx.types import NONE_OF_THESE
 from simdx.words import ACTIONS, NO_PROMISE, percent
 
@@ -99,7 +100,7 @@ def _print_rest(answer: Answer, console: Console) -> None:
     console.print(f"  entropy {answer.entropy_bits:.2f} of {most:.2f} bits{carried}{typical}")
     for voice, posterior in (answer.voices or {}).items():
         heard = max(posterior, key=lambda label: posterior[label])
-        console.print(f"  voice '{voice}': {escape(heard)} {percent(posterior[heard])}")
+        console.print(f"  voice '{escape(voice)}': {escape(heard)} {percent(posterior[heard])}")
     if answer.uncertainty_words is not None:
         console.print(f"  {escape(answer.uncertainty_words)}")
     if answer.alarm is not None and not (answer.alarm.flag and answer.alarm_words in answer.decision.reasons):
@@ -145,6 +146,11 @@ def _line(console: Console, text: str, lead: str = "", style: str = "") -> None:
     console.print(Text(lead + _short(text, console.width - len(lead)), style=style), no_wrap=True)
 
 
+def escape(text: str) -> str:
+    """Words of a case or a label as they may be printed: no markup of rich's, no control of the terminal."""
+    return escape_markup(plain(text))
+
+
 def _short(text: str, limit: int = 150) -> str:
-    flat = " ".join(text.split())
+    flat = " ".join(plain(text).split())
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"

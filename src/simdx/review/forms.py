@@ -10,8 +10,10 @@ import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from simdx.bank.files import BANK_FILE
 from simdx.datasets.dataset import Dataset
@@ -20,12 +22,74 @@ from simdx.datasets.oral import load_oral
 from simdx.disk import filling, refuse_occupied, write_atomically
 from simdx.errors import BadInput
 from simdx.report.page import fill
-from simdx.review.sheet import HIGHEST, KEY_FILE, LOWEST, SCALES, ReviewSheet, SentCase
-from simdx.review.tools import SHARED_FILES, TOOLS, tool_files
 from simdx.types import Case, content_hash
 
+KEY_FILE = "review.json"
+SCALES: dict[str, str] = {
+    "completeness": "Are the features needed for a diagnosis there: morphology, course over time, site?",
+    "correctness": "Is this constellation of findings medically plausible?",
+}
+LOWEST, HIGHEST, ACCEPTED = 1, 5, 4
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-CSV_HEADER = ("code", "text", *SCALES, "diagnosis", "feedback")
+
+
+class SentCase(BaseModel):
+    """A text that was sent out, by its hash, and its gold label."""
+
+    hash: str
+    label: str | None
+
+
+class ReviewSheet(BaseModel):
+    """The organiser's key. `order[reviewer]` lists case ids as that reviewer's form numbers them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal[1] = 1
+    review: str  # identity of this review; forms carry it and answers must
+    dataset: str
+    scores_file: str  # where the scores go: beside the data
+    labels: tuple[str, ...]
+    seed: int
+    label_shown: bool
+    cases: dict[str, SentCase]
+    order: dict[str, tuple[str, ...]]
+    folder: Path = Field(default=Path(), exclude=True)
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if not {case for order in self.order.values() for case in order} <= self.cases.keys():
+            raise ValueError("a form names a case that was not sent out")
+        return self
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Case id -> hash of the text that was sent out."""
+        return {case: sent.hash for case, sent in self.cases.items()}
+
+    def case_of(self, reviewer: str, code: str) -> str:
+        """The case behind a code such as "017"; anything else is refused."""
+        cases = self.order[reviewer]
+        if not code.isdecimal() or not 1 <= int(code) <= len(cases):
+            raise BadInput(f"'{code[:20]}' is not a code of {reviewer}'s form")
+        return cases[int(code) - 1]
+
+
+def open_review(folder: str | Path) -> ReviewSheet:
+    """The key of a review made earlier."""
+    path = Path(folder) / KEY_FILE
+    if not path.is_file():
+        raise BadInput(f"{folder} holds no review: make one with 'simdx review make'")
+    try:
+        found = ReviewSheet.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        other = [
+            e["input"] for e in error.errors() if e["loc"] == ("format",) and isinstance(e["input"], int)
+        ]
+        if other:
+            raise BadInput(f"{path} has the review format {other[0]}, this version reads 1") from None
+        raise BadInput(f"{path} is not a readable review key") from None
+    return found.model_copy(update={"folder": path.parent})
 
 
 def make_review(
@@ -37,52 +101,47 @@ def make_review(
     sample: int | None = None,
     only: Sequence[str] | None = None,
     show_label: bool = False,
-    tool: str | None = None,
     columns: Columns | None = None,
 ) -> ReviewSheet:
     """Write forms for a data file, a bank (folder or JSONL) or a packaged set into a new folder.
 
     `sample` takes that many cases at random; `only` takes the named ids (a second round on revised cases).
-    `tool` adds the forms as files of Label Studio or Argilla.
     """
     folder = Path(out)
     refuse_occupied(folder)
-    names = list(reviewers)
-    for name in names:
+    for name in reviewers:
         if not _NAME.fullmatch(name):
             raise BadInput(f"'{name[:40]}' cannot name a reviewer: use letters, digits, - and _, at most 40")
-    if tool is not None and tool not in TOOLS:
-        raise BadInput(f"'{tool[:40]}' is no tool that forms can be written for: choose {' or '.join(TOOLS)}")
-    if not names or len(set(names)) != len(names):
+    if not reviewers or len(set(reviewers)) != len(reviewers):
         raise BadInput("a review needs at least one reviewer, and each name once")
     dataset, scores_file = _source(data, folder, columns)
-    cases = _chosen(dataset, seed, sample, only)
-    identity = content_hash("review", dataset.hash, *(c.id for c in cases), str(seed), *names)[:16]
+    cases = {case.id: case for case in _chosen(dataset, seed, sample, only)}
+    identity = content_hash("review", dataset.hash, *cases, str(seed), *reviewers)[:16]
     order = {}
-    for name in names:
+    for name in reviewers:
         rng = np.random.default_rng(int(content_hash(identity, name)[:16], 16))
-        order[name] = [cases[i] for i in rng.permutation(len(cases))]
-    # A revised text has another hash.
-    hashes = {c.id: content_hash("reviewed text", c.text)[:16] for c in cases}
+        order[name] = tuple(np.array(list(cases), dtype=object)[rng.permutation(len(cases))])
+    sent = {
+        c.id: SentCase(hash=content_hash("reviewed text", c.text)[:16], label=c.label) for c in cases.values()
+    }
     sheet = ReviewSheet(
         folder=folder, review=identity, dataset=dataset.name, scores_file=str(scores_file),
-        labels=dataset.labels, seed=seed, label_shown=show_label,
-        cases={c.id: SentCase(hash=hashes[c.id], label=c.label) for c in cases},
-        order={name: tuple(c.id for c in shuffled) for name, shuffled in order.items()},
+        labels=dataset.labels, seed=seed, label_shown=show_label, cases=sent, order=order,
     )  # fmt: skip
-    with filling(folder, "form-*.html", "form-*.csv", "form-*.json", *SHARED_FILES, KEY_FILE):
-        for name, shuffled in order.items():
-            items = [
-                {"code": f"{i + 1:03d}", "text": c.text, "label": c.label if show_label else None}
-                for i, c in enumerate(shuffled)
+    # With the label hidden, asking for a diagnosis checks the gold label at no extra cost.
+    choices = [] if show_label else sorted(dataset.labels)
+    with filling(folder, "form-*.html", "form-*.csv", KEY_FILE):
+        for name, ids in order.items():
+            items: list[dict[str, str | None]] = [
+                {
+                    "code": f"{i:03d}",
+                    "text": cases[case].text,
+                    "label": cases[case].label if show_label else None,
+                }
+                for i, case in enumerate(ids, start=1)
             ]
-            # with the label hidden, asking for a diagnosis checks the gold label at no extra cost
-            choices = [] if show_label else sorted(dataset.labels)
             write_atomically(folder / f"form-{name}.html", form_page(identity, name, items, choices))
             write_atomically(folder / f"form-{name}.csv", _csv(identity, name, items))
-            if tool is not None:
-                for file, content in tool_files(tool, identity, name, items, choices).items():
-                    write_atomically(folder / file, content)
         write_atomically(folder / KEY_FILE, sheet.model_dump_json(indent=1) + "\n")
     return sheet
 
@@ -103,9 +162,7 @@ def _source(data: str | Path, folder: Path, columns: Columns | None) -> tuple[Da
 def _chosen(dataset: Dataset, seed: int, sample: int | None, only: Sequence[str] | None) -> list[Case]:
     cases = list(dataset.cases)
     if only is not None:
-        known = {c.id for c in cases}
-        missing = [i for i in only if i not in known]
-        if missing:
+        if missing := [i for i in only if i not in {c.id for c in cases}]:
             raise BadInput(f"{dataset.name} has no case '{missing[0][:40]}'")
         cases = [c for c in cases if c.id in set(only)]
     if sample is not None:
@@ -122,13 +179,11 @@ def _csv(identity: str, reviewer: str, items: Sequence[dict[str, str | None]]) -
     """The same form for a spreadsheet; the first row names the review so that answers find their way back."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(CSV_HEADER)
+    writer.writerow(("code", "text", *SCALES, "diagnosis", "feedback"))
     writer.writerow(["review", f"{identity}/{reviewer}", "", "", "", "do not change this row"])
     for item in items:
-        text = str(item["text"])
-        if item["label"]:
-            text = f"[{item['label']}] {text}"
-        # a spreadsheet would run a cell that begins like a formula
+        text = (f"[{item['label']}] " if item["label"] else "") + str(item["text"])
+        # A spreadsheet would run a cell that begins like a formula.
         writer.writerow([item["code"], "'" + text if text[:1] in "=+-@" else text, "", "", "", ""])
     return stream.getvalue()
 

@@ -1,15 +1,14 @@
 """Filled forms in, scores beside the data out.
 
-A filled form is the saved HTML page, the CSV twin, or an export of Label Studio or Argilla. All are
-untrusted: they must name this review and one of its reviewers, and every score must be a whole number from 1
-to 5. Cases without both scores are left out and counted. Importing a reviewer's form again replaces their
-earlier scores of the same texts.
+A filled form is the saved HTML page or its CSV twin. Both are untrusted: they must name this review and one
+of its reviewers, and every score must be a whole number from 1 to 5. Cases without both scores are left out
+and counted. Importing a reviewer's form again replaces their earlier scores of the same texts.
 """
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -20,11 +19,11 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from simdx.disk import cannot_write, write_atomically
 from simdx.errors import BadInput
 from simdx.markup import data_blocks
-from simdx.review.sheet import HIGHEST, LOWEST, SCALES, ReviewSheet
-from simdx.review.tools import Answers, read_export
+from simdx.review.forms import HIGHEST, LOWEST, SCALES, ReviewSheet
 from simdx.types import NONE_OF_THESE
 
 _MOST_FEEDBACK = 10_000
+Answers = dict[str, dict[str, Any]]
 Points = Annotated[int, Field(ge=LOWEST, le=HIGHEST)]
 
 
@@ -67,7 +66,7 @@ def import_scores(sheet: ReviewSheet, form: str | Path, *, role: str) -> Importe
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise BadInput(f"{path} is not a readable UTF-8 file") from None
-    read = {"<": _html, "[": read_export}.get(content.lstrip()[:1], _csv)
+    read = _html if content.lstrip().startswith("<") else _csv
     review, reviewer, answers = read(content, path.name)
     if review != sheet.review:
         raise BadInput(f"{path.name} belongs to another review than {sheet.folder}")
@@ -155,30 +154,23 @@ def _html(content: str, name: str) -> tuple[str, str, Answers]:
 
 
 def _csv(content: str, name: str) -> tuple[str, str, Answers]:
-    rows = list(_csv_rows(content, name))
-    told = (rows[0].get("text") or "") if rows and rows[0].get("code") == "review" else ""
+    delimiter = max(",;", key=content.split("\n", 1)[0].count)  # many spreadsheets save with semicolons
+    try:
+        reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter, restkey="more")
+        if not set(SCALES) | {"code", "text"} <= set(reader.fieldnames or ()):
+            raise BadInput(f"{name} is neither a saved review form nor its CSV twin")
+        rows = [row for row in reader if any(str(v or "").strip() for k, v in row.items() if k != "more")]
+    except csv.Error:
+        raise BadInput(f"{name} is not valid CSV") from None
+    told = (rows[0]["text"] or "") if rows and rows[0]["code"] == "review" else ""
     if "/" not in told:
         raise BadInput(f"{name}: the row that names the review is missing")
     review, _, reviewer = told.partition("/")
     answers: Answers = {}
     for row in rows[1:]:
-        code = (row.get("code") or "").strip()
+        code = (row["code"] or "").strip()
         code = code.zfill(3) if code.isdigit() else code  # spreadsheets turn 007 into 7
         if code in answers:
             raise BadInput(f"{name}: case {code[:20]} occurs twice")
-        answers[code] = dict(row)
+        answers[code] = row
     return review, reviewer, answers
-
-
-def _csv_rows(content: str, name: str) -> Iterator[dict[str, str | None]]:
-    header = content.split("\n", 1)[0]
-    delimiter = max(",;", key=header.count)  # spreadsheets in many countries save with semicolons
-    try:
-        reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter)
-        if not set(SCALES) | {"code", "text"} <= set(reader.fieldnames or ()):
-            raise BadInput(f"{name} is neither a saved review form nor its CSV twin")
-        for row in reader:
-            if any((v or "").strip() for v in row.values() if not isinstance(v, list)):
-                yield {k: v for k, v in row.items() if isinstance(k, str)}
-    except csv.Error:
-        raise BadInput(f"{name} is not valid CSV") from None

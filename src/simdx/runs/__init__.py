@@ -1,4 +1,4 @@
-"""One runner, one record, one store: `evaluate`, experiments and the paper all go through them.
+"""One runner, one record, one store: `evaluate` and the paper go through them.
 
     run(spec, data) ──► the standing record, or a new one ──► store
 

@@ -1,4 +1,4 @@
-"""What a run leaves on disk: one JSON layout for an evaluation, a cell of an experiment and an artefact.
+"""What a run leaves on disk: one JSON layout for an evaluation and an artefact of the paper.
 
 The record's own keys come first, then settings and figures side by side with them, last the rows: per case
 its id and numbers, never a text.

@@ -1,57 +1,58 @@
-"""The unit of work: a block, some successive rows of one row group of one input file.
+"""The unit of work: a block, at most so many successive rows of one row group of one Parquet file.
 
-Blocks are cut from the input alone. Which rows are embedded and compared together therefore depends
-neither on the number of workers nor on what failed before, and since the last bits of a matrix product
-depend on the shape of the matrices, this is what makes answers identical bit for bit.
-
-A block travels between workers as one row of a data set, its rows inside as Arrow IPC bytes: nothing on
-the way can split it or join it to another.
+Blocks are cut from the input alone, and a block's rows are always embedded and answered together. The last
+bits of a matrix product depend on the shape of the matrices, so this is what makes answers identical bit
+for bit for any number of workers.
 """
 
-from __future__ import annotations
-
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from simdx.disk import make_folder
 from simdx.errors import BadInput, MissingExtra
-from simdx.scale.storage import Place
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ID, TEXT = "id", "text"  # the names a block's columns have whatever the input calls them
+MOST_BLOCKS = 16  # in a task: each task reads its row group anew
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One row group of one input file, and the offsets of those of its blocks that are still to be done."""
+def folder_at(url: str) -> Any:
+    """The folder at a URL (`s3://bucket/cases`, `/data/cases`) as a file system of its own."""
+    try:
+        from fsspec.core import url_to_fs
+        from fsspec.implementations.dirfs import DirFileSystem
+    except ImportError:
+        raise MissingExtra("working on Parquet", "scale") from None
+    try:
+        fs, path = url_to_fs(url)
+    except ImportError as error:  # fsspec names the package its protocol needs
+        raise BadInput(f"'{url}' needs a package of its own: {error}") from None
+    except ValueError as error:
+        raise BadInput(f"'{url}' is not a place fsspec knows: {error}") from None
+    fs.invalidate_cache()
+    return DirFileSystem(path.rstrip("/"), fs)
 
-    path: str
-    file: str  # short hash of the path relative to the input: part of every block's name
-    row_group: int
-    starts: tuple[int, ...]
 
-    def name(self, start: int) -> str:
-        return f"part-{self.file}-{self.row_group:05d}-{start:010d}.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Rows with their place; `problem` is set where the whole block could not be worked on."""
-
-    name: str
-    table: bytes = b""
-    problem: str = ""
-
-    def to_row(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Block:
-        return cls(str(row["name"]), bytes(row["table"]), str(row["problem"]))
+def write_whole(folder: Any, name: str, data: bytes) -> None:
+    """Put a file into a folder, whole or not at all; one of that name is replaced."""
+    if "file" not in folder.fs.protocol:
+        folder.pipe_file(name, data)  # an object store shows an object once all of it is sent
+        return
+    path = Path(folder.path)
+    make_folder(path)
+    # Hidden, because a killed writer may leave a whole file, whose rows a reader would count twice.
+    # Not through `disk`, which lists the folder at each write: this one may hold thousands of files.
+    scratch = path / f".{name}.{uuid.uuid4().hex}.part"
+    with scratch.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(scratch, path / name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,132 +63,89 @@ class RowColumns:
     id: str | None = "id"
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """An input cut into blocks."""
+class Span(NamedTuple):
+    """Where the rows of a block are, and the name of the file its answers go to."""
 
-    pieces: tuple[Piece, ...]
-    blocks: dict[str, int]  # name → rows, of every block, done or not
-    digest: str  # changes with the paths, sizes and row counts of the input
-
-    @property
-    def rows(self) -> int:
-        return sum(self.blocks.values())
-
-    def without(self, done: Iterable[str]) -> tuple[Piece, ...]:
-        """What is left to do when the blocks of these names are there."""
-        there = set(done)
-        left = (replace(p, starts=tuple(s for s in p.starts if p.name(s) not in there)) for p in self.pieces)
-        return tuple(piece for piece in left if piece.starts)
+    path: str
+    row_group: int
+    start: int
+    rows: int
+    name: str
 
 
-def cut(source: Place, columns: RowColumns, block_rows: int) -> Cut:
-    """List the input and read its footers; no text is read."""
-    parquet = _parquet()
-    files = source.files(".parquet")
+class Block(NamedTuple):
+    """A block's rows; `problem` says why a whole block could not be worked on."""
+
+    name: str
+    table: Any = None  # a pyarrow Table
+    problem: str = ""
+
+
+def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[Span], str]:
+    """All blocks of the input, and its digest; footers are read, no text."""
+    folder = folder_at(source)
+    files = {"": folder.info("")} if folder.isfile("") else folder.find("", detail=True)
+    files = {path: files[path]["size"] for path in sorted(files) if (path or source).endswith(".parquet")}
     if not files:
-        raise BadInput(f"there is no Parquet file at '{source.url}'")
-    root = _common_folder(list(files))
-    pieces: list[Piece] = []
-    blocks: dict[str, int] = {}
+        raise BadInput(f"there is no Parquet file at '{source}'")
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("working on Parquet", "scale") from None
+    spans: list[Span] = []
     digest = hashlib.sha256()
     for path, size in files.items():
-        relative = path[len(root) :]
-        with source.open(path) as file:
+        with folder.open(path) as file:
             try:
                 footer = parquet.ParquetFile(file).metadata
                 names = set(footer.schema.to_arrow_schema().names)
             except Exception as error:
-                raise BadInput(f"'{relative}' is not a Parquet file ({type(error).__name__})") from None
+                raise BadInput(f"'{path or source}' is not a Parquet file ({type(error).__name__})") from None
         for column in filter(None, (columns.text, columns.id)):
             if column not in names:
-                raise BadInput(f"'{relative}' has no column '{column}': it has {', '.join(sorted(names))}")
-        digest.update(f"{relative}\0{size}\0{footer.num_rows}\0".encode())
-        short = hashlib.sha256(relative.encode()).hexdigest()[:12]
+                raise BadInput(
+                    f"'{path or source}' has no column '{column}': it has {', '.join(sorted(names))}"
+                )
+        digest.update(f"{path}\0{size}\0{footer.num_rows}\0".encode())
+        short = hashlib.sha256(path.encode()).hexdigest()[:12]
         for group in range(footer.num_row_groups):
             rows = footer.row_group(group).num_rows
-            piece = Piece(path, short, group, tuple(range(0, rows, block_rows)))
-            if piece.starts:
-                pieces.append(piece)
-            blocks.update({piece.name(s): min(block_rows, rows - s) for s in piece.starts})
-    return Cut(tuple(pieces), blocks, digest.hexdigest())
+            for start in range(0, rows, block_rows):
+                name = f"part-{short}-{group:05d}-{start:010d}.parquet"
+                spans.append(Span(path, group, start, min(block_rows, rows - start), name))
+    return spans, digest.hexdigest()
 
 
-def read(source: Place, piece: Piece, columns: RowColumns, block_rows: int) -> Iterator[Block]:
-    """The blocks of a piece that are still to be done; those that cannot be read carry a problem."""
-    wanted = {start: piece.name(start) for start in piece.starts}
-    try:
-        with source.open(piece.path) as file:
-            yield from _read_open(file, piece, columns, block_rows, wanted)
-    except Exception as error:
-        # Damaged bytes or a store that is out of reach: these blocks wait for another run.
-        for name in wanted.values():
-            yield Block(name, problem=f"could not be read ({type(error).__name__})")
+def tasks(spans: Iterable[Span], workers: int) -> list[tuple[Span, ...]]:
+    """Blocks of one row group each, few enough that every worker has some and progress is never far."""
+    made: list[tuple[Span, ...]] = []
+    for _, found in groupby(spans, lambda span: (span.path, span.row_group)):
+        group = tuple(found)
+        size = max(1, min(MOST_BLOCKS, len(group) // (4 * workers)))
+        made += [group[i : i + size] for i in range(0, len(group), size)]
+    return made
 
 
-def _read_open(
-    file: Any, piece: Piece, columns: RowColumns, block_rows: int, wanted: dict[int, str]
-) -> Iterator[Block]:
+def read(source: str, task: tuple[Span, ...], columns: RowColumns) -> Iterator[Block]:
+    """The blocks of a task; those that cannot be read carry a problem."""
     import pyarrow as pa
+    from pyarrow import parquet
 
     asked = [c for c in (columns.text, columns.id) if c is not None]
-    batches = _parquet().ParquetFile(file).iter_batches(
-        batch_size=block_rows, row_groups=[piece.row_group], columns=asked, use_threads=False
-    )  # fmt: skip
-    for start, batch in _in_blocks(batches, block_rows):
-        name = wanted.pop(start, None)
-        if name is None:
-            continue
-        if columns.id is None:
-            ids = pa.array([f"{piece.file}:{piece.row_group}:{start + i}" for i in range(batch.num_rows)])
-        else:
-            ids = batch.column(columns.id)
-        table = pa.table({ID: ids, TEXT: batch.column(columns.text)})
-        yield Block(name, to_bytes(table))
-
-
-def _in_blocks(batches: Iterable[Any], block_rows: int) -> Iterator[tuple[int, pa.Table]]:
-    """A reader may hand over less than was asked for: join and cut again, so that blocks keep their size."""
-    import pyarrow as pa
-
-    held: pa.Table | None = None
-    start = 0
-    for batch in batches:
-        more = pa.Table.from_batches([batch])
-        held = more if held is None else pa.concat_tables([held, more])
-        while held.num_rows >= block_rows:
-            yield start, held.slice(0, block_rows)
-            start += block_rows
-            held = held.slice(block_rows)
-    if held is not None and held.num_rows:
-        yield start, held
-
-
-def to_bytes(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.ipc.open_stream(data).read_all()
-
-
-def _common_folder(paths: list[str]) -> str:
-    """What all paths share up to a slash, so that moving the whole input changes no block's name."""
-    folders = (path.split("/")[:-1] for path in (min(paths), max(paths)))
-    shared = takewhile(lambda pair: pair[0] == pair[1], zip(*folders, strict=False))
-    return "".join(f"{folder}/" for folder, _ in shared)
-
-
-def _parquet() -> Any:
     try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtra("working on Parquet", "scale") from None
-    return parquet
+        with folder_at(source).open(task[0].path) as file:
+            group = parquet.ParquetFile(file).read_row_group(
+                task[0].row_group, columns=asked, use_threads=False
+            )
+    except Exception as error:
+        # Damaged bytes or a store that is out of reach: these blocks wait for another run.
+        yield from (Block(s.name, problem=f"could not be read ({type(error).__name__})") for s in task)
+        return
+    for span in task:
+        table = group.slice(span.start, span.rows)
+        if columns.id is None:
+            prefix = span.name.removeprefix("part-").rpartition("-")[0]
+            ids = pa.array([f"{prefix}:{span.start + i}" for i in range(span.rows)])
+        else:
+            ids = table.column(columns.id)
+        yield Block(span.name, pa.table({ID: ids, TEXT: table.column(columns.text)}))

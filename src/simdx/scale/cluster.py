@@ -1,68 +1,43 @@
-"""The executor on Ray: reading and writing as tasks, embedder and engine as pools of actors.
+"""The executor on Ray: one pool of actors that read and embed, one that answer and write.
 
-Ray Data streams blocks through the stages, restarts dead actors and makes lost blocks again from their
-inputs. What must be true whatever it does (every row once, the same bits) does not rest on Ray but on
-blocks having fixed rows and fixed names.
+Ray Data streams blocks between them, restarts dead actors and makes lost blocks again. What must be true
+whatever it does (every row once, the same bits) does not rest on Ray but on blocks having fixed rows and
+fixed names.
 """
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Self
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from simdx.disk import create_once, make_folder
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.scale.blocks import Block, Piece, read
-from simdx.scale.classify import Work
-from simdx.scale.stages import AnswerStage, EmbedStage, write
-
-READ_CPUS, WRITE_CPUS = 0.5, 0.25
-MOST_INPUT_BLOCKS = 10_000  # beyond it several pieces share one task: the driver's memory stays bounded
-
-
-@dataclass(frozen=True, slots=True)
-class Pools:
-    """How many actors each stage has, and what each of them takes of a machine."""
-
-    embedders: int = 1
-    engines: int = 1
-    embedder_cpus: float = 1.0
-    engine_cpus: float = 1.0
-    embedder_gpus: float = 0.0
-    engine_gpus: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.embedders < 1 or self.engines < 1:
-            raise BadInput("each stage needs at least one actor: give --embedders and --engines of 1 or more")
-
-    def fitting(self, cores: int) -> Self:
-        """Actors that leave room on so many cores for reading and writing, which would wait for ever else."""
-        wanted = self.embedders * self.embedder_cpus + self.engines * self.engine_cpus
-        share = min(1.0, max(0.2, cores - READ_CPUS - WRITE_CPUS) / wanted)
-        return replace(self, embedder_cpus=share * self.embedder_cpus, engine_cpus=share * self.engine_cpus)
+from simdx.scale.blocks import Block, Span, tasks
+from simdx.scale.workers import BlockWorker, Report
 
 
 @contextmanager
 def connected(address: str | None, *, cpus: int | None = None, allow_remote: bool = False) -> Iterator[None]:
     """A Ray of our own on this machine, or with an address and permission the cluster that runs there."""
-    if address is not None:
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "address": address}
+    if address is None:
+        _keep_to_this_machine()
+        # Said outright: with no address, Ray would join the cluster that RAY_ADDRESS names.
+        options |= {"address": "local", "include_dashboard": False, "num_cpus": cpus}
+    else:
         check(f"--address {address}", allow_remote)  # a cluster may have, or get, nodes on other machines
         if address not in ("auto", "local") and not listens(address):  # Ray itself would try for minutes
             raise BadInput(f"no Ray cluster answers at '{address}'")
-    # Neither usage reports nor a dashboard: case text passes through these processes.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
     except ImportError:
         raise MissingExtra("a run over many cases", "scale") from None
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None:
-        # Said outright: with no address, Ray would join the cluster that RAY_ADDRESS names.
-        options |= {"address": "local", "include_dashboard": False, "num_cpus": cpus}
-    else:
-        options["address"] = address
     try:
         ray.init(**options)
     except Exception as error:  # it raises many kinds, a bare Exception among them
@@ -79,73 +54,90 @@ def connected(address: str | None, *, cpus: int | None = None, allow_remote: boo
         ray.shutdown()
 
 
+def _keep_to_this_machine() -> None:
+    """A Ray of our own listens on loopback, and its token is for the owner only; Ray would do neither.
+
+    The variable is Ray's own and read when Ray is imported; its name speaks of where it is the default.
+    """
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if os.environ.keys() & {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"}:
+        return
+    token = Path.home() / ".ray" / "auth_token"
+    make_folder(token.parent)
+    if not create_once(token, secrets.token_hex(32)):
+        with suppress(OSError):  # not ours
+            token.chmod(0o600)
+
+
 @dataclass(frozen=True, slots=True)
 class OnRay:
-    """An executor for `classify_parquet`; call it inside `connected`."""
+    """An executor; call it inside `connected`. `cpus` is what each actor takes."""
 
-    pools: Pools
+    embedders: int = 1
+    engines: int = 1
+    cpus: float = 1.0
+    embedder_gpus: float = 0.0
+    engine_gpus: float = 0.0
 
-    def __call__(self, work: Work) -> Iterator[dict[str, Any]]:
+    def __call__(self, worker: BlockWorker, spans: list[Span]) -> Iterator[Report]:
         import ray
-        from ray.data import ActorPoolStrategy
+        from ray.data import ActorPoolStrategy, DataContext
 
-        _quieten()
-        pools = self.pools
-        inputs = [{"piece": i} for i in range(len(work.pieces))]
-        source, columns, rows, output = work.source, work.columns, work.block_rows, work.output
-        pieces = ray.put(work.pieces)
-
-        def read_pieces(batch: Mapping[str, Any]) -> Iterator[dict[str, list[Any]]]:
-            # A generator: a row group may be far larger than the blocks it is handed on in.
-            for i in batch["piece"]:
-                piece: Piece = ray.get(pieces)[int(i)]
-                for block in read(source, piece, columns, rows):
-                    yield {name: [value] for name, value in block.to_row().items()}
-
-        def write_block(row: Mapping[str, Any]) -> dict[str, Any]:
-            return write(Block.from_row(row), output)
-
-        data: Any = ray.data.from_items(inputs, override_num_blocks=min(len(inputs), MOST_INPUT_BLOCKS))
-        data = data.map_batches(read_pieces, batch_size=1, num_cpus=READ_CPUS)
-        actor: Any = (
-            _Actor  # a class of stateful callables, as Ray wants; its annotations know functions only
-        )
-        for stage, count, cpus, gpus in (
-            ((EmbedStage, work.embedder, work.job.settings.allow_remote),
-             pools.embedders, pools.embedder_cpus, pools.embedder_gpus),
-            ((AnswerStage, ray.put(work.job)), pools.engines, pools.engine_cpus, pools.engine_gpus),
-        ):  # fmt: skip
-            compute = ActorPoolStrategy(size=count)
-            data = data.map(actor, fn_constructor_args=stage, compute=compute, num_cpus=cpus, num_gpus=gpus)
+        context = DataContext.get_current()
+        context.enable_progress_bars = context.print_on_execution_start = False
+        context.enable_auto_log_stats = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        work = tasks(spans, self.engines)
+        shared = {
+            "fn_constructor_args": (ray.put(worker), ray.put(work)),
+            "batch_size": 1,
+            "num_cpus": self.cpus,
+        }
+        data: Any = ray.data.from_items([{"task": i} for i in range(len(work))])
+        for stage, count, gpus in (
+            (_Embed, self.embedders, self.embedder_gpus),
+            (_Answer, self.engines, self.engine_gpus),
+        ):
+            data = data.map_batches(stage, compute=ActorPoolStrategy(size=count), num_gpus=gpus, **shared)
         try:
-            yield from data.map(write_block, num_cpus=WRITE_CPUS).iter_rows()
+            yield from data.iter_rows()
         except ray.exceptions.RayError as error:
-            raise RunFailed(
-                f"the cluster gave up ({_cause(error)}): what is done is kept, run the same command again"
-            ) from None
+            # Our own message where an actor could not be made, else the kind of failure; never a row.
+            ours = [line for line in str(error).splitlines() if "simdx.errors." in line]
+            why = ours[-1].partition("simdx.errors.")[2].strip() if ours else type(error).__name__
+            said = f"the cluster gave up ({why}): what is done is kept, run the same command again"
+            raise RunFailed(said) from None
 
 
-class _Actor:
-    def __init__(self, stage: Any, *arguments: Any) -> None:
+class _Stage:
+    def __init__(self, worker: Any, work: Any) -> None:
         import ray
 
-        self._stage = stage(*(ray.get(a) if isinstance(a, ray.ObjectRef) else a for a in arguments))
-
-    def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return self._stage(Block.from_row(row)).to_row()
+        self._worker: BlockWorker = ray.get(worker)
+        self._work: list[tuple[Span, ...]] = ray.get(work)
 
 
-def _quieten() -> None:
-    from ray.data import DataContext
-
-    context = DataContext.get_current()
-    context.enable_progress_bars = False
-    context.print_on_execution_start = False
-    context.enable_auto_log_stats = False
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+class _Embed(_Stage):
+    def __call__(self, batch: dict[str, Any]) -> Iterator[dict[str, list[Any]]]:
+        for block in self._worker.embedded(self._work[int(batch["task"][0])]):
+            table = b"" if block.table is None else _to_bytes(block.table)
+            yield {"name": [block.name], "table": [table], "problem": [block.problem]}
 
 
-def _cause(error: BaseException) -> str:
-    """Our own message where an actor could not be made, else the kind of failure; never a row."""
-    ours = [line for line in str(error).splitlines() if "simdx.errors." in line]
-    return ours[-1].partition("simdx.errors.")[2].strip() if ours else type(error).__name__
+class _Answer(_Stage):
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        import pyarrow as pa
+
+        name, table, problem = (batch[key][0] for key in ("name", "table", "problem"))
+        block = Block(str(name), pa.ipc.open_stream(table).read_all() if table else None, str(problem))
+        return {key: [value] for key, value in self._worker.written(block).items()}
+
+
+def _to_bytes(table: Any) -> bytes:
+    """As one value: nothing on the way can split a block or join it to another."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())

@@ -1,6 +1,6 @@
-"""What a run computes, apart from where: everything that decides an answer, and nothing else.
+"""What a run computes: everything that decides an answer, and nothing about where it is computed.
 
-A job travels to every worker, so it holds a panel and bank as they are, not paths of this machine. Its
+A job travels to every worker, so it holds the panel and bank themselves, not paths of this machine. Its
 digest is written beside the answers: a later run in the same folder goes on only with the same job.
 """
 
@@ -32,28 +32,16 @@ class Job:
     decide: bool = False  # also alarm, conformal set and action, at several times the cost
 
     @classmethod
-    def make(
-        cls,
-        panel: str,
-        bank: Path | None,
-        settings: Settings,
-        *,
-        embedder: str | None = None,
-        prior: Prior | None = None,
-        top: int | None = None,
-        decide: bool = False,
-    ) -> Self:
-        """From the names and paths of this machine."""
+    def make(cls, panel: str, bank: Path | None, settings: Settings, **more: Any) -> Self:
+        """From the names and paths of this machine; `more` are the other fields, the prior uniform."""
         found = load_panel(panel)
         if settings.engine == "live":
-            said = "a run over many cases works from a bank: use --engine exact or particles"
-            raise BadInput(said)
+            raise BadInput("a run over many cases works from a bank: use --engine exact or particles")
         own = read_bank(bank, found) if bank is not None else None
         if panel not in PACKAGED and own is None:
             own = packaged_bank(load_source(panel))
-        named = panel if panel in PACKAGED else found
-        prior = prior or Prior.uniform(len(found.names))
-        return cls(named, own, settings, embedder, prior, top, decide)
+        defaults: dict[str, Any] = {"embedder": None, "prior": Prior.uniform(len(found.names))}
+        return cls(panel if panel in PACKAGED else found, own, settings, **(defaults | more))
 
     def classifier(self) -> Classifier:
         """The classifier this job describes, on whichever machine this is."""

@@ -5,7 +5,7 @@ import contextlib
 import hmac
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -23,18 +23,17 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from simdx import __version__
-from simdx.errors import BadInput, RunFailed
+from simdx.errors import BadInput
 from simdx.service import cds, record_systems, routes, schemas, systemone
-from simdx.service.audit import AuditStore, KeyRing, open_store
+from simdx.service.audit import AuditKey, AuditStore, AuditUnavailable
 from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
-from simdx.service.audit.database import AuditUnavailable
 from simdx.service.auth import HEALTH, Guard, TokenFile
 from simdx.service.batching import Batcher
 from simdx.service.cds_clients import ClientKeys
 from simdx.service.config import BACKLOG, Limits, ServiceConfig, checkpoint_file
-from simdx.service.gate import Gate, address_of
+from simdx.service.gate import Gate
 from simdx.service.meters import Meters
-from simdx.service.problems import RESPONSE_SCHEMA, Problem, from_status, from_validation
+from simdx.service.problems import FHIR_BASE, SCHEMA, as_problem, documented
 from simdx.service.record_servers import RecordServers
 from simdx.service.registry import Registry
 from simdx.service.state import AppState
@@ -52,6 +51,7 @@ DESCRIPTION = (
 
 BODIES = (schemas.ClassifyBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation, cds.Feedback,
           systemone.SystemOneBody)  # fmt: skip
+OPEN = {*HEALTH, "/cds-services", f"{FHIR_BASE}/metadata"}  # no token is asked for there
 _REF = "#/components/schemas/{model}"
 
 
@@ -114,7 +114,8 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         return await page.get_response("index.html", request.scope)
 
     app.add_api_route("/", index, include_in_schema=False)
-    _answer_errors(app)
+    for kind in (HTTPException, RequestValidationError):  # which the framework would answer in its own words
+        app.add_exception_handler(kind, _to_the_gate)
     app.openapi = cache(lambda: _openapi(app, config.tokens_needed))  # type: ignore[method-assign]
     described = cache(lambda: dump(app.openapi()))  # everyone may ask for it: it is written once
 
@@ -155,21 +156,16 @@ def server_for(app: FastAPI, limits: Limits) -> uvicorn.Server:
 
 def _open_audit(config: ServiceConfig) -> AuditStore | None:
     if config.audit_url == "none":
-        if config.keep_text:
-            raise BadInput("--keep-text needs an audit log: leave out --audit none")
         return None
-    ring = KeyRing.from_file(Path(config.audit_key), create=True)
+    key = AuditKey.from_file(Path(config.audit_key), create=True)
     noted = config.audit_checkpoints or checkpoint_file(config.audit_url, Path(config.audit_key))
-    audit = open_store(
-        config.audit_url, ring, keep_text=config.keep_text, keep_text_days=config.keep_text_days,
-        checkpoints=noted,
-    )  # fmt: skip
+    audit = AuditStore(config.audit_url, key, checkpoints=noted)
     audit.resume()
     return audit
 
 
 async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
-    """Once a second, asked or not: records get their checkpoint, refusals their record, texts their end."""
+    """Once a second, asked or not: records get their checkpoint, refusals their record."""
     failing = False
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
@@ -183,42 +179,23 @@ async def _tend(audit: AuditStore, stop: asyncio.Event) -> None:
             failing = True
 
 
-def _answer_errors(app: FastAPI) -> None:
-    state: AppState = app.state.simdx
-
-    def answer(kind: type[Exception], problem_of: Callable[[Any], Problem]) -> None:
-        async def handler(request: Request, error: Exception) -> Response:
-            problem = problem_of(error)
-            state.meters.refused.labels(problem.kind).inc()
-            state.guard.refused(address_of(request.scope), problem.kind)
-            return problem.response(request.url.path)
-
-        app.add_exception_handler(kind, handler)
-
-    unrecorded = "No answer leaves without its record; try again."
-    answer(Problem, lambda problem: problem)
-    answer(RequestValidationError, lambda error: from_validation(error.errors()))
-    answer(HTTPException, lambda error: from_status(error.status_code, error.headers))
-    answer(BadInput, lambda error: Problem("bad-input", str(error)))
-    answer(RunFailed, lambda error: Problem("upstream", "A server that this one asks did not answer."))
-    answer(AuditUnavailable, lambda error: Problem("audit-unavailable", unrecorded, retry_after=5))
+async def _to_the_gate(request: Request, error: Exception) -> Response:
+    raise as_problem(error)
 
 
 def _openapi(app: FastAPI, tokens_needed: bool) -> dict[str, Any]:
     schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
     parts = schema["components"]
     bodies = models_json_schema([(model, "validation") for model in BODIES], ref_template=_REF)[1]["$defs"]
-    parts["schemas"] |= {**bodies, "Problem": RESPONSE_SCHEMA}
+    parts["schemas"] |= {**bodies, "Problem": SCHEMA}
     # The framework documents its own error shape, which this service never sends.
     for unused in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(unused, None)
     parts["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-    for operation in (o for methods in schema["paths"].values() for o in methods.values()):
-        if "401" not in operation["responses"]:
-            continue
-        if tokens_needed:
-            operation["security"] = [{"bearer": []}]
-        else:
-            for status in ("401", "403"):
-                operation["responses"].pop(status, None)
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = documented(path)
+            if tokens_needed and path not in OPEN:
+                operation["security"] = [{"bearer": []}]
     return schema

@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
-from simdx.disk import CannotWrite, make_folder, write_atomically
+from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.service.config import alone
 from simdx.service.problems import Problem
@@ -69,13 +69,11 @@ class Caller:
         return self.panels is None or panel in self.panels
 
 
-@dataclass(frozen=True, slots=True)
-class _Tokens:
-    tokens: list[Token]
+class _File(BaseModel):
+    tokens: list[Token]  # a number in place of a digest is damage before a caller meets it
     format: int = 1
 
 
-_FILE = TypeAdapter(_Tokens)  # a number in place of a digest is damage before a caller meets it
 LOCAL = Caller("local", SCOPES)
 
 
@@ -95,7 +93,7 @@ class TokenFile:
         """Make a token; its text is returned once and kept nowhere."""
         if not _NAME.fullmatch(name):
             raise BadInput(
-                "a token's name is 1 to 64 letters, digits, spaces or ._@- and starts with a letter or digit"
+                "a token's name is 1 to 64 letters, digits, spaces or ._@-, a letter or digit first"
             )
         if not scopes or not set(scopes) <= set(SCOPES):
             raise BadInput(f"a token's scopes are {', '.join(SCOPES)}")
@@ -141,10 +139,6 @@ class TokenFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        try:
-            make_folder(self._path.parent)
-        except CannotWrite as error:
-            raise BadInput(f"the token file: {error}") from None
         with alone(self._path, "the token file"):
             self._refresh()
             yield
@@ -160,7 +154,7 @@ class TokenFile:
         if stamp == self._seen:
             return
         try:
-            self._tokens = {t.id: t for t in _FILE.validate_json(self._path.read_bytes()).tokens}
+            self._tokens = {t.id: t for t in _File.model_validate_json(self._path.read_bytes()).tokens}
         except (OSError, ValueError):
             raise BadInput(f"the token file {self._path} cannot be read: it is damaged or not ours") from None
         self._seen = stamp

@@ -30,6 +30,7 @@ PREFETCH = {
     "responses": "QuestionnaireResponse?patient={{context.patientId}}&_sort=-authored&_count=1",
     "conditions": "Condition?patient={{context.patientId}}&_sort=-recorded-date&_count=1",
 }
+USAGE = "Needs the notes in the prefetch; reads only attachments they link to, where the operator allows it."
 OVERRIDE_SYSTEM = "urn:simdx:override-reason"
 OVERRIDE_REASONS = {
     "other-diagnosis": "The patient has another diagnosis",
@@ -39,16 +40,12 @@ OVERRIDE_REASONS = {
 _EXAMPLE_NOTE = base64.b64encode(b"A soft, bluish, painless swelling of the lower lip.").decode("ascii")
 
 
-def service_id(panel: str, hook: str) -> str:
-    return f"{panel}-{hook}"
-
-
 def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
     return {
         "services": [
             {
                 "hook": hook,
-                "id": service_id(panel.name, hook),
+                "id": f"{panel.name}-{hook}",
                 "title": f"simdx: {panel.title or panel.name}",
                 "description": (
                     f"Posterior over {len(panel.labels)} diagnoses ({', '.join(panel.names[:8])}) from the "
@@ -56,10 +53,7 @@ def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
                     "where the text is more likely about none of them."
                 ),
                 "prefetch": dict(PREFETCH),
-                "usageRequirements": (
-                    "Needs the notes in the prefetch; of the FHIR server only attachments they link to are "
-                    "read, where the operator allows it."
-                ),
+                "usageRequirements": USAGE,
             }
             for panel in panels
             for hook in HOOKS
@@ -69,22 +63,23 @@ def discovery(panels: Sequence[Panel]) -> dict[str, Any]:
 
 def resolve(service: str, panels: Sequence[str]) -> tuple[str, str]:
     """(panel, hook) of a service id."""
-    offered = {service_id(panel, hook): (panel, hook) for panel in panels for hook in HOOKS}
-    if service not in offered:
-        raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
-    return offered[service]
+    for panel in panels:
+        for hook in HOOKS:
+            if service == f"{panel}-{hook}":
+                return panel, hook
+    raise Problem("not-found", "There is no CDS service with this id; see GET /cds-services.")
 
 
 # --------------------------------------------------------------------------- what a call looks like
 
 
 class _Sent(BaseModel):
-    """The specification lets a record system send more than it names."""
+    """The specification lets a record system send more than it names: nothing of it is kept."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="ignore")
 
 
-_Reference = Annotated[str, Field(max_length=300)]
+Selection = Annotated[str, Field(max_length=300)]
 
 
 class Context(_Sent):
@@ -94,7 +89,7 @@ class Context(_Sent):
     # Bare ids; some record systems send the reference.
     patientId: Annotated[str, Field(pattern=r"^(Patient/)?[A-Za-z0-9.\-]{1,64}$")]
     encounterId: Annotated[str | None, Field(pattern=r"^(Encounter/)?[A-Za-z0-9.\-]{1,64}$")] = None
-    selections: Annotated[list[_Reference], Field(max_length=1_000, fail_fast=True)] | None = None
+    selections: Annotated[list[Selection], Field(max_length=500, fail_fast=True)] | None = None
     draftOrders: dict[str, Any] | None = None
 
     @property
@@ -114,27 +109,21 @@ class FhirAuthorization(_Sent):
 
 
 class Invocation(_Sent):
-    model_config = shown(
-        {
-            "hook": "patient-view",
-            "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
-            "context": {"userId": "Practitioner/example", "patientId": "1288992"},
-            "prefetch": {
-                "documents": {
-                    "resourceType": "DocumentReference",
-                    "id": "note-1",
-                    "status": "current",
-                    "subject": {"reference": "Patient/1288992"},
-                    "content": [{"attachment": {"contentType": "text/plain", "data": _EXAMPLE_NOTE}}],
-                }
-            },
-        }
-    )
+    model_config = shown({
+        "hook": "patient-view",
+        "hookInstance": "d1577c69-dfbe-44ad-ba6d-3e05e953b2ea",
+        "context": {"userId": "Practitioner/example", "patientId": "1288992"},
+        "prefetch": {"documents": {
+            "resourceType": "DocumentReference", "id": "note-1", "status": "current",
+            "subject": {"reference": "Patient/1288992"},
+            "content": [{"attachment": {"contentType": "text/plain", "data": _EXAMPLE_NOTE}}],
+        }},
+    })  # fmt: skip
 
     hook: Literal["patient-view", "order-select"]
     hookInstance: uuid.UUID
     context: Context
-    prefetch: dict[str, Any] | None = None
+    prefetch: Annotated[dict[str, Any], Field(max_length=50)] | None = None
     fhirServer: Annotated[str | None, Field(max_length=2_000, pattern=r"^https?://\S+$")] = None
     fhirAuthorization: FhirAuthorization | None = None
 
@@ -156,12 +145,10 @@ class Invocation(_Sent):
 
 class _Reason(_Sent):
     code: Annotated[str, Field(min_length=1, max_length=200)]
-    system: Annotated[str | None, Field(max_length=500)] = None
 
 
 class _Override(_Sent):
-    reason: _Reason | None = None
-    userComment: Annotated[str | None, Field(max_length=20_000)] = None
+    reason: _Reason | None = None  # the user's comment beside it is free text about a patient: not taken
 
 
 class _Accepted(_Sent):
@@ -171,7 +158,7 @@ class _Accepted(_Sent):
 class FeedbackItem(_Sent):
     card: uuid.UUID
     outcome: Literal["accepted", "overridden"]
-    acceptedSuggestions: Annotated[list[_Accepted], Field(max_length=20)] | None = None
+    acceptedSuggestions: Annotated[list[_Accepted], Field(max_length=20, fail_fast=True)] | None = None
     overrideReason: _Override | None = None
     outcomeTimestamp: AwareDatetime
 
@@ -183,20 +170,12 @@ class FeedbackItem(_Sent):
 
 
 class Feedback(_Sent):
-    model_config = shown(
-        {
-            "feedback": [
-                {
-                    "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719",
-                    "outcome": "overridden",
-                    "overrideReason": {"reason": {"code": "other-diagnosis"}},
-                    "outcomeTimestamp": "2026-03-01T08:30:00Z",
-                }
-            ]
-        }
-    )
+    model_config = shown({"feedback": [{
+        "card": "4e0a3a1e-3283-4575-ab82-028d55fe2719", "outcome": "overridden",
+        "overrideReason": {"reason": {"code": "other-diagnosis"}}, "outcomeTimestamp": "2026-03-01T08:30:00Z",
+    }]})  # fmt: skip
 
-    feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100)]
+    feedback: Annotated[list[FeedbackItem], Field(min_length=1, max_length=100, fail_fast=True)]
 
 
 # --------------------------------------------------------------------------- the card
@@ -230,10 +209,7 @@ def card(
     read: str,
     unread: Sequence[str],
 ) -> dict[str, Any]:
-    """One card: the leading label and the decision in a line, everything else in the detail.
-
-    `read` names the resource the text came from; `unread` those that were left out, and why.
-    """
+    """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
     urgent = action != "accept" or panel.labels[panel.names.index(label)].must_not_miss
     summary = f"{ACTIONS[action]}: {leading(label, _shown(answer))}"

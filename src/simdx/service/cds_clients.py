@@ -20,8 +20,8 @@ from joserfc.jws import JWSRegistry, extract_compact
 
 from simdx.errors import BadInput
 from simdx.service.config import CdsClient
-from simdx.service.fetch import CannotFetch, get
 from simdx.service.problems import Problem
+from simdx.service.record_servers import CannotFetch, get
 
 ALGORITHMS = ("ES384", "RS384")
 TOKEN_LENGTH = 8_192
@@ -34,6 +34,8 @@ IDS = 50_000  # calls of one client that may be remembered at once
 SET_BYTES, SET_KEYS = 262_144, 100
 SET_SECONDS = 5.0  # to fetch a key set
 _RSA_BITS = range(2_048, 8_193)
+_PUBLIC = {"RSA": ("kty", "n", "e"), "EC": ("kty", "crv", "x", "y")}
+_BROKEN = (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 Key = ECKey | RSAKey
 
@@ -53,9 +55,15 @@ class ClientKeys:
 
     async def check(self, token: str, audience: str, now: float) -> CdsClient:
         """The client who signed this call to `audience`, or a Problem that says what is wrong with it."""
-        header, issuer = _peek(token)
+        if len(token) > TOKEN_LENGTH or not token.isascii():
+            raise _refused("it is too long, or not a JWT")
+        try:  # header and issuer as the token states them, to find the key that proves them
+            parts = extract_compact(token.encode("ascii"), registry=_REGISTRY)
+            header, issuer = dict(parts.headers()), json.loads(parts.payload)["iss"]
+        except _BROKEN:
+            raise _refused("it cannot be read") from None
         alg, kid = header.get("alg"), header.get("kid")
-        client = self._clients.get(issuer)
+        client = self._clients.get(issuer) if isinstance(issuer, str) else None
         if client is None:
             raise _refused("its issuer is not known here")
         if alg not in ALGORITHMS:
@@ -77,8 +85,7 @@ class ClientKeys:
         if seen.get(jti, 0.0) > now:
             raise _refused("it was used before")
         if len(seen) >= IDS:
-            for old in [name for name, end in seen.items() if end <= now]:
-                del seen[old]
+            seen = self._seen[issuer] = {name: end for name, end in seen.items() if end > now}
         if len(seen) >= IDS:
             raise Problem("too-many-requests", "Too many signed calls within minutes.", retry_after=60)
         seen[jti] = until
@@ -102,8 +109,7 @@ class _KeySet:
 
     async def find(self, kid: str, alg: str, now: float) -> Key | None:
         key = self._keys.get((kid, alg))
-        fresh = now - self._got < FRESH
-        if not (key and (fresh or self._alone.locked())):
+        if not (key and (now - self._got < FRESH or self._alone.locked())):
             async with self._alone:  # one asks, all who wait share what came
                 if now - self._tried >= PAUSE:
                     self._tried = now
@@ -117,9 +123,8 @@ class _KeySet:
         """The keys as they are now; those known before stay when none come."""
         try:
             if "://" in self._source:
-                content, _ = await get(
-                    self._source, accept="application/json", limit=SET_BYTES, seconds=SET_SECONDS
-                )
+                limits: Any = {"limit": SET_BYTES, "seconds": SET_SECONDS}
+                content, _ = await get(self._source, accept="application/json", **limits)
             else:
                 content = await asyncio.to_thread(Path(self._source).read_bytes)
         except (CannotFetch, OSError):
@@ -132,8 +137,8 @@ def parse_keys(content: bytes) -> dict[tuple[str, str], Key] | None:
     """(kid, algorithm) -> key, of those in a JWK Set that may verify a signature here; None if it is none."""
     try:
         listed = json.loads(content)["keys"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
+    except _BROKEN:
+        listed = None
     if not isinstance(listed, list):
         return None
     keys: dict[tuple[str, str], Key] = {}
@@ -151,43 +156,27 @@ def _key(item: dict[str, Any]) -> tuple[str, Key] | None:
         return None
     if item.get("use", "sig") != "sig" or item.get("alg", alg) != alg:
         return None
-    names = ("kty", "n", "e") if kty == "RSA" else ("kty", "crv", "x", "y")
-    public = {name: item[name] for name in names if isinstance(item.get(name), str)}
+    public = {name: item[name] for name in _PUBLIC[str(kty)] if isinstance(item.get(name), str)}
     try:
         if kty == "EC":
             return alg, ECKey.import_key(public)
         key = RSAKey.import_key(public)
         return (alg, key) if key.public_key.key_size in _RSA_BITS else None
-    except (JoseError, ValueError, TypeError, KeyError):
+    except _BROKEN:
         return None
-
-
-def _peek(token: str) -> tuple[dict[str, Any], str]:
-    """Header and issuer as the token states them, to find the key that proves them."""
-    if len(token) > TOKEN_LENGTH or not token.isascii():
-        raise _refused("it is too long, or not a JWT")
-    try:
-        parts = extract_compact(token.encode("ascii"), registry=_REGISTRY)
-        header, issuer = parts.headers(), json.loads(parts.payload)["iss"]
-    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise _refused("it cannot be read") from None
-    if not isinstance(header, dict) or not isinstance(issuer, str):
-        raise _refused("it cannot be read")
-    return header, issuer
 
 
 def _claims(token: str, key: Key, issuer: str, audience: str, now: float) -> dict[str, Any]:
     named = {"iss": {"value": issuer}, "aud": {"value": audience}, "exp": {}, "iat": {}, "jti": {}}
     needed: Any = {claim: {"essential": True, **rule} for claim, rule in named.items()}
-    rules = jwt.JWTClaimsRegistry(now=int(now), leeway=LEEWAY, **needed)
     try:
         claims = jwt.decode(token, key, registry=_REGISTRY).claims
-        rules.validate(claims)
+        jwt.JWTClaimsRegistry(now=int(now), leeway=LEEWAY, **needed).validate(claims)
     except ExpiredTokenError:
         raise _refused("it has expired") from None
     except ClaimError as error:  # its claim is the name of a rule, never a word of the token
         raise _refused(f"its {error.claim} is missing or wrong") from None
-    except (JoseError, ValueError, TypeError, RecursionError):
+    except _BROKEN:
         raise _refused("its signature does not hold") from None
     if not 0 <= claims["iat"] <= claims["exp"] <= claims["iat"] + LIFETIME:
         raise _refused(f"it is for longer than {LIFETIME} seconds")

@@ -1,19 +1,21 @@
 """Which texts of a CDS Hooks prefetch may stand for the case: pure, nothing is fetched here.
 
 A prefetch value is a resource, a searchset Bundle, or null where the record system had nothing. A resource
-is read only when it says that it is about the patient of the call and neither unfinished nor withdrawn.
+is read only when it says that it is about the patient of the call, is neither unfinished nor withdrawn, and
+has no modifier that would change what it means.
 Notes come first because they describe; a questionnaire comes next; the notes of a condition come last. Of
 several of a kind the latest comes first. Codes are never read: a diagnosis someone coded would come back as
 our answer.
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from simdx.markup import words_of
-from simdx.service.attachments import Unreadable, decode, decode_base64
 from simdx.service.problems import Problem
 
 _DEPTH = 12
@@ -38,13 +40,23 @@ _CONDITION_SYSTEMS = (
 )
 _ICD = "http://hl7.org/fhir/sid/icd-"  # ICD-9, -10 and -11 alike: classifications of diagnoses
 TEXT_TYPES = ("text/plain", "text/html", "application/xhtml+xml", "text/markdown")
+MAX_BYTES = 2_000_000  # of one attachment; a case is at most 100,000 characters, its markup may be longer
+MAX_TYPE = 200  # characters of a content type
+# Whoever wrote the record chose the charset, and Python knows codecs that no note is written in: `punycode`
+# takes quadratic time. So a charset is taken from a list.
+_CODECS = {
+    "utf-8": "utf-8-sig", "utf8": "utf-8-sig", "us-ascii": "ascii", "ascii": "ascii",
+    "utf-16": "utf-16", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be",
+    "latin1": "iso-8859-1", "cp1252": "cp1252",
+    **{f"iso-8859-{n}": f"iso-8859-{n}" for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16)},
+    **{f"windows-{n}": f"cp{n}" for n in range(1250, 1259)},
+}  # fmt: skip
+# Elements FHIR calls modifiers: who does not know their meaning may not use what they stand in.
+_MODIFIERS = ("modifierExtension", "implicitRules")
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """An attachment that is not in the prefetch."""
-
-    url: str
+class Link(NamedTuple):
+    url: str  # of an attachment that is not in the prefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +81,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What may be read, best first, and a line for each resource that was not."""
+    """What may be read about a patient, best first, and a line for each resource that was not."""
 
+    patient: str
     sources: tuple[Source, ...]
     unread: tuple[str, ...]
 
@@ -94,24 +107,25 @@ def read_chart(
             unread.append(f"{f'{kind}/{name}' if name else kind}: {why or 'it holds no text'}")
     # Dates of one record system share a format, and ISO dates sort as text; none sorts last.
     ranked = [s for k in _ORDER for s in sorted(by_kind[k], key=lambda s: s.date or "", reverse=True)]
-    return Chart(tuple(ranked), tuple(unread))
+    return Chart(patient, tuple(ranked), tuple(unread))
 
 
 def _resources(prefetch: Mapping[str, Any], patient: str) -> Iterator[Mapping[str, Any]]:
+    """Every resource, those of Bundles too; another Patient anywhere refuses the call."""
     left = _RESOURCES
     for value in prefetch.values():
         if not isinstance(value, Mapping):
             continue
-        kind = value.get("resourceType")
-        if kind == "Patient" and value.get("id", patient) != patient:
-            raise Problem("bad-input", "prefetch: its Patient is not the one that context.patientId names.")
-        if kind != "Bundle":
-            yield value
-            continue
-        for entry in _items(value.get("entry")):
-            if left and isinstance(entry.get("resource"), Mapping):
+        bundled = [entry.get("resource") for entry in _items(value.get("entry"))]
+        for resource in bundled if value.get("resourceType") == "Bundle" else [value]:
+            if not isinstance(resource, Mapping):
+                continue
+            if resource.get("resourceType") == "Patient" and resource.get("id", patient) != patient:
+                said = "prefetch: its Patient is not the one that context.patientId names."
+                raise Problem("bad-input", said)
+            if left:
                 left -= 1
-                yield entry["resource"]
+                yield resource
 
 
 # --------------------------------------------------------------------------- may it be read?
@@ -119,7 +133,7 @@ def _resources(prefetch: Mapping[str, Any], patient: str) -> Iterator[Mapping[st
 
 def _why_not(kind: str, resource: Mapping[str, Any], patient: str, server: str | None) -> str | None:
     """Why a resource is not read; None when it may be."""
-    subject = _subject(resource, server)
+    subject = _reference(resource.get("subject"), server)
     if subject is None:
         return "it does not say which patient it is about"
     if subject != f"Patient/{patient}":
@@ -133,13 +147,34 @@ def _why_not(kind: str, resource: Mapping[str, Any], patient: str, server: str |
         return "its status is not one that holds"
     if kind == "DocumentReference" and resource.get("docStatus", "final") not in _DOC_STATUS:
         return "the document is not final"
+    return _why_modified(resource)
+
+
+def why_not_binary(resource: Mapping[str, Any], source: Source, patient: str, server: str) -> str | None:
+    """Why a Binary that a source links to is not read: it may stand under another record's protection."""
+    context = resource.get("securityContext")
+    if context is not None and _reference(context, server) not in (f"Patient/{patient}", source.reference):
+        return "the securityContext of its Binary is neither this patient nor this document"
+    return _why_modified(resource)
+
+
+def _why_modified(resource: Mapping[str, Any]) -> str | None:
+    """Looks through the whole resource: a modifier may stand at any element."""
+    waiting: list[Any] = [resource]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            if found := next((name for name in _MODIFIERS if value.get(name)), None):
+                return f"it has a {found} that this service does not know"
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
     return None
 
 
-def _subject(resource: Mapping[str, Any], server: str | None) -> str | None:
-    """Type/id of a resource's subject; a full address only counts on the server of the call."""
-    subject = resource.get("subject")
-    reference = subject.get("reference") if isinstance(subject, Mapping) else None
+def _reference(stated: Any, server: str | None) -> str | None:
+    """Type/id that a reference names; a full address only counts on the server of the call."""
+    reference = stated.get("reference") if isinstance(stated, Mapping) else None
     if not isinstance(reference, str):
         return None
     local = reference.removeprefix(f"{server}/") if server else reference
@@ -159,11 +194,10 @@ def _status_codes(concept: Any) -> list[Any]:
 
 def _stated(kind: str, resource: Mapping[str, Any]) -> str:
     """The statuses of a resource that may be read, in words for a card."""
+    said = [f"{n} {resource[n]}" for n in ("status", "docStatus") if n in resource]
     if kind == "Condition":
         names = ("clinicalStatus", "verificationStatus")
         said = [f"{n} {code}" for n in names for code in _status_codes(resource.get(n))[:1]]
-    else:
-        said = [f"{n} {resource[n]}" for n in ("status", "docStatus") if n in resource]
     return ", ".join(said) or "status not stated"
 
 
@@ -198,13 +232,21 @@ def _attachment(attachment: Mapping[str, Any]) -> Iterator[str | Link]:
 
 
 def text_of(data: bytes | str, content_type: str) -> str:
-    """The words of an attachment, from its bytes or their base64; nothing where it is not a text we read."""
+    """The words of an attachment, from its bytes or their base64; nothing where it is not a text we read.
+
+    Lengths are looked at first: the time this takes grows with the length alone.
+    """
     media = _media(content_type)
-    if media not in TEXT_TYPES:
+    # Four characters of base64 stand for three bytes, and there may be line ends.
+    longest = MAX_BYTES * 3 // 2 if isinstance(data, str) else MAX_BYTES
+    if media not in TEXT_TYPES or len(content_type) > MAX_TYPE or len(data) > longest:
         return ""
+    charset = re.search(r";\s*charset\s*=\s*\"?([^;\"\s]*)", content_type.lower())
+    codec = _CODECS.get(charset[1].replace("_", "-") if charset else "utf-8")
     try:
-        text = decode_base64(data, content_type) if isinstance(data, str) else decode(data, content_type)
-    except Unreadable:
+        raw = base64.b64decode("".join(data.split()), validate=True) if isinstance(data, str) else data
+        text = raw.decode(codec) if codec and len(raw) <= MAX_BYTES else ""
+    except (binascii.Error, ValueError):
         return ""
     return (words_of(text) if "html" in media else text).strip()
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import platformdirs
 from filelock import FileLock
 
-from simdx.disk import CannotWrite
+from simdx.disk import CannotWrite, make_folder
 from simdx.errors import BadInput
 from simdx.models.verify import home
 from simdx.panels.load import PACKAGED
@@ -81,8 +81,6 @@ class ServiceConfig:
     audit_url: str = field(default_factory=lambda: default_audit_url())
     audit_key: Path = field(default_factory=lambda: service_home() / "audit.key")
     audit_checkpoints: Path | None = None  # None: see `checkpoint_file`
-    keep_text: bool = False
-    keep_text_days: float = 30.0
     limits: Limits = field(default_factory=Limits)
     allow_remote: bool = False  # whether case text may leave this machine
     upstream: str | None = None  # a server of typed decisions, whose answers the panels calibrate
@@ -93,8 +91,6 @@ class ServiceConfig:
             raise BadInput("the service has no panel: give at least one --panel")
         if not 0 <= self.port <= 65_535:
             raise BadInput(f"--port is {self.port}: give a number from 0 to 65535")
-        if self.keep_text and not 0 < self.keep_text_days <= 36_500:
-            raise BadInput("--keep-text-days must be above 0: kept texts have a retention time")
         for origin in self.cors_origins:
             if not origin.startswith(("http://", "https://")):
                 raise BadInput(f"--cors-origin '{origin[:200]}' is not an origin such as https://ehr.example")
@@ -177,6 +173,7 @@ def service_home() -> Path:
 def alone(path: Path, what: str) -> Iterator[None]:
     """Read, change and write as one step: of two commands at once neither undoes the other's."""
     try:
+        make_folder(path.parent)
         with FileLock(path.with_name(f".{path.name}.lock"), timeout=-1, mode=0o600):
             yield
     except CannotWrite as error:

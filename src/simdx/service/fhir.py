@@ -185,18 +185,16 @@ def capability_statement(base_url: str) -> dict[str, Any]:
         "implementation": {"description": "simdx", "url": base_url},
         "fhirVersion": FHIR_VERSION,
         "format": ["json"],
-        "rest": [
-            {
-                "mode": "server",
-                "documentation": (
-                    "No resource is stored or searched. POST RiskAssessment takes simdx's own JSON (a panel, "
-                    "a text, a subject), not a resource, and answers with one: see /openapi.json."
-                ),
-                "security": {
-                    "cors": False,
-                    "description": "A bearer token of the service's own. SMART App Launch is not supported.",
-                },
-                "resource": [{"type": "RiskAssessment", "documentation": made}],
-            }
-        ],
-    }
+        "rest": [{
+            "mode": "server",
+            "documentation": (
+                "No resource is stored or searched. POST RiskAssessment takes simdx's own JSON (a panel, a "
+                "text, a subject), not a resource, and answers with one: see /openapi.json."
+            ),
+            "security": {
+                "cors": False,
+                "description": "A bearer token of the service's own. SMART App Launch is not supported.",
+            },
+            "resource": [{"type": "RiskAssessment", "documentation": made}],
+        }],
+    }  # fmt: skip

@@ -19,7 +19,7 @@ from simdx.errors import place_of
 from simdx.service.auth import Guard
 from simdx.service.config import Limits
 from simdx.service.meters import Meters
-from simdx.service.problems import Problem
+from simdx.service.problems import Problem, as_problem
 
 log = logging.getLogger("simdx.service")
 
@@ -73,14 +73,15 @@ class Gate:
         try:
             await self._serve(scope, receive, out)
         except Exception as error:
-            if not isinstance(error, Problem):
+            problem = as_problem(error)
+            if problem.kind == "internal":
                 log.error("request %s failed: %s", number, place_of(error))
-                error = Problem("internal", f"An unforeseen failure; the log names it by request {number}.")
-            self._meters.refused.labels(error.kind).inc()
-            self._guard.refused(address_of(scope), error.kind)
+            self._meters.refused.labels(problem.kind).inc()
+            self._guard.refused(scope["client"][0] if scope.get("client") else "", problem.kind)
             if status == 0:
-                response = error.response(scope["path"])
-                response.headers["connection"] = "close"  # the rest of a refused body is not read
+                response = problem.response(scope["path"])
+                if "simdx.body" not in scope:  # the rest of it is not read
+                    response.headers["connection"] = "close"
                 await response(scope, receive, out)
         route, elapsed = getattr(scope.get("route"), "path", None), time.perf_counter() - started
         self._meters.requests.labels(route or "unmatched", str(status)).inc()
@@ -106,12 +107,8 @@ class Gate:
         if not empty and "upgrade" in headers:  # uvicorn's parser reads no body behind it
             raise Problem("bad-request", "HTTP/1.1 is spoken here: send the body without an Upgrade header.")
         body = b"" if empty else await self._read(headers, receive)
-        whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def replay() -> Message:
-            return whole.pop() if whole else await receive()
-
-        await self._app(scope, replay, send)
+        scope["simdx.body"] = body
+        await self._app(scope, receive, send)
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
         media = headers.get("content-type", "").split(";")[0].strip().lower()
@@ -149,9 +146,3 @@ def has_more_values(body: bytes, most: int) -> bool:
         return False
     marks = (m for m in _VALUE.finditer(body) if not m[0].startswith(b'"'))
     return any(count > most for count, _ in enumerate(marks, 1))
-
-
-def address_of(scope: Scope) -> str:
-    """The peer's address; never what a header says it is."""
-    client = scope.get("client")
-    return client[0] if client else ""

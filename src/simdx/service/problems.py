@@ -9,6 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from simdx.errors import BadInput, RunFailed
+from simdx.service.audit.database import AuditUnavailable
 from simdx.service.wire import Json
 
 MEDIA_TYPE = "application/problem+json"
@@ -114,10 +119,22 @@ class Problem(Exception):
         return Json(self.body(), self.status, headers, MEDIA_TYPE)
 
 
-def from_status(status: int, headers: Mapping[str, str] | None = None) -> Problem:
-    """The problem for a bare HTTP status the framework raised."""
-    kind = _BY_STATUS.get(status, "bad-request" if status < 500 else "internal")
-    return Problem(kind, KINDS[kind][1] + ".", headers=headers)
+def as_problem(error: Exception) -> Problem:
+    """What the caller is told of an error. The message of an unforeseen one might quote a case."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, BadInput):
+        return Problem("bad-input", str(error))
+    if isinstance(error, AuditUnavailable):
+        return Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+    if isinstance(error, RunFailed):
+        return Problem("upstream", "A server that this one asks did not answer.")
+    if isinstance(error, RequestValidationError):
+        return from_validation(error.errors())
+    if isinstance(error, HTTPException):
+        kind = _BY_STATUS.get(error.status_code, "bad-request" if error.status_code < 500 else "internal")
+        return Problem(kind, KINDS[kind][1] + ".", headers=error.headers)
+    return Problem("internal", "An unforeseen failure; the log names it by the x-request-id of this reply.")
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
@@ -130,7 +147,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
         # Keys of the request's own making (a prior's label names) are values too: keep only our names.
         loc = [str(p) for p in error.get("loc", ()) if isinstance(p, int) or str(p) in _FIELD_NAMES]
         listed.append({"where": ".".join(loc) or "body", "why": _reason(error)})
-    kind = "empty-text" if "empty_text" in kinds else "too-large" if "too_long" in kinds else "invalid-body"
+    kind = "empty-text" if "empty_text" in kinds else "invalid-body"
     return Problem(kind, f"{listed[0]['where']}: {listed[0]['why']}.", errors=listed)
 
 
@@ -179,38 +196,26 @@ _FIELD_NAMES = {
     "display", "id", "outside", "state", "questions", "instructions", "criteria", "model", "type",
 }  # fmt: skip
 
-RESPONSE_SCHEMA: dict[str, Any] = {
+_TEXT = {"type": "string"}
+_ERROR = {"type": "object", "required": ["where", "why"], "properties": {"where": _TEXT, "why": _TEXT}}
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "enum": sorted(_URN + kind for kind in KINDS)},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "errors": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["where", "why"],
-                "properties": {"where": {"type": "string"}, "why": {"type": "string"}},
-            },
-        },
+        "type": {**_TEXT, "enum": sorted(_URN + kind for kind in KINDS)},
+        "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT,
+        "errors": {"type": "array", "items": _ERROR},
     },
     "example": Problem("empty-text", "text: give the description of a case.").body(),
-}
+}  # fmt: skip
 
 
-Documented = dict[int | str, dict[str, Any]]
-
-
-def documented(*statuses: int) -> Documented:
-    """OpenAPI entries for the refusals an address may answer with."""
-    titles = {s: " / ".join(t for v, t, _ in KINDS.values() if v == s) for s in statuses}
-    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {s: {"description": titles[s], "content": content} for s in statuses}
-
-
-def in_fhir(refusals: Documented) -> Documented:
-    """The same refusals on the FHIR face."""
-    content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
-    return {status: {**said, "content": content} for status, said in refusals.items()}
+def documented(path: str) -> dict[str, Any]:
+    """What OpenAPI says of an address's refusals."""
+    if path.startswith(FHIR_BASE):
+        content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
+    elif path == TYPED:
+        content = {"application/json": {"schema": {"type": "object", "description": "With `detail`"}}}
+    else:
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": "A refusal", "content": content}

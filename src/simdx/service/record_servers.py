@@ -1,4 +1,4 @@
-"""The text of a chart, fetched where it is only a link.
+"""The text of a chart, fetched where it is only a link; and the one way anything is fetched here.
 
 A call names its FHIR server and brings a token for it. Both are the caller's word, so a link is followed only
 on a server the operator named with `--fhir-server`, and only below its base address: otherwise anyone who
@@ -7,19 +7,32 @@ as long as the call.
 """
 
 import asyncio
+import functools
 import json
 import re
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
-from simdx.service.cds_text import TEXT_TYPES, Chart, Link, Source, text_of
+import httpx2
+
+from simdx.service.cds_text import TEXT_TYPES, Chart, Link, Source, text_of, why_not_binary
 from simdx.service.config import Limits
-from simdx.service.fetch import CannotFetch, get
 
 ACCEPT = ", ".join(TEXT_TYPES) + ", application/fhir+json;q=0.1"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=:|-]{1,16384}")
+# What may follow the base address: no parameter (`;`), no encoding, no backslash, which a server or a proxy
+# behind may read as another path; and a query without blanks.
+_BELOW = re.compile(r"/[A-Za-z0-9._~$/-]*(\?[!-~]*)?")
 _SHOWN = 5  # lines about what was not read
+
+
+@dataclass
+class CannotFetch(Exception):
+    """Why nothing came, in words that name neither the address nor the token."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +61,16 @@ class RecordServers:
                         if not left:
                             raise CannotFetch("too many texts of this chart are links")
                         left -= 1
-                        part = await self._follow(part, server, token)
+                        part = await self._follow(part, source, chart.patient, server, token)
                     return Read(part, source, _few([*unread, *chart.unread]))
                 except CannotFetch as error:
                     why = why or error.why
             unread.append(f"{source.reference or source.kind}: {why}")
         return Read("", None, _few([*unread, *chart.unread]))
 
-    async def _follow(self, link: Link, server: str | None, token: str | None) -> str:
+    async def _follow(
+        self, link: Link, source: Source, patient: str, server: str | None, token: str | None
+    ) -> str:
         said = "its text is a link, and"
         if server is None:
             raise CannotFetch(f"{said} the call names no fhirServer")
@@ -67,14 +82,14 @@ class RecordServers:
         if url is None:
             raise CannotFetch("its text is a link that leads away from the fhirServer")
         limits = self._limits
-        got = await get(
+        content, kind = await get(
             url, accept=ACCEPT, limit=limits.attachment_bytes, seconds=limits.attachment_seconds,
             authorization=f"Bearer {token}",
         )  # fmt: skip
-        text = await asyncio.to_thread(_words, *got)
-        if not text:
-            raise CannotFetch("what its link leads to is not text")
-        return text
+        if kind.split(";")[0].strip().lower() in ("application/fhir+json", "application/json"):
+            # Some servers answer with the Binary resource whatever is asked for.
+            return await asyncio.to_thread(_of_binary, content, source, patient, server)
+        return _found(await asyncio.to_thread(text_of, content, kind))
 
 
 def base_of(url: str) -> str:
@@ -82,35 +97,77 @@ def base_of(url: str) -> str:
 
 
 def below(base: str, url: str) -> str | None:
-    """The address a link of this server's chart leads to; None when it is not below the base."""
+    """The address a link of this server's chart leads to; None when it is not plainly below the base."""
+    if not (url.isascii() and url.isprintable()):  # the parser would drop line ends
+        return None
     try:
         target = urljoin(base + "/", url)
         ours, theirs = urlsplit(base), urlsplit(target)
         same = (ours.scheme, ours.netloc.lower()) == (theirs.scheme, theirs.netloc.lower())
     except ValueError:
         return None
-    path = unquote(unquote(theirs.path))  # a server or proxy behind may decode twice
-    dots = {".", ".."} & set(path.split("/"))
-    odd = "\\" in path or " " in target or not (target.isascii() and target.isprintable())
-    if not same or dots or odd or theirs.fragment or not theirs.path.startswith(ours.path + "/"):
-        return None
-    return target
+    rest = target[target.find("/", len(f"{theirs.scheme}://")) :].removeprefix(ours.path)
+    within = theirs.path.startswith(ours.path + "/") and _BELOW.fullmatch(rest) and "\\" not in rest
+    dots = {".", ".."} & set(theirs.path.split("/"))
+    return target if same and within and not dots and "#" not in rest else None
 
 
-def _words(content: bytes, content_type: str) -> str:
-    if content_type.split(";")[0].strip().lower() not in ("application/fhir+json", "application/json"):
-        return text_of(content, content_type)
-    # A Binary resource: some servers answer with the resource whatever is asked for.
+def _of_binary(content: bytes, source: Source, patient: str, server: str) -> str:
     try:
         resource = json.loads(content)
     except (ValueError, RecursionError):
-        return ""
+        resource = None
     if not isinstance(resource, dict) or resource.get("resourceType") != "Binary":
-        return ""
+        return _found("")
+    if why := why_not_binary(resource, source, patient, server):
+        raise CannotFetch(why)
     data, kind = resource.get("data"), resource.get("contentType")
-    return text_of(data, kind) if isinstance(data, str) and isinstance(kind, str) else ""
+    return _found(text_of(data, kind) if isinstance(data, str) and isinstance(kind, str) else "")
+
+
+def _found(text: str) -> str:
+    if not text:
+        raise CannotFetch("what its link leads to is not text")
+    return text
 
 
 def _few(lines: Sequence[str]) -> tuple[str, ...]:
     more = len(lines) - _SHOWN
     return (*lines[:_SHOWN], f"and {more} more") if more > 0 else tuple(lines)
+
+
+async def get(
+    url: str, *, accept: str, limit: int, seconds: float, authorization: str | None = None
+) -> tuple[bytes, str]:
+    """The body at a trusted address and its content type: no proxy, no redirect, no cookie, and at most
+    `limit` bytes within `seconds` for all of it."""
+    # What is compressed may unfold to any size: ask for none, and take none.
+    headers = {"accept": accept, "accept-encoding": "identity"}
+    if authorization is not None:
+        headers["authorization"] = authorization
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            httpx2.AsyncClient(trust_env=False, follow_redirects=False, verify=_tls()) as client,
+            client.stream("GET", url, headers=headers) as reply,
+        ):
+            if reply.status_code != 200:
+                raise CannotFetch(f"the server answered {reply.status_code}")
+            if reply.headers.get("content-encoding", "identity").lower() != "identity":
+                raise CannotFetch("the server compressed its answer")
+            body = bytearray()
+            async for part in reply.aiter_raw():
+                body += part
+                if len(body) > limit:
+                    raise CannotFetch(f"it is larger than {limit:,} bytes")
+            return bytes(body), reply.headers.get("content-type", "")
+    except TimeoutError:
+        raise CannotFetch(f"the server took longer than {seconds:g} seconds") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError):
+        raise CannotFetch("the server could not be reached") from None
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """The system's certificate authorities (SSL_CERT_FILE adds a clinic's own); made once, it is slow."""
+    return ssl.create_default_context()

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import uuid
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
@@ -15,23 +15,20 @@ from simdx.service.audit.record import patient_reference
 from simdx.service.auth import Caller
 from simdx.service.batching import InferenceResult
 from simdx.service.cds_text import read_chart
-from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem, documented, in_fhir
+from simdx.service.problems import FHIR_BASE, FHIR_MEDIA_TYPE, Problem
 from simdx.service.record_servers import base_of
-from simdx.service.routes import ASKING, OPEN, shaped
 from simdx.service.schemas import parse, takes
 from simdx.service.state import AppState, MayClassify, answered, check_panel, judgement, request_id, state_of
 from simdx.service.wire import Json, dump
 
 router = APIRouter()
+_FHIR: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The resource", "content": {FHIR_MEDIA_TYPE: {"schema": {"type": "object"}}}}
+}
 ServiceId = Annotated[str, Field(max_length=300)]
 
 
-@router.get(
-    "/cds-services",
-    summary="CDS Hooks discovery",
-    tags=["record systems"],
-    responses={200: shaped("Services"), **OPEN},
-)
+@router.get("/cds-services", summary="CDS Hooks discovery")
 async def discovery(request: Request) -> Response:
     registry = state_of(request).registry
     return Json(cds.discovery([registry.panel(n) for n in registry.names]))
@@ -40,12 +37,10 @@ async def discovery(request: Request) -> Response:
 @router.post(
     "/cds-services/{service}",
     summary="CDS Hooks invocation (patient-view, order-select)",
-    tags=["record systems"],
-    responses={200: shaped("Cards"), **ASKING, **documented(412)},
     openapi_extra=takes(cds.Invocation),
 )
 async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> Response:
-    body, state = await parse(cds.Invocation, request), state_of(request)
+    body, state = parse(cds.Invocation, request), state_of(request)
     name, hook = _service(state, caller, service)
     if body.hook != hook:
         raise Problem("bad-input", f"hook: this service answers '{hook}'.")
@@ -98,12 +93,10 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
 @router.post(
     "/cds-services/{service}/feedback",
     summary="CDS Hooks feedback: what became of a card",
-    tags=["record systems"],
-    responses={200: shaped("Recorded"), **ASKING, **documented(409)},
     openapi_extra=takes(cds.Feedback),
 )
 async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify) -> Response:
-    body, state = await parse(cds.Feedback, request), state_of(request)
+    body, state = parse(cds.Feedback, request), state_of(request)
     name, _ = _service(state, caller, service)
     entries, said = [], "A card of this feedback is not one this service has sent."
     for i, item in enumerate(body.feedback):
@@ -124,12 +117,7 @@ async def cds_feedback(service: ServiceId, request: Request, caller: MayClassify
     return Json({})
 
 
-@router.get(
-    f"{FHIR_BASE}/metadata",
-    summary="FHIR CapabilityStatement",
-    tags=["record systems"],
-    responses={200: shaped("The statement", FHIR_MEDIA_TYPE), **in_fhir(OPEN)},
-)
+@router.get(f"{FHIR_BASE}/metadata", summary="FHIR CapabilityStatement", responses=_FHIR)
 async def metadata(request: Request) -> Response:
     statement = fhir.capability_statement(state_of(request).base_url(request) + FHIR_BASE)
     return Json(statement, media_type=FHIR_MEDIA_TYPE)
@@ -138,12 +126,11 @@ async def metadata(request: Request) -> Response:
 @router.post(
     f"{FHIR_BASE}/RiskAssessment",
     summary="One case as a FHIR R4 RiskAssessment",
-    tags=["record systems"],
-    responses={200: shaped("The resource", FHIR_MEDIA_TYPE), **in_fhir(ASKING)},
     openapi_extra=takes(schemas.FhirBody),
+    responses=_FHIR,
 )
 async def risk_assessment(request: Request, caller: MayClassify) -> Response:
-    body, state = await parse(schemas.FhirBody, request), state_of(request)
+    body, state = parse(schemas.FhirBody, request), state_of(request)
     sent = body.model_dump(exclude_none=True)
     subject, encounter = sent.get("subject"), sent.get("encounter")
 

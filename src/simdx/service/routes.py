@@ -9,13 +9,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import Field
+from starlette.responses import PlainTextResponse
 
 from simdx import __version__
 from simdx.answer import Answer
 from simdx.service import schemas
 from simdx.service.audit.record import KINDS
 from simdx.service.batching import InferenceResult
-from simdx.service.problems import Problem, documented
+from simdx.service.problems import Problem
 from simdx.service.state import (
     MayAdmin,
     MayClassify,
@@ -29,19 +30,11 @@ from simdx.service.state import (
 from simdx.service.wire import Json, dump
 
 router = APIRouter()
-JSON = "application/json"
-ASKING = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503)
-_READING = documented(400, 401, 403, 404, 422, 500, 503)
-OPEN = documented(400, 500, 503)
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
 PanelName = Annotated[str, Field(max_length=200)]
 _SAID = "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0."
 Answered = Answer | schemas.ManyOut | schemas.PageOut | schemas.PreviewOut
 ANSWER_HEADER = {"Simdx-Answer": {"description": _SAID, "schema": {"type": "string"}}}
-
-
-def shaped(description: str, media: str = JSON) -> dict[str, Any]:
-    return {"description": description, "content": {media: {"schema": {"type": "object"}}}}
 
 
 class Direct(APIRoute):
@@ -63,15 +56,15 @@ hot = APIRouter(route_class=Direct)
         "the provenance says so in the latter case. With `draws` the answer comes with what the page shows "
         "beside it; with `preview` the posterior comes alone, for a slider that moves: no answer, no record."
     ),
-    tags=["classify"],
-    responses={200: {"model": Answered, "description": "The answer", "headers": ANSWER_HEADER}, **ASKING},
+    responses={200: {"model": Answered, "description": "The answer", "headers": ANSWER_HEADER}},
     openapi_extra=schemas.takes(schemas.ClassifyBody),
 )
 async def classify(request: Request) -> Response:
     state = state_of(request)
     caller = state.guard.allow(request.scope["simdx.caller"], "classify")
-    body = await schemas.parse(schemas.ClassifyBody, request)
-    code = "" if body.text is None else state.preview_code(caller, body.panel, body.text)
+    body = schemas.parse(schemas.ClassifyBody, request)
+    page = body.text is not None and (body.draws is not None or body.preview is not None)
+    code = state.preview_code(caller, body.panel, body.text or "") if page else ""
     if body.preview is not None and not hmac.compare_digest(body.preview, code):
         raise Problem("bad-input", "preview: it is not of an answer you got for this text; ask without it.")
 
@@ -91,23 +84,13 @@ async def classify(request: Request) -> Response:
     return Json(told.sent) if asked.preview else answered(request, told)
 
 
-@router.get(
-    "/v1/panels",
-    summary="The panels this service answers for",
-    tags=["panels"],
-    responses={200: shaped("All panels"), **_READING},
-)
+@router.get("/v1/panels", summary="The panels this service answers for")
 async def panels(request: Request, caller: MayClassify) -> Response:
     registry = state_of(request).registry
     return Json({"panels": [registry.description(name) for name in registry.names if caller.may_ask(name)]})
 
 
-@router.get(
-    "/v1/panels/{panel}",
-    summary="One panel: its labels, codes, bank and methods",
-    tags=["panels"],
-    responses={200: shaped("The panel"), **_READING},
-)
+@router.get("/v1/panels/{panel}", summary="One panel: its labels, codes, bank and methods")
 async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Response:
     check_panel(caller, panel)
     return Json(state_of(request).registry.description(panel))
@@ -116,13 +99,11 @@ async def panel(panel: PanelName, request: Request, caller: MayClassify) -> Resp
 @router.post(
     "/v1/feedback",
     summary="The final diagnosis of an answered case, once it is known",
-    tags=["feedback"],
     status_code=201,
-    responses={201: shaped("Recorded"), **ASKING, **documented(409)},
     openapi_extra=schemas.takes(schemas.FeedbackBody),
 )
 async def feedback(request: Request, caller: MayClassify) -> Response:
-    body, state = await schemas.parse(schemas.FeedbackBody, request), state_of(request)
+    body, state = schemas.parse(schemas.FeedbackBody, request), state_of(request)
     found = await state.find(body.answer if "." in body.answer else f"{body.answer}.0", caller)
     if found.answer is None:
         raise Problem("unknown-answer", "No answer with this id is in the audit log.")
@@ -137,21 +118,13 @@ async def feedback(request: Request, caller: MayClassify) -> Response:
 
 
 @router.get(
-    "/v1/answers/{answer}",
-    summary="What the audit log has of one answer: for the caller it was given to",
-    tags=["feedback"],
-    responses={200: shaped("The record"), **_READING, **documented(409)},
+    "/v1/answers/{answer}", summary="What the audit log has of one answer: for the caller it was given to"
 )
 async def answer(answer: AnswerId, request: Request, caller: MayClassify) -> Response:
     return Json({"record": (await state_of(request).find(answer, caller)).to_json()})
 
 
-@router.get(
-    "/v1/audit",
-    summary="The audit log, latest first (scope admin)",
-    tags=["audit"],
-    responses={200: shaped("Records"), **_READING, **documented(409)},
-)
+@router.get("/v1/audit", summary="The audit log, latest first (scope admin)")
 async def audit(
     request: Request,
     caller: MayAdmin,
@@ -173,35 +146,21 @@ async def audit(
 
 
 @router.get(
-    "/v1/audit/verify",
-    summary="Walk the whole hash chain, past this service's checkpoints (scope admin)",
-    tags=["audit"],
-    responses={200: shaped("The verdict"), **_READING, **documented(409)},
+    "/v1/audit/verify", summary="Walk the whole hash chain, past this service's checkpoints (scope admin)"
 )
 async def audit_verify(request: Request, caller: MayAdmin) -> Response:
     state = state_of(request)
-    store = state.log()
-    verdict = await asyncio.to_thread(store.verify)
+    verdict = await asyncio.to_thread(state.log().verify)
     await state.record_read(request, caller)
     return Json(asdict(verdict))
 
 
-@router.get(
-    "/healthz",
-    summary="The process is alive",
-    tags=["operations"],
-    responses={200: {"content": {JSON: {"example": {"status": "ok"}}}, "description": "Alive"}, **OPEN},
-)
+@router.get("/healthz", summary="The process is alive")
 async def healthz() -> Response:
     return Json({"status": "ok", "version": __version__})
 
 
-@router.get(
-    "/readyz",
-    summary="Panels are loaded and the audit log answers",
-    tags=["operations"],
-    responses={200: {"content": {JSON: {"example": {"status": "ready"}}}, "description": "Ready"}, **OPEN},
-)
+@router.get("/readyz", summary="Panels are loaded and the audit log answers")
 async def readyz(request: Request) -> Response:
     state = state_of(request)
     if state.audit is not None:
@@ -212,10 +171,8 @@ async def readyz(request: Request) -> Response:
 @router.get(
     "/metrics",
     summary="Prometheus metrics (scope metrics or admin where tokens are needed)",
-    tags=["operations"],
-    responses={200: {"content": {"text/plain": {}}, "description": "Metrics"},
-               **documented(400, 401, 403, 500, 503)},
-)  # fmt: skip
+    response_class=PlainTextResponse,
+)
 async def metrics(request: Request, caller: MayReadMetrics) -> Response:
     meters = state_of(request).meters
     return Response(meters.exposition(), headers={"content-type": meters.content_type})

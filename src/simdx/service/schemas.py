@@ -33,10 +33,10 @@ def shown(*examples: JsonDict, **more: Any) -> ConfigDict:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-async def parse(model: type[Model], request: Request) -> Model:
-    """The request's body as this model, or a Problem."""
+def parse(model: type[Model], request: Request) -> Model:
+    """The request's body, which the gate has read, as this model; or a Problem."""
     try:
-        return model.model_validate_json(await request.body())
+        return model.model_validate_json(request.scope["simdx.body"])
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         raise from_validation(found) from None

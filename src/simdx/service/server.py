@@ -46,8 +46,9 @@ def _listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
     except OSError as error:
+        why = str(error.strerror or error).partition(" (while")[0]  # the address is said once
         raise BadInput(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with --port "
+            f"cannot listen on {host} port {port}: {why}; choose another with --port "
             "(0 takes a free one) or --host"
         ) from None
 

@@ -25,8 +25,8 @@ from pydantic_core import PydanticCustomError
 
 from simdx import __version__, library
 from simdx.classifier import Classifier, OpenedPanel
-from simdx.decide.findings import PanelFiles
 from simdx.decide.policy import Policy
+from simdx.decide.thresholds import PanelFiles
 from simdx.embedders import Embedder, embed_texts, get_embedder
 from simdx.methods.calibration import rehearse
 from simdx.methods.panel_data import PanelData
@@ -34,7 +34,7 @@ from simdx.service import schemas
 from simdx.service.auth import Caller
 from simdx.service.batching import InferenceRequest, InferenceResult
 from simdx.service.config import Limits
-from simdx.service.problems import Problem, documented
+from simdx.service.problems import Problem
 from simdx.service.registry import Registry
 from simdx.service.state import AppState, MayClassify, check_panel, request_id, state_of
 from simdx.service.wire import Json, dump
@@ -212,7 +212,7 @@ def made_of(options: Mapping[str, str]) -> tuple[Panel, Bank]:
         if not texts[name]:
             about = words if name in ("true", "false") or name.isdigit() else f"{name}: {words}".rstrip(": ")
             texts[name] = (about,) if about else world  # a noul without words for false: anything else
-    panel = Panel(MADE, labels, register="general")
+    panel = Panel(MADE, labels, register="general", world=False)
     counts = [len(texts[name]) for name in options]
     return panel, Bank(
         panel=MADE,
@@ -297,7 +297,6 @@ def score_confidence(p: list[float]) -> float:
 # --------------------------------------------------------------------------- the routes
 
 router = APIRouter()
-_REFUSED = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503)
 
 
 @router.post(
@@ -309,11 +308,11 @@ _REFUSED = documented(400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 502, 503
         "Refusals have the shape that clients of this address expect: `detail`, with `loc` or `error_type`."
     ),
     tags=["classify"],
-    responses={200: {"description": "An answer to every question"}, **_REFUSED},
+    responses={200: {"description": "An answer to every question"}},
     openapi_extra=schemas.takes(SystemOneBody),
 )
 async def systemone(request: Request, caller: MayClassify) -> Response:
-    body, state = await schemas.parse(SystemOneBody, request), state_of(request)
+    body, state = schemas.parse(SystemOneBody, request), state_of(request)
     text, limit = said(body.state), state.config.limits.text_characters
     if not text:
         raise Problem("empty-text", "state: give the description of a case.")
@@ -375,10 +374,7 @@ MODEL = f"simdx-{__version__}"
     "/v1/models",
     summary="What answers /v1/systemone",
     tags=["classify"],
-    responses={
-        200: {"description": "One model, whatever a request calls it"},
-        **documented(400, 401, 403, 500),
-    },
+    responses={200: {"description": "One model, whatever a request calls it"}},
 )
 async def models(caller: MayClassify) -> Response:
     told = "Panels of labels with simulated texts; any other options as a panel made on the fly."

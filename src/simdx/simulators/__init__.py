@@ -38,7 +38,7 @@ def get_simulator(name: str = DEFAULT, *, allow_remote: bool = False, **options:
 
         wanted = name.removeprefix("hf:")
         if not _known_generator(wanted):
-            return TransformersSimulator(wanted, **options)
+            return TransformersSimulator(wanted, allow_remote=allow_remote, **options)
         return TransformersSimulator(str(locate(wanted)), id=identity_of(name), **options)
     from simdx.simulators.llamacpp import LlamaCppSimulator
 

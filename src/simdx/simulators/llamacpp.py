@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.simulators.base import Capabilities, Completion, Request, failed, probe
-from simdx.simulators.chat import ChatReply, parameters_of
-from simdx.simulators.stream import stream
+from simdx.simulators.base import Capabilities, Completion, Request, failed, probe, stream
+from simdx.simulators.openai import ChatReply, parameters_of
 
 SLOTS = 8  # texts generated side by side, at most
 CONTEXT_PER_SLOT = 2048  # tokens: the longest prompt of a build and its text fit

@@ -3,24 +3,24 @@
 The `openai` package carries the bytes, through a client that `simdx.egress` makes; retrying, waiting and
 judging replies happen here, because a build of hours needs them bounded, interruptible and told apart. A
 reply is untrusted: it is parsed with pydantic, and nothing of it or of an exception's text goes into an error
-message, since servers echo keys. The key comes from the environment (SIMDX_API_KEY, else OPENAI_API_KEY) and
-is kept nowhere else.
+message, since servers echo keys. The key comes from the environment (see `egress`) and is kept nowhere else.
 """
 
+import email.utils
 import os
+import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
-from pydantic import ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from simdx.egress import Elsewhere, is_loopback, open_client, split_name
 from simdx.errors import BadInput, RunFailed
-from simdx.simulators.base import Capabilities, Completion, Request, failed, probe
-from simdx.simulators.chat import ChatReply, parameters_of
-from simdx.simulators.retry import PASSING_STATUS, Lasting, Passing, RetryPolicy, asked_wait
-from simdx.simulators.stream import stream
+from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed, probe, stream
 
 T = TypeVar("T")
 CONCURRENCY = 8  # requests under way: enough for a server to batch
@@ -28,6 +28,137 @@ UNREACHABLE = "the server cannot be reached"
 TIMEOUT = 300.0  # seconds for one answer, unless SIMDX_TIMEOUT or the caller says otherwise
 PATIENCE = 4  # a request is given up after so many time limits, tries and waits together
 EMPTY_ATTEMPTS = 3  # after that the model means it: an empty text is its answer
+
+
+# --------------------------------------------------------------------------- asking again
+#
+# When to ask a server again, and how long to wait before: one policy for texts and embeddings.
+#
+# Rate limits, server errors, timeouts, lost connections and garbled or empty replies pass; a bad request or
+# a missing right does not. Waiting times double, are shortened at random so that many workers do not come
+# back together, and give way to the server's own Retry-After.
+
+PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+
+
+class Passing(Exception):
+    """It did not work, and may work later. The message is safe to show: it quotes no reply and no key."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class Lasting(Exception):
+    """It did not work, and asking again will not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Bounded: at most `attempts` tries; the longest waits between them add up to about two minutes.
+
+    A server that accepts and never answers costs a whole time limit with every try, so no try begins later
+    than `give_up_after` seconds after the first.
+    """
+
+    attempts: int = 8
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+    longest_asked_wait: float = 300.0  # a server's Retry-After beyond this is treated as a failure
+    give_up_after: float | None = None
+
+    def run(self, attempt: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
+        """The first result of `attempt`; its last `Passing`, or any `Lasting`, is raised."""
+        rng, started = random.Random(), time.monotonic()
+        for number in range(1, self.attempts + 1):
+            try:
+                return attempt()
+            except Passing as problem:
+                asked, spent = problem.wait or 0.0, time.monotonic() - started
+                late = self.give_up_after is not None and spent >= self.give_up_after
+                if number == self.attempts or asked > self.longest_asked_wait or late:
+                    raise
+                backoff = min(self.longest_wait, self.first_wait * 2 ** (number - 1))
+                sleep(max(backoff * rng.uniform(0.5, 1.0), asked))
+        raise AssertionError("unreachable")
+
+
+def asked_wait(headers: Mapping[str, str]) -> float | None:
+    """Seconds a reply's Retry-After asks for, given as a number or as a date.
+
+    A date is read by the server's own clock where the reply tells it: ours may be set wrong.
+    """
+    value = headers.get("retry-after", "")
+    with suppress(ValueError):
+        return max(0.0, float(value))
+    until, now = _moment(value), _moment(headers.get("date", ""))
+    return None if until is None else max(0.0, until - (time.time() if now is None else now))
+
+
+def _moment(date: str) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+# --------------------------------------------------------------------------- the protocol
+#
+# A chat completion as the OpenAI protocol has it: what is asked for, and a reply, which is untrusted.
+
+
+def parameters_of(request: Request) -> dict[str, Any]:
+    """How a text shall be drawn, in the protocol's names."""
+    body: dict[str, Any] = {name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens")}
+    if request.seed is not None:
+        body["seed"] = request.seed
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.logprobs:
+        body |= {"logprobs": True, "top_logprobs": request.logprobs}
+    return body
+
+
+class _Top(BaseModel):
+    token: str
+    logprob: float
+
+
+class _Token(_Top):
+    top_logprobs: list[_Top] = []
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+def _of_choice(*place: str) -> Any:
+    return Field(None, validation_alias=AliasPath("choices", 0, *place))
+
+
+class ChatReply(BaseModel):
+    message: _Message = Field(validation_alias=AliasPath("choices", 0, "message"))
+    finish_reason: str | None = _of_choice("finish_reason")
+    tokens: list[_Token] | None = _of_choice("logprobs", "content")
+    prompt_tokens: int = Field(0, validation_alias=AliasPath("usage", "prompt_tokens"))
+    completion_tokens: int = Field(0, validation_alias=AliasPath("usage", "completion_tokens"))
+
+    def completion(self, request: Request, seconds: float) -> Completion:
+        logprobs = None
+        if request.logprobs and self.tokens is not None:
+            pairs = ((t, tuple((a.token, a.logprob) for a in t.top_logprobs)) for t in self.tokens)
+            logprobs = tuple(TokenLogprobs(t.token, t.logprob, top) for t, top in pairs)
+        return Completion(
+            text=self.message.content or "",
+            finish_reason=self.finish_reason or "stop",
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            seconds=seconds,
+            logprobs=logprobs,
+        )
+
+
+# --------------------------------------------------------------------------- a server
 
 
 class OpenAIServer:

@@ -17,8 +17,7 @@ from types import SimpleNamespace
 import yaml
 
 from simdx.errors import BadInput
-from simdx.simulators.base import Capabilities, Completion, Request, failed
-from simdx.simulators.stream import stream
+from simdx.simulators.base import Capabilities, Completion, Request, failed, stream
 from simdx.types import content_hash
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.models.hub import NO_HUB, hub, hub_answers
+from simdx.models.hub import hub, may_ask
 from simdx.simulators.base import (
     Capabilities,
     Completion,
@@ -44,12 +44,18 @@ class TransformersSimulator:
     lockstep = True
 
     def __init__(
-        self, name: str, *, id: str | None = None, batch: int | None = None, device: str | None = None
+        self,
+        name: str,
+        *,
+        id: str | None = None,
+        batch: int | None = None,
+        device: str | None = None,
+        allow_remote: bool = False,
     ) -> None:
         if batch is not None and batch < 1:
             raise BadInput("a batch holds at least one request")
         self.id = id or f"hf:{name}"
-        self._torch, self._tokenizer, self._model = _load(name, device)
+        self._torch, self._tokenizer, self._model = _load(name, device, allow_remote)
         self.concurrency = batch or (BATCH_ON_GPU if self._model.device.type == "cuda" else BATCH)
 
     @cached_property
@@ -192,17 +198,17 @@ class TransformersSimulator:
         return prompt + request.opening
 
 
-def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
+def _load(name: str, device: str | None, allow_remote: bool) -> tuple[Any, Any, Any]:
     path, source, gguf = Path(name), name, {}
     if name.endswith(".gguf"):
         if not path.is_file():
             raise BadInput(f"no model file at '{path}'")
         source, gguf = str(path.parent), {"gguf_file": path.name}
     here = bool(gguf) or path.is_dir()
+    asking = not here and may_ask(name, allow_remote)
     # A model is weights: code beside them is not run.
-    options: dict[str, Any] = {"local_files_only": here, "trust_remote_code": False, **gguf}
-    reached = here or hub_answers()  # without it, what the hub's own cache holds
-    with hub(allowed=not here and reached):
+    options: dict[str, Any] = {"local_files_only": not asking, "trust_remote_code": False, **gguf}
+    with hub(allowed=asking):
         try:
             import torch
             import transformers
@@ -216,8 +222,6 @@ def _load(name: str, device: str | None) -> tuple[Any, Any, Any]:
             dtype = torch.bfloat16 if chosen.startswith("cuda") else torch.float32
             model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=dtype, **options)
         except Exception as error:  # the library raises a dozen types for a model it cannot get or read
-            if not reached:
-                raise BadInput(f"model '{name[:80]}' is no folder, and {NO_HUB}") from None
             raise RunFailed(f"transformers could not load '{name}' ({type(error).__name__})") from None
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token

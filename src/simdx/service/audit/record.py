@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 GENESIS = "0" * 64
-# Answers and what became of them; then who was refused, who read the log, and changes of its key.
-KINDS = ("answer", "explore", "feedback", "cds", "cds-feedback", "refused", "read", "key")
+# Answers and what became of them; then who was refused and who read the log.
+KINDS = ("answer", "explore", "feedback", "cds", "cds-feedback", "refused", "read")
 _JSON = ("prior", "answer", "versions", "context")
 
 
@@ -52,8 +52,11 @@ class AuditRecord:
     hash: str
 
     def content(self) -> bytes:
-        """Canonical bytes of everything but the hash itself."""
-        return record_bytes({column: getattr(self, column) for column in _HASHED})
+        """Canonical bytes of everything but the hashes; an absent context is left out."""
+        hashed = {column: getattr(self, column) for column in COLUMNS if column not in ("hash", "previous")}
+        if self.context is None:
+            del hashed["context"]
+        return canonical(hashed).encode("ascii")
 
     def to_json(self) -> dict[str, Any]:
         out = asdict(self)
@@ -63,19 +66,7 @@ class AuditRecord:
 
 
 COLUMNS = tuple(AuditRecord.__dataclass_fields__)
-_HASHED = tuple(column for column in COLUMNS if column not in ("hash", "previous"))
 _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-
-
-def record_bytes(fields: Mapping[str, Any]) -> bytes:
-    """What a record's hash is of, from its columns without `previous` and the hash itself."""
-    if fields["context"] is None:  # as records were hashed before they had one
-        fields = {column: value for column, value in fields.items() if column != "context"}
-    return content_bytes(fields)
-
-
-def content_bytes(fields: Mapping[str, Any]) -> bytes:
-    return canonical(fields).encode("ascii")
 
 
 def canonical(value: Any) -> str:

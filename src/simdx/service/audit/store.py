@@ -1,115 +1,75 @@
 """The log in a database: SQLite in a file, or PostgreSQL by URL, with the same few statements.
 
-Appending is serialised by the database, not by this process, so several services may write one log.
+The database serialises appending, not this process, so several services may write one log.
 """
 
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simdx.errors import BadInput, RunFailed
-from simdx.service.audit.checkpoints import Anchor, CheckpointProblem
-from simdx.service.audit.database import AuditUnavailable, database_at, migrate
-from simdx.service.audit.reader import AuditReader
-from simdx.service.audit.record import COLUMNS, AuditRecord, Entry, canonical, now, record_bytes
-from simdx.service.audit.refusals import Refusals
-from simdx.service.audit.ring import AuditKey, KeyRing, add_key, retire_before
+from simdx.errors import BadInput
+from simdx.service.audit.chain import AuditKey, Verdict, verify
+from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS, AuditUnavailable, Checkpoint, CheckpointFile
+from simdx.service.audit.database import SCHEMA, Database
+from simdx.service.audit.record import COLUMNS, GENESIS, AuditRecord, Entry, now
 
-PURGE_SECONDS = 60.0
-_KNOWN = (
-    "INSERT INTO checkpoints (file, number) VALUES (?, ?) ON CONFLICT (file) DO UPDATE "
-    "SET number = excluded.number WHERE checkpoints.number < excluded.number"
-)
-_INSERT = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+REFUSAL_SECONDS = 60.0  # between two records of callers that were turned away
+ADDRESSES = 16  # counted one by one in that time; the rest are counted together
+_SELECT = f"SELECT {', '.join(COLUMNS)} FROM records"
+_ROW = f"({', '.join('?' * len(COLUMNS))})"
 
 
-class AuditStore(AuditReader):
+class AuditStore:
     def __init__(
-        self,
-        url: str,
-        ring: KeyRing,
-        *,
-        keep_text: bool = False,
-        keep_text_days: float = 30.0,
-        checkpoints: Path | None = None,
-        must_exist: bool = False,
+        self, url: str, key: AuditKey, *, checkpoints: Path | None = None, must_exist: bool = False
     ) -> None:
-        """`sqlite:///FILE` or `postgresql://…`; the schema is brought up to date on opening."""
-        super().__init__(database_at(url, must_exist), ring, checkpoints)
-        self._keep, self._days = keep_text, keep_text_days
-        self._anchor = Anchor(self._file)
-        self._refusals = Refusals()
-        self.note_refusal = self._refusals.note  # `tend` writes the counts
-        self._lock = threading.Lock()
+        """`sqlite:///FILE` or `postgresql://…`; a new log gets its tables, and its head is `checkpoints`'."""
+        self._db, self._key = Database(url, must_exist), key
+        self._file = None if checkpoints is None else CheckpointFile(checkpoints)
+        self._lock = threading.Lock()  # held by the one who writes
         self._connection: Any = None
-        self._purged = -PURGE_SECONDS
-        # A new log takes the newest key; an old one must have been written with one of these.
-        sql = "UPDATE chain_head SET key_id = ? WHERE key_id IS NULL"
-        with self._db.opened() as connection:
-            migrate(self._db, connection)
-            with self._db.writing(connection):
-                self._db.execute(connection, sql, [ring.newest.id])
-                found = self._db.execute(connection, "SELECT key_id FROM chain_head").fetchone()
-                if found is None or ring.get(found[0]) is None:
-                    raise BadInput(
-                        "this audit log was written with another key: give the --audit-key it was made with"
-                    )
+        self._since: float | None = None  # when the oldest record without a checkpoint was written
+        self._refused: Counter[tuple[str, str]] = Counter()
+        self._counting = threading.Lock()
+        self._told = -REFUSAL_SECONDS
+        first = f"INSERT INTO chain_head VALUES (1, 0, '{GENESIS}', ?) ON CONFLICT (one) DO NOTHING"
+        with self._db.opened() as connection, self._db.writing(connection):
+            for statement in SCHEMA:
+                self._db.execute(connection, statement)
+            self._db.execute(connection, first, [key.id])
+            if self._db.execute(connection, "SELECT key_id FROM chain_head").fetchone()[0] != key.id:
+                said = "this audit log was written with another key: give the --audit-key it was made with"
+                raise BadInput(said)
 
     # ----------------------------------------------------------------- writing
 
     def append(self, entries: Sequence[Entry]) -> list[AuditRecord]:
         """Add the entries in one transaction: all of them, or none and AuditUnavailable.
 
-        Where the records before them wait too long for their checkpoint, that comes first.
+        Records that wait too long for their checkpoint get it first, so that none is answered without.
         """
         if not entries:
             return []
-        with self._writing() as connection:
-            if self._anchor.overdue:
-                self._write_checkpoint(connection)
-            with self._db.writing(connection):
-                seq, previous, key = self._locked_head(connection)
-                records = self._append(connection, entries, seq, previous, key)
-            self._anchor.wait(records[-1].seq, records[-1].hash, key)
-            return records
-
-    def _locked_head(self, connection: Any) -> tuple[int, str, AuditKey]:
-        """The head, kept from other writers, and the key in use: another process may have changed it."""
-        seq, previous, key_id = self._db.execute(connection, self._db.lock_head).fetchone()
-        return seq, previous, self._key(key_id)
-
-    def _append(
-        self, connection: Any, entries: Sequence[Entry], seq: int, previous: str, key: AuditKey
-    ) -> list[AuditRecord]:
-        at = now()
-        records: list[AuditRecord] = []
-        for entry in entries:
-            seq += 1
-            people = {f"{role}_hash": key.person_hash(role, who) for role, who in entry.people.items()}
-            content: dict[str, Any] = {
-                "seq": seq, "id": entry.id, "at": at, "kind": entry.kind, "caller": entry.caller,
-                "panel": entry.panel, "about": entry.about,
-                "text_hash": None if entry.text is None else key.text_hash(entry.text),
-                "prior": _json(entry.prior), "answer": _json(entry.answer),
-                "versions": _json(entry.versions), "context": _json({**entry.context, **people} or None),
-            }  # fmt: skip
-            chained = key.chain_hash(previous, record_bytes(content))
-            records.append(AuditRecord(**content, previous=previous, hash=chained))
-            previous = chained
-        self._db.execute_many(connection, _INSERT, [[getattr(r, c) for c in COLUMNS] for r in records])
-        if self._keep:
-            expires = (datetime.now(UTC) + timedelta(days=self._days)).isoformat(timespec="seconds")
-            kept = [(e.id, key.seal(e.text, e.id), expires, key.id) for e in entries if e.text is not None]
-            sql = "INSERT INTO texts (id, sealed, expires_at, key_id) VALUES (?, ?, ?, ?)"
-            self._db.execute_many(connection, sql, kept)
-        sql = "UPDATE chain_head SET seq = ?, hash = ?, key_id = ?"
-        self._db.execute(connection, sql, [seq, previous, key.id])
+        if self._overdue():
+            self.checkpoint()
+        with self._writing() as connection, self._db.writing(connection):
+            seq, previous = self._head(connection)
+            at, records = now(), list[AuditRecord]()
+            for number, entry in enumerate(entries, seq + 1):
+                records.append(self._key.chained(entry, number, at, previous))
+                previous = records[-1].hash
+            sql = f"INSERT INTO records ({', '.join(COLUMNS)}) VALUES {', '.join([_ROW] * len(records))}"
+            self._db.execute(connection, sql, [getattr(r, column) for r in records for column in COLUMNS])
+            sql = "UPDATE chain_head SET seq = ?, hash = ?"
+            self._db.execute(connection, sql, [records[-1].seq, previous])
+        if self._file is not None and self._since is None:
+            self._since = time.monotonic()
         return records
 
     @contextmanager
@@ -126,164 +86,110 @@ class AuditStore(AuditReader):
                 self._connection = None
                 raise
 
-    # ----------------------------------------------------------------- by the clock
-
-    def tend(self) -> None:
-        """What has to happen though nobody asks: refusals recorded, the head anchored, old texts gone."""
-        self._flush()
-        if time.monotonic() - self._purged >= PURGE_SECONDS:
-            self.purge()
-
-    def _flush(self, everything: bool = False) -> None:
-        refused = self._refusals.take(everything)
-        try:
-            self.append(refused)
-        except Exception:
-            self._refusals.give_back(refused)
-            raise
-        self.checkpoint()
+    def _overdue(self) -> bool:
+        return self._since is not None and time.monotonic() - self._since >= CHECKPOINT_SECONDS
 
     def checkpoint(self) -> None:
-        """Anchor the head this store wrote last, where no checkpoint covers it yet."""
-        if self._anchor.waiting:
-            with self._writing() as connection:
-                self._write_checkpoint(connection)
+        """Note the head; refuse a log that does not have the record its last checkpoint saw."""
+        since = self._since
+        if self._file is not None:
+            self._file.note(self._head_after)
+        if since == self._since:  # else a record was written meanwhile
+            self._since = None
 
-    def _write_checkpoint(self, connection: Any) -> None:
-        """The file first: a log that knows of fewer checkpoints than there are has lost nothing."""
-        try:
-            made = self._anchor.write(self._ring)
-        except CheckpointProblem:
-            self._reload()  # the last line may be under a key that is newer than ours
-            try:
-                made = self._anchor.write(self._ring)
-            except CheckpointProblem as error:
-                raise AuditUnavailable(str(error)) from None
-        if made is not None:
-            self._db.execute(connection, _KNOWN, [made.file, made.number])
+    resume = checkpoint  # what a service does first when it starts
 
-    def resume(self) -> None:
-        """For a writer that starts: refuse a log that its checkpoints contradict, then anchor its head."""
-        file, known = self._file, self.known_checkpoints()
-        if file is None:
-            return
-        try:
-            last = file.last(self._ring)
-        except CheckpointProblem as error:
-            raise AuditUnavailable(str(error)) from None
-        if last is not None:
+    def _head_after(self, last: Checkpoint | None) -> Checkpoint:
+        if last is not None and last.records:
             found = self._read("SELECT hash FROM records WHERE seq = ?", [last.records])
-            if last.records and (not found or found[0][0] != last.head):
+            if not found or found[0][0] != last.head:
                 raise AuditUnavailable(
                     f"the audit log {self._db.place} does not have the record {last.records} that its "
-                    f"checkpoint of {last.at} in {file.path} saw: records were cut off, an older copy was "
-                    "put back, or it is another log; see 'simdx audit verify'"
+                    f"checkpoint of {last.at} saw: records were cut off, an older copy was put back, or it "
+                    "is another log; see 'simdx audit verify'"
                 )
-            if last.number < known.get(last.file, 0):
-                raise AuditUnavailable(
-                    f"the checkpoint file {file.path} was cut: put it back, or move it away to begin another"
-                )
-        with self._writing() as connection, self._db.writing(connection):
-            seq, head, key = self._locked_head(connection)
-        self._anchor.wait(seq, head, key)
-        self.checkpoint()
+        return Checkpoint(*self.head(), now())
 
-    def ready(self) -> None:
-        super().ready()
-        if self._anchor.overdue:
+    def note_refusal(self, address: str, reason: str) -> None:
+        """Count a caller that was turned away; `tend` records the counts. It touches no disk."""
+        place = (address[:64], reason[:64])
+        with self._counting:
+            if place not in self._refused and len(self._refused) >= ADDRESSES:
+                place = ("other addresses", place[1])
+            self._refused[place] += 1
+
+    def tend(self, everything: bool = False) -> None:
+        """What has to happen though nobody asks: refusals recorded, the head noted."""
+        if self._refused and (everything or time.monotonic() - self._told >= REFUSAL_SECONDS):
+            counts = Counter(self._refused)
+            told = [{"address": a, "reason": r, "count": n} for (a, r), n in counts.items()]
+            self.append([Entry(f"{uuid.uuid4().hex}.0", "refused", "", "", context=one) for one in told])
+            self._told = time.monotonic()
+            with self._counting:
+                self._refused -= counts  # what came meanwhile waits
+        if self._since is not None:
             self.checkpoint()
-
-    def purge(self) -> int:
-        """Delete the texts whose time is over, and say how many."""
-        moment = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._writing() as connection:
-            gone = self._db.execute(connection, "DELETE FROM texts WHERE expires_at <= ?", [moment]).rowcount
-        self._purged = time.monotonic()
-        return int(gone)
-
-    # ----------------------------------------------------------------- changing the key (`rotate`)
-
-    def switch_key(self, ring: KeyRing) -> None:
-        """Go on with the next key of the ring. A record says so, the first to be written with it."""
-        self._ring = ring
-        with self._writing() as connection:
-            with self._db.writing(connection):
-                seq, previous, key = self._locked_head(connection)
-                following = ring.after(key)
-                if following is None:  # another process was first
-                    return
-                entry = Entry(
-                    id=f"{uuid.uuid4().hex}.0", kind="key", caller="local", panel="",
-                    context={"from": key.id, "to": following.id},
-                )  # fmt: skip
-                (record,) = self._append(connection, [entry], seq, previous, following)
-            self._anchor.wait(record.seq, record.hash, following)
-
-    def reseal(self) -> tuple[int, int]:
-        """Seal kept texts with the key in use, some at a time; how many, and how many did not open."""
-        key, done, stuck, last = self.key_in_use(), 0, 0, ""
-        some = "SELECT id, sealed, key_id FROM texts WHERE key_id <> ? AND id > ? ORDER BY id LIMIT 100"
-        while True:
-            with self._writing() as connection, self._db.writing(connection):
-                rows = self._db.execute(connection, some, [key.id, last]).fetchall()
-                for owner, sealed, key_id in rows:
-                    try:
-                        again = key.seal(self._key(key_id).unseal(bytes(sealed), owner), owner)
-                    except RunFailed:
-                        stuck += 1
-                        continue
-                    sql = "UPDATE texts SET sealed = ?, key_id = ? WHERE id = ?"
-                    self._db.execute(connection, sql, [again, key.id, owner])
-                    done += 1
-            if not rows:
-                return done, stuck
-            last = rows[-1][0]
 
     def close(self) -> None:
         try:
-            self._flush(everything=True)
+            self.tend(everything=True)
         finally:
             with self._lock:
                 if self._connection is not None:
                     self._connection.close()
                     self._connection = None
 
+    # ----------------------------------------------------------------- reading, on a connection of its own
 
-def _json(value: Any) -> str | None:
-    return None if value is None else canonical(value)
+    def find(self, record_id: str) -> AuditRecord | None:
+        rows = self._read(f"{_SELECT} WHERE id = ?", [record_id])
+        return AuditRecord(*rows[0]) if rows else None
 
+    def page(
+        self, *, limit: int = 50, before: int | None = None, kind: str | None = None
+    ) -> list[AuditRecord]:
+        """The latest records first, optionally those before a sequence number."""
+        wanted = {"kind = ?": kind, "seq < ?": before}
+        wanted = {column: value for column, value in wanted.items() if value is not None}
+        sql = f"{_SELECT} WHERE {' AND '.join(['1 = 1', *wanted])} ORDER BY seq DESC LIMIT ?"
+        return [AuditRecord(*row) for row in self._read(sql, [*wanted.values(), limit])]
 
-open_store = AuditStore
+    def records(self) -> Generator[AuditRecord]:
+        """Every record in order, streamed."""
+        with self._db.opened() as connection, self._db.reading(connection):
+            for row in self._db.stream(connection, f"{_SELECT} ORDER BY seq"):
+                yield AuditRecord(*row)
 
+    def head(self) -> tuple[int, str]:
+        with self._db.opened() as connection:
+            return self._head(connection)
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    key: str
-    texts: int  # sealed again
-    stuck: int  # that did not open and were left as they were
+    def _head(self, connection: Any) -> tuple[int, str]:
+        row = self._db.execute(connection, "SELECT seq, hash FROM chain_head").fetchone()
+        if row is None or not isinstance(row[0], int):
+            raise AuditUnavailable(f"the audit log {self._db.place} is damaged: it has no head")
+        return row[0], str(row[1])
 
+    def verify(self, *, files: Sequence[Path] = (), noted: str | None = None) -> Verdict:
+        """Walk the whole chain, past the checkpoints of this store's file and of the others given.
 
-def prepare(store: AuditStore, path: Path) -> str:
-    """Put the next key into the file and use it nowhere yet, so that the file can be copied first."""
-    following = KeyRing.from_file(path).after(store.key_in_use())
-    return (following or add_key(path).newest).id
+        The files are opened before the log: while others write, it is never behind them.
+        """
+        own = [] if self._file is None else [self._file.path]
+        opened = [CheckpointFile(path).read() for path in dict.fromkeys([*own, *files])]
+        with self._db.opened() as connection, self._db.reading(connection):
+            head = self._head(connection)
+            with closing(self._db.stream(connection, f"{_SELECT} ORDER BY seq")) as rows:
+                found = verify((AuditRecord(*row) for row in rows), self._key, head, opened, noted)
+            damage = self._db.damage(connection) if found.ok else None
+            return replace(found, ok=False, problem=damage) if damage else found
 
+    def ready(self) -> None:
+        """Raises AuditUnavailable when the database does not answer or the head cannot be noted."""
+        self.head()
+        if self._overdue():
+            self.checkpoint()
 
-def rotate(store: AuditStore, path: Path) -> Rotation:
-    """A new key for a log, in steps of which each may be the last before a crash.
-
-    The new key is put into the key file; one transaction switches the log to it, with a record that says so;
-    kept texts are sealed again; the old key is marked as retired. It stays in the file: it verifies the
-    records it wrote. Running it again finishes what was begun.
-    """
-    store.resume()  # no new key for a log that was cut
-    ring, current = KeyRing.from_file(path), store.key_in_use()
-    earlier = ring.keys[: [key.id for key in ring.keys].index(current.id)]
-    if all(key.id in ring.retired for key in earlier):  # else the switch was made and the rest was not
-        prepare(store, path)
-        store.switch_key(KeyRing.from_file(path))
-    texts, stuck = store.reseal()
-    store.checkpoint()
-    current = store.key_in_use()
-    retire_before(path, current)
-    return Rotation(current.id, texts, stuck)
+    def _read(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._db.opened() as connection:
+            return list(self._db.execute(connection, sql, values).fetchall())

@@ -1,0 +1,98 @@
+"""Every table and figure of the paper, each once: what is measured, and which tables and figures show it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+from pandas import DataFrame
+
+from paper import figures, tables
+from paper.context import Context
+from paper.measures import Measured, ablations, errors, outside, priors, sampler, scores, simplex
+from paper.tables import ALL, DETECTION, DIFFERENCES, by_panel
+from simdx.errors import BadInput
+
+
+class Artefact(NamedTuple):
+    """`edition` is raised when what is measured changes, so that a record made before is not taken for one."""
+
+    name: str
+    title: str
+    measure: Callable[[Context], Measured]
+    tables: Callable[[Mapping[str, Any]], dict[str, DataFrame]]
+    figures: Callable[[Mapping[str, Any]], dict[str, Figure]] = lambda _: {}
+    edition: int = 1
+
+
+def _nothing(_: Context) -> Measured:
+    return Measured({}, {})
+
+
+SIZES = (3, 10, 30, 50, 100, 500)
+POOLED = ("accuracy", "macro_f1", "auroc", "brier", "ece", "entropy_bits")
+
+ARTEFACTS = (
+    Artefact("main-results", "Table 1 and S4: asking a model against inference over simulations",
+             lambda c: scores.main_results(c, tuple(ALL)), tables.main_results,
+             figures.by_method("main-results", "accuracy", "accuracy", (0, 1)), 2),
+    Artefact("distribution-aware", "Table 2 and S5: distribution-aware methods, with their latency",
+             lambda c: scores.distribution_aware(c, ("accuracy", "brier", "ece")), by_panel(tables.distribution_aware)),
+    Artefact("error-detection", "Table 3: does the uncertainty identify the errors?",
+             lambda c: scores.error_detection(c, tuple(DETECTION)), tables.error_detection,
+             figures.by_method("error-detection", "error_auroc", "error-detection AUROC", (0.2, 1)), 2),
+    Artefact("calibrated-embedding", "Table 4: calibrated and supervised classifiers beside the Bayesian layer",
+             scores.calibrated_embedding, by_panel(tables.calibrated_embedding), edition=2),
+    Artefact("ternary", "Figure 2a: posteriors on the simplex", simplex.ternary, tables.ternary, figures.ternary),
+    Artefact("risk-coverage", "Figure 2b: risk–coverage curves", lambda c: errors.curves(c, (0.2, 0.5, 0.8, 1.0)),
+             by_panel(tables.risk_coverage), figures.risk_coverage, 2),
+    Artefact("uncertainty-decomposition", "Table S1: uncertainty split into ambiguity and doubt",
+             simplex.uncertainty_decomposition, tables.uncertainty_decomposition),
+    Artefact("paper-settings", "Tables 2, S1 and S10 with the schedule and the training that the paper's figures need",
+             sampler.paper_settings, tables.paper_settings),
+    Artefact("significance", "Table S2: differences from M-SMC, with the draw of cases and of banks",
+             lambda c: errors.significance(c, tuple(DIFFERENCES)), by_panel(tables.significance),
+             figures.significance, 2),
+    Artefact("abi-fidelity", "Table S3: fidelity of the amortised network", simplex.abi_fidelity, tables.abi_fidelity),
+    Artefact("entropy-strata", "Table S6: accuracy by band of entropy", errors.strata,
+             by_panel(tables.entropy_strata), edition=2),
+    Artefact("prior-sensitivity", "Table S7: uniform, right and misleading priors", priors.sensitivity,
+             by_panel(tables.prior_sensitivity), figures.prior_sensitivity),
+    Artefact("out-of-class", "Table S8: entropy on out-of-class cases", outside.out_of_class,
+             by_panel(tables.out_of_class), figures.out_of_class, 2),
+    Artefact("capabilities", "Table S9: what each variant can do", sampler.capabilities, tables.capabilities),
+    Artefact("smc-dynamics", "Tables S10 and S11: population by population, and a worked example", sampler.dynamics,
+             tables.smc_dynamics, figures.smc_dynamics),
+    Artefact("algorithm-1", "Algorithm 1 with fresh generations", sampler.algorithm_1, tables.algorithm_1),
+    Artefact("error-structure", "Appendix F: the structure of the errors", errors.structure, tables.error_structure),
+    Artefact("cosine-ablation", "Table S12: similarities alone", ablations.cosine_ablation, tables.cosine_ablation),
+    Artefact("settings", "Table S13: settings", _nothing, tables.settings),
+    Artefact("runtime", "Table S14: run time and calls", sampler.runtime, tables.runtime),
+    Artefact("embedding-ablation", "Table S15: embeddings", ablations.embedding_ablation, tables.embedding_ablation),
+    Artefact("quantisation-ablation", "Table S16: two weights of one model", ablations.quantisation_ablation,
+             tables.quantisation_ablation, edition=2),
+    Artefact("temperature-ablation", "Table S17: sampling temperature", ablations.temperature_ablation,
+             tables.temperature_ablation, figures.temperature_ablation),
+    Artefact("pool-size", "Table S18: how many simulations?", lambda c: ablations.pool_size(c, SIZES, POOLED, 1000,
+             "oral-lesions"), tables.pool_size, figures.pool_size),
+    Artefact("post-hoc-calibration", "Table S19: post-hoc calibration", scores.post_hoc_calibration,
+             by_panel(tables.post_hoc_calibration), edition=2),
+    Artefact("prompts", "Table S20: the prompts of the ensemble", _nothing, tables.prompts),
+    Artefact("option-orders", "No table of the paper: what the order of the options does", ablations.orders,
+             tables.option_orders),
+    Artefact("doubts", "Where the paper contradicts itself", _nothing, tables.doubts),
+)  # fmt: skip
+
+
+def chosen(only: str | None) -> tuple[Artefact, ...]:
+    """All artefacts, or those named in a comma-separated list."""
+    if only is None:
+        return ARTEFACTS
+    known, wanted = [one.name for one in ARTEFACTS], [name.strip() for name in only.split(",") if name.strip()]
+    for name in wanted:
+        if name not in known:
+            raise BadInput(f"there is no artefact '{name[:60]}': choose among {', '.join(known)}")
+    if not wanted:
+        raise BadInput("--only names no artefact: give names separated by commas")
+    return tuple(one for one in ARTEFACTS if one.name in wanted)

@@ -1,0 +1,316 @@
+"""How each finding of a text is meant: present, negated, possible, hypothetical, past, or of another person.
+
+A trigger gives its assertion to the words before or behind it, up to what ends its scope: a contrasting
+conjunction, a new trigger, another clause, the end of the sentence, or a number of words. The algorithm is
+that of NegEx and ConText (`triggers.txt` has the references); lists, checklists, sections and text without
+punctuation are added.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+from simdx.reading.events import (
+    AND,
+    BEHIND,
+    COLON,
+    COMMA,
+    EITHER,
+    END,
+    HERE,
+    NARROW,
+    OR,
+    TRIGGERS,
+    WITH,
+    Event,
+    events_of,
+    sentences,
+    small,
+    tells,
+)
+from simdx.reading.triggers import (
+    ARTICLES,
+    ASSERTIONS,
+    CLAUSE_VERBS,
+    FILLERS,
+    FINDING_ENDINGS,
+    FINDINGS,
+    HYPOTHETICAL,
+    NEGATED,
+    NUMBERS,
+    PAST,
+    POSSIBLE,
+    PRESENT,
+    REPORTED,
+    SECTIONS,
+    STARTERS,
+    STRONG_ENDS,
+    TAILS,
+)
+
+MOST_WORDS = 10  # of one finding behind a trigger
+MOST_WORDS_LISTED = 6  # of a further finding of the list
+
+
+class Mark(NamedTuple):
+    """A stretch of text with its assertion, and the trigger that gave it."""
+
+    start: int
+    end: int
+    assertion: int
+    trigger_start: int
+    trigger_end: int
+
+
+_WORD = re.compile(r"[^\s,;.:()]+")
+_ONSET = re.compile(
+    r"\b(?:start\w*|began|begin\w*|onset|since|noti\w+|appear\w*|develop\w*|fell|injur\w*|hit|cut|for the|"
+    r"over the|came|been|first|got|worse\w*|ongoing|return\w*|present\w*|past|within|during)\b"
+)
+_OVER = re.compile(r"\b(?:had|was|were|went|treated|underwent)\b")
+
+
+def marks_of(text: str) -> tuple[list[Mark], list[tuple[int, str]]]:
+    """Every stretch that is not plainly present, in order and apart; and where each section begins."""
+    low = small(text)
+    marks: list[Mark] = []
+    sections: list[tuple[int, str]] = []
+    meant = since = 0  # by default in this section, and where that began
+
+    def leave(at: int) -> None:
+        nonlocal meant
+        if meant:
+            _add(marks, low, since, at, meant, (since, since))
+        meant = PRESENT
+
+    for start, end, after, sign in sentences(text, low):
+        if sign == "no":
+            _add(marks, low, start, end, NEGATED, (end, after))
+            continue
+        if sign == "\n" and low[start:end].strip() in SECTIONS:  # a header on a line of its own
+            leave(start)
+            section, meant = SECTIONS[low[start:end].strip()]
+            since = after
+            sections.append((since, section))
+            continue
+        sentence = low[start:end]
+        if not meant and not tells(sentence):
+            continue
+        name, colon, _ = sentence.partition(":")
+        if colon and name.count(" ") < 4:
+            leave(start)
+            name = name.strip(" \t\n*#-.0123456789")
+            if name in SECTIONS:
+                section, meant = SECTIONS[name]
+                since = start = start + sentence.index(":") + 1
+                sections.append((since, section))
+        events = events_of(low, start, end)
+        if meant:
+            here = next((event.start for event in events if event.what == HERE), None)
+            if here is not None:
+                leave(here)
+        marks += _Sentence(low, events, start, end).marks()
+    leave(len(low))
+    return _without_overlaps(marks), sections
+
+
+def _add(marks: list[Mark], low: str, start: int, end: int, assertion: int, trigger: tuple[int, int]) -> None:
+    while start < end and not low[start].isalnum():
+        start += 1
+    while start < end and low[end - 1] in " ,;:(\n\t":
+        end -= 1
+    if start < end:
+        marks.append(Mark(start, end, assertion, *trigger))
+
+
+class _Sentence:
+    """One sentence, with its events, its start and its end."""
+
+    def __init__(self, low: str, events: list[Event], start: int, end: int) -> None:
+        self.low, self.events, self.start, self.end = low, events, start, end
+        kinds = [event.what for event in events]
+        ends_freely = end == len(low) or low[end] == "\n"
+        self.unpunctuated = ends_freely and COMMA not in kinds
+        self.first_narrow = kinds.index(NARROW) if NARROW in kinds else len(kinds)
+        self.last_or = len(kinds) - 1 - kinds[::-1].index(OR) if OR in kinds else -1
+
+    def marks(self) -> list[Mark]:
+        out: list[Mark] = []
+        given = said = 0  # by the trigger before, so that "denies history of" denies; and its end
+        for i, event in enumerate(self.events):
+            start, end, what, assertion, _ = event
+            if what not in TRIGGERS:
+                continue
+            if given and FILLERS.issuperset(self.low[said:start].split()):
+                assertion = max(assertion, given)
+            given = PRESENT
+            if what == BEHIND:
+                _add(out, self.low, self._clause_start(i), start, assertion, (start, end))
+            elif what == EITHER:
+                for first, last in self._both_sides(i, assertion):
+                    _add(out, self.low, first, last, assertion, (start, end))
+            else:
+                stop = self._scope_end(i, assertion, what == NARROW or assertion == POSSIBLE)
+                _add(out, self.low, end, stop, assertion, (start, end))
+                given, said = assertion, end
+        return out
+
+    def _scope_end(self, at: int, assertion: int, narrow: bool) -> int:
+        """Where the scope of a trigger that stands before its findings ends."""
+        low, events = self.low, self.events
+        begin = events[at].end
+        firm = assertion == HYPOTHETICAL  # a condition goes on to the end of its sentence
+        either_or = listed = False
+        before: Event | None = None  # the comma or the "and" that ended the part before
+        for j in range(at + 1, len(events) + 1):
+            event = events[j] if j < len(events) else None
+            stop = event.start if event else self.end
+            words = low[begin:stop].split()
+            if before is not None:
+                following = words[0].partition("'")[0] if words else event.word if event else ""
+                if self._parts(at, j - 1, assertion, following, either_or, listed, narrow):
+                    return before.start
+                listed, before = True, None
+            if listed and not either_or and (len(words) > MOST_WORDS_LISTED or _is_clause(words)):
+                return begin
+            if narrow and self.unpunctuated:
+                cut = self._one_finding(begin, stop)
+                if cut < stop:
+                    return cut
+            if len(words) > MOST_WORDS:
+                return self._after_words(begin)
+            if event is None:
+                return stop
+            what = event.what
+            if what in (COMMA, AND):
+                before = event
+            elif what == OR:
+                either_or = listed = True
+            elif what == WITH:
+                if words and not firm:
+                    return stop
+            elif what == END:
+                subject = not words and event.word in ("i", "pt", "patient")
+                if not subject and not (firm and event.word not in STRONG_ENDS):
+                    return stop
+            elif what != COLON and (assertion < HYPOTHETICAL or assertion <= event.assertion or what == HERE):
+                return stop  # else as in "if there is no improvement", "family history is negative for"
+            begin = event.end
+        return self.end
+
+    def _parts(
+        self, at: int, j: int, assertion: int, following: str, either_or: bool, listed: bool, narrow: bool
+    ) -> bool:
+        """Whether a comma or an "and" parts two clauses rather than two findings of a list."""
+        firm = assertion == HYPOTHETICAL
+        if following in STARTERS and not (firm and following not in ("i", "my", "it")):
+            return True
+        if self.events[j].what == AND:
+            return either_or and not firm
+        if assertion != NEGATED:
+            return False
+        if following == "and" and not listed:  # "no cough, and a bit of fever" is no list
+            return True
+        # "No cough, no fever, runny nose": one trigger for each finding. An "or" further on makes it a list.
+        own = self.first_narrow < at or following in ARTICLES or following[:1].isdigit()
+        return narrow and own and self.last_or < j
+
+    def _one_finding(self, begin: int, stop: int) -> int:
+        """Where the first finding ends, in text without punctuation."""
+        count = 0  # two words, or one that is known to be a finding
+        tail = False  # "in stool"
+        for word in _WORD.finditer(self.low, begin, stop):
+            said = word[0]
+            if said in TAILS:
+                tail = True
+            elif tail:
+                tail = said in ("the", "a", "his", "her", "left", "right", "l", "r")
+                count = 2
+            elif count >= 2:
+                return word.start()
+            else:
+                count += 2 if said in FINDINGS or said.endswith(FINDING_ENDINGS) else 1
+        return stop
+
+    def _after_words(self, begin: int) -> int:
+        for i, word in enumerate(_WORD.finditer(self.low, begin, self.end)):
+            if i + 1 == MOST_WORDS:
+                return word.end()
+        return self.end
+
+    def _clause_start(self, at: int) -> int:
+        """Where the clause before a trigger begins. A plural verb speaks for the whole list before it."""
+        low, events = self.low, self.events
+        trigger = events[at]
+        plural = trigger.word in ("are", "were", "have", "all") or " all" in low[trigger.start : trigger.end]
+        whole = plural
+        for j in range(at - 1, -1, -1):
+            event = events[j]
+            if event.what == COMMA:
+                if not whole:
+                    return event.end
+            elif event.what in (AND, OR):
+                before = low[events[j - 1].end if j else self.start : event.start].split()
+                if not plural and (not before or _is_clause(before)):  # "he was well, and fever was denied"
+                    return event.end
+                whole = True
+            elif event.what not in (WITH, COLON):
+                return event.end
+        return self.start
+
+    def _both_sides(self, at: int, assertion: int) -> list[tuple[int, int]]:
+        """The scope of a trigger such as "in the past": what follows where it leads its clause, else what
+        comes before."""
+        low, event = self.low, self.events[at]
+        begin = self._clause_start(at)
+        clause = low[begin : event.start]
+        leads = all(word.isdigit() or word in NUMBERS for word in clause.replace(",", " ").split())
+        if assertion == PAST:
+            recent = event.word in ("last", "months") and not low.endswith("year", event.start, event.end)
+            if leads and recent and " had " not in low[event.end : event.end + 20]:
+                return []
+            if not leads and (_ONSET.search(clause) or (recent and not _OVER.search(clause))):
+                return []
+        after = [(event.end, self._scope_end(at, assertion, False))] if leads or assertion == POSSIBLE else []
+        return after if leads else [(begin, event.start), *after]
+
+
+def _is_clause(words: list[str]) -> bool:
+    return not CLAUSE_VERBS.isdisjoint(words) and any(
+        word in CLAUSE_VERBS and (i + 1 == len(words) or words[i + 1] not in REPORTED)
+        for i, word in enumerate(words)
+    )
+
+
+_TRIGGER = len(ASSERTIONS)  # stronger than any of them
+
+
+def _without_overlaps(marks: list[Mark]) -> list[Mark]:
+    """Where marks meet, the stronger assertion holds, in the order of `triggers.py`; triggers have none."""
+    marks.sort()
+    if all(one.end <= other.start for one, other in pairwise(marks)):
+        return marks
+    triggers = {mark[3:] for mark in marks if mark.trigger_start < mark.trigger_end}
+    marks = sorted([*marks, *(Mark(*trigger, _TRIGGER, *trigger) for trigger in triggers)])
+    out: list[Mark] = []
+    over: list[Mark] = []  # those that reach the present stretch
+    following = iter([*marks, None])
+    mark = next(following)
+    bounds = sorted({place for one in marks for place in one[:2]})
+    for start, end in pairwise(bounds):
+        over = [one for one in over if one.end > start]
+        while mark is not None and mark.start <= start:
+            over.append(mark)
+            mark = next(following)
+        if not over:
+            continue
+        strongest = max(over, key=lambda one: (one.assertion, -one.start))
+        if strongest.assertion == _TRIGGER:
+            continue
+        if out and out[-1].end == start and out[-1][2:] == strongest[2:]:
+            out[-1] = out[-1]._replace(end=end)
+        else:
+            out.append(strongest._replace(start=start, end=end))
+    return out

@@ -1,0 +1,170 @@
+"""The places of a sentence that matter: triggers, conjunctions and punctuation."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from simdx.reading.triggers import EVERYDAY, KEYS, NEGATED, POSSIBLE, PRESENT, RULES
+
+# What an event is: the kinds of `triggers.txt`, and punctuation.
+BEFORE, BEHIND, EITHER, NARROW, NOTHING, HERE = "before", "behind", "either", "narrow", "nothing", "here"
+END, AND, OR, WITH = "end", "and", "or", "with"
+COMMA, COLON = "comma", "colon"
+TRIGGERS = frozenset({BEFORE, NARROW, BEHIND, EITHER})
+
+
+class Event(NamedTuple):
+    """A place that matters, and the first word of what stands there."""
+
+    start: int
+    end: int
+    what: str
+    assertion: int
+    word: str
+
+
+_event = partial(tuple.__new__, Event)  # half the time of Event(…), which counts here
+
+
+def _tree(words: list[str]) -> str:
+    """A regular expression for any of the words that looks at each letter once."""
+    branches: defaultdict[str, list[str]] = defaultdict(list)
+    for word in words:
+        if word:
+            branches[word[0]].append(word[1:])
+    if not branches:
+        return ""
+    inner = "|".join(re.escape(first) + _tree(rest) for first, rest in sorted(branches.items()))
+    return f"(?:{inner}){'?' if '' in words else ''}"
+
+
+_SCAN = re.compile(rf"\b(?:{_tree(sorted(RULES))})(?!\w)|[,:(?+-]")
+_STOP = re.compile(r"[.?!;](?=[\s)\"'”]|$)|\n")
+# A question of a checklist and its answer; also "fever: no", "fever - no" and "fever (no)".
+_ANSWER = re.compile(
+    r"(?:\?|:|\s-|\()\s*(?:(?P<no>no|none|n|nil|absent|negative|never|nowhere|not at all|none known)|"
+    r"(?:yes|y|present|positive))\b\)?(?=\s*(?:[.,;)\n]|$))"
+)
+# Without one of these words or signs a sentence says what is present.
+_TELLING = frozenset(
+    form
+    for word, rules in RULES.items()
+    if any(rule.what in TRIGGERS for rule in rules) and word not in EVERYDAY
+    for form in (word, f"{word}'s", f"{word}.")
+) | frozenset(KEYS)
+_YEAR = re.compile(r"in (?:19|20)\d\d")
+_ONE_WORD = {word: rules[0] for word, rules in RULES.items() if not rules[0].rest}
+_compiled: dict[str, Callable[..., re.Match[str] | None]] = {}  # filled when a first word is first met
+
+
+def small(text: str) -> str:
+    """The text in small letters, of the same length."""
+    low = text.lower().replace("’", "'")
+    if len(low) != len(text):  # a letter such as İ has a small form of two characters
+        low = "".join(c.lower() if len(c.lower()) == 1 else c for c in text).replace("’", "'")
+    return low
+
+
+def sentences(text: str, low: str) -> Iterator[tuple[int, int, int, str]]:
+    """Start and end of each sentence, where the next begins, and what ends it: a stop, or `no` or `yes`."""
+    start = 0
+    for stop in _STOP.finditer(low):
+        at, end = stop.span()
+        if at < start:
+            continue
+        sign = low[at]
+        if sign == "\n":
+            following = text[end : end + 1]
+            if following.isalpha() and not following.isupper():
+                continue  # a line that was wrapped
+        elif sign == "?":
+            answer = _ANSWER.match(low, at)
+            if answer:
+                end = answer.end()
+                sign = "no" if answer["no"] else "yes"
+        yield start, at, end, sign
+        start = end
+    if start < len(low):
+        yield start, len(low), len(low), ""
+
+
+def tells(sentence: str) -> bool:
+    """Whether a sentence may say something else than what is present."""
+    return (
+        not _TELLING.isdisjoint(sentence.replace(",", " ").split())
+        or ":" in sentence
+        or "(" in sentence
+        or "?" in sentence
+        or " -" in sentence
+        or (" in " in sentence and _YEAR.search(sentence) is not None)
+    )
+
+
+def events_of(low: str, start: int, end: int) -> list[Event]:
+    """What matters in a sentence, in order."""
+    found: list[Event] = []
+    done = start
+    for match in _SCAN.finditer(low, start, end):
+        at = match.start()
+        if at < done:
+            continue
+        word = match[0]
+        done = at + len(word)
+        rule = _ONE_WORD.get(word)
+        if rule is not None:
+            found.append(_event((at, done, rule.what, rule.assertion, word)))
+        elif word == ",":
+            found.append(_event((at, done, COMMA, PRESENT, word)))
+        elif word in RULES:
+            phrase = (_compiled.get(word) or _compile(word))(low, done, end)
+            if phrase is not None:
+                rule, done = RULES[word][(phrase.lastindex or 1) - 1], phrase.end()
+                found.append(_event((at, done, rule.what, rule.assertion, word)))
+        else:
+            done = _sign(word, low, at, done, found)
+    return found
+
+
+def _compile(word: str) -> Callable[..., re.Match[str] | None]:
+    """What matches the rest of a phrase behind its first word; one group for each rule."""
+    rests = "|".join(f"((?:{rule.rest})(?!\\w))" for rule in RULES[word])
+    match = _compiled[word] = re.compile(rests).match
+    return match
+
+
+def _sign(sign: str, low: str, at: int, stop: int, found: list[Event]) -> int:
+    """Adds the event of a sign, where it is one; returns where it ends."""
+    spaced = low[at - 1 : at].strip() == ""
+    if sign == "(" and low[at + 1 : at + 3] in ("-)", "+)"):
+        sign, stop = low[at + 1], at + 3
+    elif sign in "+-":
+        if not spaced:
+            return stop
+        if low.startswith("ve", stop) and not low[stop + 2 : stop + 3].isalpha():
+            stop += 2
+        elif sign == "-" and low[stop : stop + 1].isspace():
+            sign = " -"
+        elif sign == "-":
+            return stop
+    if sign == "-":
+        found.append(Event(at, stop, NARROW, NEGATED, sign))
+    elif sign == "+":
+        found.append(Event(at, stop, HERE, PRESENT, sign))
+    elif sign == "?":
+        if low[stop : stop + 1].isalpha():
+            found.append(Event(at, stop, BEFORE, POSSIBLE, sign))
+    else:
+        answer = _ANSWER.match(low, at - (sign == " -"))
+        if answer:
+            no = answer["no"] is not None
+            stop = answer.end()
+            found.append(Event(at, stop, BEHIND if no else NOTHING, NEGATED if no else PRESENT, sign))
+        elif sign == ":":
+            found.append(Event(at, stop, COLON, PRESENT, sign))
+        elif sign == " -":
+            found.append(Event(at, stop, END, PRESENT, sign))
+    return stop

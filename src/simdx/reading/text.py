@@ -1,0 +1,130 @@
+"""A text as it is read: spans for people and pages, three texts for methods."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
+from typing import NamedTuple
+
+from simdx.reading.assertion import Mark, marks_of
+from simdx.reading.triggers import ASSERTIONS, NEGATED, POSSIBLE, PRESENT
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of the text with one assertion; the trigger is empty where a section gave it, or none did."""
+
+    start: int
+    end: int
+    text: str
+    assertion: str
+    section: str | None
+    trigger: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text, what in it is not plainly present, and where its sections begin."""
+
+    text: str
+    marks: tuple[Mark, ...]
+    sections: tuple[tuple[int, str], ...]
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """The whole text without its triggers, in order."""
+        out: list[Span] = []
+        cuts = {(mark.trigger_start, mark.trigger_end): None for mark in self.marks}
+        parts = [*cuts.items(), *((mark[:2], mark) for mark in self.marks)]
+        at = 0
+        for (start, end), mark in sorted(parts, key=lambda part: part[0]):
+            self._add(out, at, start, None)
+            if mark is not None:
+                self._add(out, max(start, at), end, mark)
+            at = max(at, end)
+        self._add(out, at, len(self.text), None)
+        return tuple(out)
+
+    def _add(self, out: list[Span], start: int, end: int, mark: Mark | None) -> None:
+        said = self.text[start:end]
+        if not any(map(str.isalnum, said)):
+            return
+        start += len(said) - len(said.lstrip(_EDGES))
+        said = said.strip(_EDGES)
+        place = bisect(self.sections, start, key=itemgetter(0))
+        section = self.sections[place - 1][1] if place else None
+        meant = ASSERTIONS[mark.assertion] if mark else ASSERTIONS[PRESENT]
+        trigger = self.text[mark.trigger_start : mark.trigger_end] if mark else ""
+        out.append(Span(start, start + len(said), said, meant, section, trigger))
+
+    def assertion(self, start: int, end: int) -> str:
+        """Of a finding at a place of the text: the strongest that any part of it has."""
+        over = (mark.assertion for mark in self.marks if mark.start < end and mark.end > start)
+        return ASSERTIONS[max(over, default=PRESENT)]
+
+
+_EDGES = " \t\r\n.,;:"
+
+
+def read(text: str) -> Reading:
+    """How each part of a text is meant."""
+    marks, sections = marks_of(text)
+    return Reading(text, tuple(marks), tuple(sections))
+
+
+class Split(NamedTuple):
+    """A text in three: what the patient has or may have, what is denied, and what is past, conditional or of
+    another person."""
+
+    present: str
+    denied: str
+    others: str
+
+
+_PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
+_IS_CHECKLIST = re.compile(r"\?[ \t]*(?:yes|no|y|n)\b", re.IGNORECASE)
+_NO = frozenset({"no", "n", "none", "nowhere", "never", "not at all"})
+_YES = frozenset({"yes", "y"})
+_OPENING = re.compile(
+    r"^\s*(?:do|does|did|have|has|had|are|is|were|was|can|could|how|what|where|which)\b"
+    r"(?:\s+(?:you|your|the|it|have|had|been|feel|noticed|experiencing|an?|any|ever|currently|recently)\b)*\s*",
+    re.IGNORECASE,
+)
+
+
+def split(text: str) -> Split:
+    """The text as methods use it. Questions of a checklist become statements first."""
+    denied: list[str] = []
+    if _IS_CHECKLIST.search(text):
+        text = _PAIR.sub(lambda pair: _stated(pair, denied), text)
+    marks, _ = marks_of(text)
+    if not marks:
+        return Split(text, ". ".join(denied), "")
+    kept: list[str] = []
+    others: list[str] = []
+    at = 0
+    for start, end, assertion, trigger_start, trigger_end in marks:
+        if assertion == POSSIBLE:
+            continue  # a finding that may be there is evidence for what it may be
+        first, last = min(start, trigger_start), max(end, trigger_end)
+        if first > at:
+            kept.append(text[at:first])
+        (denied if assertion == NEGATED else others).append(text[start:end])
+        at = max(at, last)
+    kept.append(text[at:])
+    return Split(" ".join(kept), ". ".join(denied), ". ".join(others))
+
+
+rows = split
+
+
+def _stated(pair: re.Match[str], denied: list[str]) -> str:
+    answer = pair[2].strip()
+    stated = _OPENING.sub("", pair[1]).strip()
+    if answer.lower() in _NO:
+        denied.append(stated)
+        return " "
+    return f" {stated}. " if answer.lower() in _YES else f" {stated} {answer}. "

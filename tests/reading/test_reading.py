@@ -1,0 +1,135 @@
+"""Reading: spans, false friends, lists, sections, checklists, the three texts, and the recorded figures."""
+
+import json
+import time
+
+import pytest
+
+from benchmarks.reading import ASSERTIONS, gold, scores, simdx_reads
+from simdx.reading import assertion as rules
+from simdx.reading import is_english, read, split
+from tests.conftest import ROOT
+
+
+def said(text: str, assertion: str) -> list[str]:
+    return [span.text for span in read(text).spans if span.assertion == assertion]
+
+
+RECORD = json.loads((ROOT / "results/reading/assertion.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("half", ["development", "held-out"])
+def test_the_record_says_what_the_gold_set_gives(half: str) -> None:
+    rows = [row for row in gold() if row["half"] == half]
+    assert len(rows) == RECORD["sentences"][half] > 200
+    assert scores(rows, simdx_reads) == RECORD["readers"]["simdx"][half]
+
+
+def test_the_held_out_half_reaches_its_mark_and_both_libraries_are_below() -> None:
+    readers = RECORD["readers"]
+    assert readers["simdx"]["held-out"]["all"]["f1"] >= 0.95
+    assert readers["medspacy"]["held-out"]["all"]["f1"] < readers["simdx"]["held-out"]["all"]["f1"]
+    alone = {name: readers[name]["held-out, negation alone"]["all"]["f1"] for name in readers}
+    assert max(alone, key=lambda name: alone[name]) == "simdx"
+
+
+def test_gold_spans_are_whole_words_inside_their_text() -> None:
+    for row in gold():
+        for start, end, assertion in row["spans"]:
+            assert assertion in ("present", *ASSERTIONS)
+            around = f" {row['text']} "
+            assert not (around[start].isalnum() and around[start + 1].isalnum())
+            assert not (around[end].isalnum() and around[end + 1].isalnum())
+
+
+def test_sentences_that_are_passed_over_would_have_given_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = ROOT / "src/simdx/panels/data/symptom-to-diagnosis/bank.jsonl"
+    texts = [json.loads(line)["text"] for line in bank.read_text(encoding="utf-8").splitlines()]
+    texts += [row["text"] for row in gold()]
+    quick = [read(text).marks for text in texts]
+    monkeypatch.setattr(rules, "tells", lambda sentence: True)
+    assert [read(text).marks for text in texts] == quick
+
+
+def test_spans_name_their_place_trigger_and_section() -> None:
+    text = "PMH: asthma.\nExam: no rash; wheezing on the left"
+    past, denied, present = read(text).spans[1], read(text).spans[3], read(text).spans[4]
+    assert (past.text, past.assertion, past.section, past.trigger) == ("asthma", "past", "past history", "")
+    assert (denied.text, denied.section, denied.trigger) == (
+        "rash, wheezing on the left"[:4],
+        "examination",
+        "no",
+    )
+    assert (present.assertion, present.section) == ("present", "examination")
+    for span in read(text).spans:
+        assert text[span.start : span.end] == span.text
+
+
+@pytest.mark.parametrize(
+    ("text", "denied"),
+    [
+        ("No fever, chills or cough.", ["fever, chills or cough"]),
+        ("DENIES CHEST PAIN SOB C/O HEADACHE", ["CHEST PAIN SOB"]),
+        ("no cough, no fever, runny nose", ["cough", "fever"]),
+        ("(-) fever (+) cough -ve rash", ["fever", "rash"]),
+        ("I have no appetite and cannot sleep.", []),
+        ("The wound is not healing.", []),
+        ("Do you have a rash? No. Do you cough? Yes.", ["Do you have a rash"]),
+        ("I don’t have a fever", ["a fever"]),
+        ("", []),
+        ("İ no fever", ["fever"]),
+    ],
+)
+def test_denied(text: str, denied: list[str]) -> None:
+    assert said(text, "negated") == denied
+
+
+def test_a_relative_who_reports_has_nothing() -> None:
+    assert said("Mother reports that he has a cough.", "family") == []
+    assert said("Mother has asthma and he has a cough.", "family") == ["asthma"]
+
+
+def test_split_keeps_what_is_asserted_and_what_is_possible() -> None:
+    parts = split("Cough and possible flu. No fever. Father had a stroke.")
+    assert "Cough and possible flu" in parts.present
+    assert parts.denied == "fever"
+    assert parts.others == "a stroke"
+    assert not {"fever", "stroke", "Father", "No"} & set(parts.present.replace(".", " ").split())
+
+
+def test_split_of_a_text_without_a_telling_word_is_the_text() -> None:
+    text = "My left knee has been swollen since Tuesday.\nIt hurts."
+    assert split(text) == (text, "", "")
+
+
+def test_split_reads_a_checklist_as_statements() -> None:
+    parts = split("Do you have a cough? Yes. Have you had a fever? No. Where is the pain? chest.")
+    assert [word.strip() for word in parts.present.split(".") if word.strip()] == [
+        "cough",
+        "is the pain chest",
+    ]
+    assert parts.denied == "fever"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no a, " * 60_000,
+        "family history of no x and y " * 20_000,
+        "PMH: no x\nand y " * 20_000,
+        "if " * 200_000,
+    ],
+)
+def test_time_grows_with_the_length_of_a_hostile_text(text: str) -> None:
+    start = time.process_time()
+    read(text)
+    assert time.process_time() - start < 30  # quadratic time would take hours
+
+
+def test_language() -> None:
+    assert is_english("65 YOM C/O ABD PAIN NO FEVER")
+    assert is_english("cough")
+    assert is_english("")
+    assert not is_english("Der Patient klagt über Brustschmerzen und Atemnot seit gestern Abend.")
+    assert not is_english("Le patient se plaint de douleurs thoraciques et de toux depuis trois jours.")
+    assert not is_english("患者发烧咳嗽三天")
