@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from simdx.errors import BadInput, MissingExtra, NotAllowed
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
 T = TypeVar("T")
@@ -125,6 +126,25 @@ def open_client(base_url: str, timeout: float, allow_remote: bool) -> openai.Ope
     return client
 
 
+def open_http(base_url: str, timeout: float, allow_remote: bool) -> httpx2.Client:
+    """A plain client of a server, under the same rules."""
+    local = is_loopback(base_url)
+    if not local:
+        check(base_url, allow_remote)
+    try:
+        import httpx2
+    except ImportError:
+        raise MissingExtra("a server by its address", "openai") from None
+    held: dict[str, Any] = {"trust_env": False, "transport": _local_transport()} if local else {}
+    try:
+        return httpx2.Client(
+            base_url=base_url, follow_redirects=False, timeout=timeout,
+            headers={"authorization": f"Bearer {_key_for(base_url)}"}, **held,
+        )  # fmt: skip
+    except Exception as error:
+        raise BadInput(f"'{base_url[:80]}' is not the address of a server ({type(error).__name__})") from None
+
+
 def _key_for(url: str) -> str:
     """The key a server may have. SIMDX_API_KEY is for the server named to simdx; OPENAI_API_KEY is for OpenAI
     or the host of OPENAI_BASE_URL. Neither goes to another machine over plain http."""
@@ -137,7 +157,6 @@ def _key_for(url: str) -> str:
 
 def _local_transport() -> Any:
     import httpx2
-    import openai
 
     class LocalTransport(httpx2.HTTPTransport):
         """Connections to this machine alone, whatever a name is made to stand for."""
@@ -146,7 +165,7 @@ def _local_transport() -> Any:
             request.extensions = {**request.extensions, "trace": _look_at_peer}
             return super().handle_request(request)
 
-    return LocalTransport(trust_env=False, limits=openai.DEFAULT_CONNECTION_LIMITS)
+    return LocalTransport(trust_env=False, limits=httpx2.Limits(max_connections=1_000))
 
 
 def _look_at_peer(event: str, info: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`simdx panel list|show|new|describe|check|status|calibrate|compile`."""
+"""`simdx panel list|show|new|describe|check|status|calibrate|prevalence|compile`."""
 
 import sys
 from collections.abc import Iterable
@@ -224,6 +224,33 @@ def calibrate(
             name, **asdict(chosen), data=data, inside=inside, outside=outside or [], progress=bar,
             announce=note,
         )  # fmt: skip
+    say(json, found.to_json(), *found.lines())
+
+
+@app.command()
+@options.spread
+def prevalence(
+    *,
+    panel: Annotated[str, Option(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
+    unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are not looked at.")],
+    chosen: options.MaterialOptions,
+    data: Annotated[
+        Path | None, Option(help="Labelled cases, some of them 'none of these': they correct the shares.")
+    ] = None,
+    seed: options.Seed = 0,
+    json: options.AsJson = False,
+) -> None:
+    """How common the labels, and none of these, are in an archive: shares with intervals, and as priors."""
+    from simdx.classifier import Classifier
+    from simdx.datasets import read_cases
+    from simdx.panels import load_panel
+    from simdx.prevalence import prevalence as found_in
+    from simdx.types import NONE_OF_THESE
+
+    texts, known = read_cases(unlabelled, labelled=False).texts, (*load_panel(panel).names, NONE_OF_THESE)
+    cases = () if data is None else read_cases(data, labels=known).cases
+    classifier = Classifier(panel, **asdict(chosen), calibration_cases=cases)
+    found = found_in(classifier, texts, cases, seed)
     say(json, found.to_json(), *found.lines())
 
 

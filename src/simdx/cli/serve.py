@@ -57,6 +57,15 @@ def serve(
         list[str] | None,
         Option(metavar="ISSUER=PANEL", help="A panel that record system may ask; repeatable. Default: all."),
     ] = None,
+    upstream: Annotated[
+        str | None,
+        Option(
+            metavar="[MODEL@]URL", help="A server of typed decisions, whose answers the panels calibrate."
+        ),
+    ] = None,
+    upstream_cases: Annotated[
+        Path | None, Option(help="Labelled cases of the one --panel: the upstream is calibrated on them.")
+    ] = None,
     access_log: Annotated[
         bool, Option("--access-log", help="Log each request: id, route, status, time.")
     ] = False,
@@ -87,6 +96,7 @@ def serve(
         allowed_hosts=tuple(allowed_host or ()), allow_remote=allow_remote,
         cors_origins=tuple(cors_origin or ()), public_url=public_url,
         fhir_servers=tuple(fhir_server or ()), audit_checkpoints=audit_checkpoints,
+        upstream=upstream, upstream_cases=upstream_cases,
         **chosen,  # type: ignore[arg-type]
     )  # fmt: skip
     run(config, note, access_log)

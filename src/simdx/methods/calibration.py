@@ -25,7 +25,7 @@ import numpy as np
 from simdx import library
 from simdx.abc.logs import expit, softmax
 from simdx.disk import CannotWrite
-from simdx.embedders.base import embed_cached
+from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
 from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
@@ -166,7 +166,7 @@ def rehearse(
         texts = tuple(bank.texts[i] for i in held)
         typed = tuple(in_haste(text) for text in texts)
         written.append(held_out(*fits, Observations(texts, embedded.vectors[held]), truth))
-        hasty.append(held_out(*fits, Observations(typed, embed_cached(data.embedder, typed)), truth))
+        hasty.append(held_out(*fits, Observations(typed, embed_texts(data.embedder, typed)), truth))
         if fits[1] is not None and len(unknown) and embedded.background is not None:
             others = tuple(bank.background[i] for i in unknown)
             beyond.append(held_out(*fits, Observations(others, embedded.background[unknown])))

@@ -58,12 +58,15 @@ class InferenceRequest:
     )
     context: Mapping[str, Any] = field(default_factory=dict)  # for the audit log, as are
     people: Mapping[str, str] = field(default_factory=dict)  # whom the case is about: recorded as a hash
+    first: int = 0  # the number of its first answer, where a request asks several things
+    classifier: Classifier | None = None  # of a panel that was made for the question
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Requests with the same key can share one engine call."""
         prior = self.prior.probabilities.tobytes(), self.prior.alpha0
-        return self.panel, self.method, prior, self.explain, self.preview, self.alone and self.request
+        made = id(self.classifier)
+        return self.panel, made, self.method, prior, self.explain, self.preview, self.alone and self.request
 
 
 @dataclass(slots=True)
@@ -214,7 +217,7 @@ class Batcher:
         calm = first.alone or self._waiting + len(texts) + just_now <= self._limits.explained_texts
         note = BUSY if first.explain and not calm else None
         try:
-            classifier = self._classifier(first.panel, first.method)
+            classifier = first.classifier or self._classifier(first.panel, first.method)
             observed = classifier.observe(texts)
             if first.preview:
                 shown = [preview(classifier, one(observed, i), first.prior) for i in range(len(texts))]
@@ -294,8 +297,8 @@ def _entries(request: InferenceRequest, result: InferenceResult) -> list[Entry]:
         seen = finite({**{k: answer[k] for k in kept}, "sha256": hashlib.sha256(body).hexdigest()})
         out.append(
             Entry(
-                f"{request.request}.{i}", request.kind, request.caller, request.panel, origin["prior"], seen,
-                versions, text, context=context, people=request.people,
+                f"{request.request}.{request.first + i}", request.kind, request.caller, request.panel,
+                origin["prior"], seen, versions, text, context=context, people=request.people,
             )
         )  # fmt: skip
     return out

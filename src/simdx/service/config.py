@@ -83,6 +83,8 @@ class ServiceConfig:
     audit_checkpoints: Path | None = None  # None: see `checkpoint_file`
     limits: Limits = field(default_factory=Limits)
     allow_remote: bool = False  # whether case text may leave this machine
+    upstream: str | None = None  # a server of typed decisions, whose answers the panels calibrate
+    upstream_cases: Path | None = None  # labelled cases to calibrate it on
 
     def __post_init__(self) -> None:
         if not self.panels:
@@ -94,6 +96,10 @@ class ServiceConfig:
                 raise BadInput(f"--cors-origin '{origin[:200]}' is not an origin such as https://ehr.example")
         if self.cors_origins and not self.tokens_needed:
             raise BadInput("--cors-origin needs tokens: add --require-token")
+        if self.upstream is not None and self.methods == METHODS:
+            object.__setattr__(self, "methods", ("upstream", *METHODS))
+        if self.upstream_cases is not None and (self.upstream is None or len(self.panels) != 1):
+            raise BadInput("--upstream-cases are for an --upstream and one --panel")
         for server in self.fhir_servers:
             trusted_address(server, "--fhir-server")
         if self.cds_clients and self.public_url is None:

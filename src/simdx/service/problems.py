@@ -12,13 +12,14 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from simdx.errors import BadInput
+from simdx.errors import BadInput, RunFailed
 from simdx.service.audit.database import AuditUnavailable
 from simdx.service.wire import Json
 
 MEDIA_TYPE = "application/problem+json"
 FHIR_MEDIA_TYPE = "application/fhir+json"
 FHIR_BASE = "/v1/fhir"
+TYPED = "/v1/systemone"  # whose clients read refusals of a shape of their own
 _URN = "urn:simdx:problem:"
 MOST_ERRORS = 20  # of a body
 
@@ -45,12 +46,17 @@ KINDS: dict[str, tuple[int, str, str]] = {
     "bad-input": (422, "The request cannot be answered as it was put", "invalid"),
     "too-many-requests": (429, "Too many requests from this caller", "throttled"),
     "internal": (500, "The service failed", "exception"),
+    "upstream": (502, "A server behind this one failed", "transient"),
     "overloaded": (503, "The service is busy", "transient"),
     "not-ready": (503, "The service is starting", "transient"),
     "audit-unavailable": (503, "The audit log cannot be written", "no-store"),
     "no-keys": (503, "The client's keys cannot be fetched", "transient"),
     "timeout": (503, "The answer took too long", "timeout"),
 }
+_ERROR_TYPES = {
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error",
+    404: "not_found_error", 413: "request_too_large", 415: "invalid_request_error", 429: "rate_limit_error",
+}  # fmt: skip
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 415: "wrong-type"}
 
 
@@ -84,6 +90,21 @@ class Problem(Exception):
         }  # fmt: skip
         return {"resourceType": "OperationOutcome", "issue": [{**issue, "diagnostics": s} for s in said]}
 
+    def typed(self) -> dict[str, Any]:
+        """The same for clients of typed decisions: what is wrong with a body is listed, place by place."""
+        if self.kind != "not-json" and self.status != 422:
+            return {
+                "detail": {"error_type": _ERROR_TYPES.get(self.status, "api_error"), "message": self.detail}
+            }
+        wrong = self.errors or ({"where": "body", "why": self.detail},)
+        places = [[part for part in e["where"].split(".") if part != "body"] for e in wrong]
+        return {
+            "detail": [
+                {"loc": ["body", *place], "msg": e["why"], "type": self.kind}
+                for place, e in zip(places, wrong, strict=True)
+            ]
+        }
+
     def response(self, path: str = "") -> Json:
         """The refusal, in the words of the face it was asked of."""
         headers = dict(self.headers or {})
@@ -93,6 +114,8 @@ class Problem(Exception):
             headers["WWW-Authenticate"] = 'Bearer realm="simdx"'
         if path == FHIR_BASE or path.startswith(f"{FHIR_BASE}/"):
             return Json(self.outcome(), self.status, headers, FHIR_MEDIA_TYPE)
+        if path == TYPED:
+            return Json(self.typed(), 422 if self.kind == "not-json" else self.status, headers)
         return Json(self.body(), self.status, headers, MEDIA_TYPE)
 
 
@@ -104,6 +127,8 @@ def as_problem(error: Exception) -> Problem:
         return Problem("bad-input", str(error))
     if isinstance(error, AuditUnavailable):
         return Problem("audit-unavailable", "No answer leaves without its record; try again.", retry_after=5)
+    if isinstance(error, RunFailed):
+        return Problem("upstream", "A server that this one asks did not answer.")
     if isinstance(error, RequestValidationError):
         return from_validation(error.errors())
     if isinstance(error, HTTPException):
@@ -159,7 +184,8 @@ _SAFE_TYPES = {
     "string_too_long", "string_too_short", "string_unicode", "too_short", "float_type",
     "float_parsing", "int_type", "int_parsing", "finite_number", "greater_than_equal", "less_than_equal",
     "greater_than", "less_than", "empty_text", "text_or_texts", "bool_type", "literal_error", "json_type",
-    "uuid_type", "cds_rule", "bool_parsing", "datetime_type", "timezone_aware", "int_from_float",
+    "uuid_type", "cds_rule", "nothing_asked", "bool_parsing", "datetime_type", "timezone_aware",
+    "int_from_float",
 }  # fmt: skip
 _FIELD_NAMES = {
     "panel", "text", "texts", "prior", "method", "explain",
@@ -167,7 +193,7 @@ _FIELD_NAMES = {
     "fhirAuthorization", "access_token", "token_type", "feedback", "card", "outcome", "outcomeTimestamp",
     "acceptedSuggestions", "overrideReason", "reason", "code", "userId", "patientId", "encounterId",
     "selections", "draftOrders", "limit", "before", "kind", "subject", "encounter", "reference",
-    "display", "id", "outside",
+    "display", "id", "outside", "state", "questions", "instructions", "criteria", "model", "type",
 }  # fmt: skip
 
 _TEXT = {"type": "string"}
@@ -188,6 +214,8 @@ def documented(path: str) -> dict[str, Any]:
     """What OpenAPI says of an address's refusals."""
     if path.startswith(FHIR_BASE):
         content = {FHIR_MEDIA_TYPE: {"schema": {"type": "object", "description": "An OperationOutcome"}}}
+    elif path == TYPED:
+        content = {"application/json": {"schema": {"type": "object", "description": "With `detail`"}}}
     else:
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {"description": "A refusal", "content": content}

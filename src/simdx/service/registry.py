@@ -1,17 +1,24 @@
 """The panels this service answers for, each with its bank embedded once and its methods fitted once."""
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from simdx.classifier import Classifier
-from simdx.egress import check_names
+from simdx.datasets import read_cases
+from simdx.egress import check, check_names, is_loopback
 from simdx.embedders import parts_of
 from simdx.errors import BadInput
 from simdx.panels import disclaimer, load_source
 from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
-from simdx.types import Panel
+from simdx.types import NONE_OF_THESE, Case, Panel
+
+
+class _Measured(Protocol):
+    """A method that labelled cases calibrate after it was fitted: an upstream's."""
+
+    def measure(self, cases: Sequence[Case]) -> None: ...
 
 
 class Registry:
@@ -29,8 +36,13 @@ class Registry:
                 )
             classifier = Classifier(
                 source, bank, method=config.methods[0], embedder=config.embedder,
-                allow_remote=config.allow_remote,
+                allow_remote=config.allow_remote, simulator=config.upstream,
             )  # fmt: skip
+            if config.upstream_cases is not None:
+                known = (*classifier.panel.names, NONE_OF_THESE)
+                cast(_Measured, classifier.fitted).measure(
+                    read_cases(config.upstream_cases, labels=known).cases
+                )
             _warm(classifier)
             self._fitted[classifier.panel.name, config.methods[0]] = classifier
         self._default = {panel: c for (panel, _), c in self._fitted.items()}
@@ -109,7 +121,9 @@ class Registry:
 
 
 def refuse_remote(config: ServiceConfig) -> None:
-    """Before anything is listened on or loaded: an embedder elsewhere needs the operator's permission."""
+    """Before anything is listened on or loaded: what is elsewhere needs the operator's permission."""
+    if config.upstream is not None and not is_loopback(config.upstream.rpartition("@")[2]):
+        check(config.upstream, config.allow_remote)
     for source in config.panels:
         check_names(parts_of(config.embedder or load_source(source).panel.embedder), config.allow_remote)
 

@@ -61,7 +61,7 @@ class AppState:
 
     async def tell(self, asked: InferenceRequest) -> InferenceResult:
         """The engine's answer. A method asked for the first time is fitted beside the engine, not in it."""
-        if not self.registry.is_fitted(asked.panel, asked.method):
+        if asked.classifier is None and not self.registry.is_fitted(asked.panel, asked.method):
             await asyncio.to_thread(self.registry.get, asked.panel, asked.method)
         return await self.batcher.ask(asked)
 

@@ -1,0 +1,225 @@
+"""How common: the shares of a panel's labels, and of none of these, in an archive without labels.
+
+none of these   the mean probability of it, corrected for what the detector misses and what it takes for
+                another condition. Both rates are those of labelled cases where there are some, else those
+                that other panels had: a rehearsal on simulated text did not foretell them.
+labels          expectation maximisation (Saerens et al. 2002) on answers under even priors, each text weighed
+                by its probability of being one of the labels at all
+
+An interval is of resampled texts and rates, widened by what the labels' shares were off on other panels
+(`benchmarks/prevalence.py`, results/prevalence): a text that is given to the wrong label stays there in every
+resample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit
+
+from simdx.classifier import Classifier
+from simdx.errors import BadInput
+from simdx.methods.calibration_record import LEAST_AUROC
+from simdx.types import NONE_OF_THESE, Case, Float
+
+FEWEST = 30  # texts that shares are read from
+LEAST_GAP = (
+    0.2  # between the detector's mean probability outside and inside, below which nothing is corrected
+)
+FEWEST_OUTSIDE = 5  # labelled cases of none of these that can say what the detector misses
+FLATTERED = 5
+OFF, OFF_LABELLED = 0.05, 0.03  # mean error of a label's share on other panels
+SMALLEST = 0.001  # a share as a prior: nought would drop the label
+RESAMPLES = 200
+LEVEL = 0.9
+EVEN = 0.1  # texts that count evenly, as a share of all
+STEPS, SETTLED = 500, 1e-6  # of expectation maximisation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rates:
+    """The detector's mean probability of none of these, for texts inside the panel and outside it."""
+
+    inside: Float  # of labelled cases, or of each other panel
+    outside: Float
+    labelled: bool
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return float(self.inside.mean()), self._held(self.outside)
+
+    def draw(self, rng: np.random.Generator) -> tuple[float, float]:
+        """Rates that might have been: of cases drawn again, or of one of the other panels."""
+        if not self.labelled:
+            i = int(rng.integers(len(self.inside)))
+            return float(self.inside[i]), float(self.outside[i])
+        own, others = (rng.choice(p, len(p)) for p in (self.inside, self.outside))
+        return float(own.mean()), self._held(others)
+
+    def _held(self, outside: Float) -> float:
+        # The same cases calibrated the detector, which flatters it: some more count as half found.
+        more = FLATTERED if self.labelled else 0
+        return float((outside.sum() + more / 2) / (len(outside) + more))
+
+
+TRANSFERRED = Rates(
+    np.array([0.034, 0.022, 0.043, 0.020, 0.005]), np.array([0.53, 0.43, 0.65, 0.35, 0.26]), labelled=False
+)  # of airways, clauses10, clinc10, injuries and reports8 (results/prevalence)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    value: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Prevalence:
+    panel: str
+    n: int
+    labels: dict[str, Share]  # among the labels: together one
+    none: Share | None
+    refused: str | None  # why there is no share of none of these
+    basis: str
+
+    @property
+    def prior(self) -> dict[str, float]:
+        """The labels' shares as `--prior` takes them: four digits, none nought, together one."""
+        values = np.maximum([share.value for share in self.labels.values()], SMALLEST)
+        exact = values / values.sum() * 10_000
+        units = np.floor(exact).astype(int)
+        for i in np.argsort(units - exact)[: 10_000 - units.sum()]:
+            units[i] += 1
+        return {name: unit / 10_000 for name, unit in zip(self.labels, units.tolist(), strict=True)}
+
+    @property
+    def none_prior(self) -> float | None:
+        return None if self.none is None else round(float(np.clip(self.none.value, SMALLEST, 0.95)), 4)
+
+    def to_json(self) -> dict[str, Any]:
+        def told(share: Share | None) -> dict[str, Any] | None:
+            return None if share is None else {"share": share.value, "interval": list(share.interval)}
+
+        return {
+            "panel": self.panel,
+            "n": self.n,
+            "labels": {name: told(share) for name, share in self.labels.items()},
+            "none_of_these": told(self.none),
+            "refused": self.refused,
+            "basis": self.basis,
+            "prior": [f"{name}={value:g}" for name, value in self.prior.items()],
+            "none_prior": self.none_prior,
+        }
+
+    def lines(self) -> Iterator[str]:
+        yield f"{self.panel}, {self.n} texts; {self.basis}"
+        for name, share in sorted(self.labels.items(), key=lambda pair: -pair[1].value):
+            yield f"  {name:40} {share.value:6.1%}  ({share.interval[0]:.1%} to {share.interval[1]:.1%})"
+        if self.none is not None:
+            low, high = self.none.interval
+            yield f"  {NONE_OF_THESE:40} {self.none.value:6.1%}  ({low:.1%} to {high:.1%}) of all texts"
+        else:
+            yield f"  no share of {NONE_OF_THESE}: {self.refused}"
+        said = " ".join(f"--prior '{name}={value:g}'" for name, value in self.prior.items())
+        yield f"  to answer with these: {said}" + (f" --none-prior {self.none_prior:g}" if self.none else "")
+
+
+def prevalence(
+    classifier: Classifier, texts: Sequence[str], cases: Sequence[Case] = (), seed: int = 0
+) -> Prevalence:
+    """Shares in these texts; `cases` are labelled ones that the classifier was calibrated on."""
+    if len(texts) < FEWEST:
+        raise BadInput(f"shares are read from {FEWEST} texts or more; there are {len(texts)}")
+    names = classifier.panel.names
+    table = classifier.infer_batch(list(texts))
+    rates, refused, basis = rates_of(classifier, cases)
+    none = table.out_of_class if refused is None else None
+    off, rng = OFF_LABELLED if len(cases) else OFF, np.random.default_rng(seed)
+    found, intervals = estimated(table.posterior_in_class, none, rates, off, rng)
+    shares = [Share(float(v), (float(a), float(b))) for v, (a, b) in zip(found, intervals, strict=True)]
+    return Prevalence(
+        classifier.panel.name, len(texts), dict(zip(names, shares, strict=False)),
+        shares[-1] if none is not None else None, refused, basis,
+    )  # fmt: skip
+
+
+def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | None, str | None, str]:
+    """The detector's rates, or why they cannot be used; and what all of it rests on."""
+    found = classifier.fitted.calibration
+    basis = "nobody has looked whether this method is calibrated" if found is None else found.sentence()
+    if not classifier.fitted.none_of_these or found is None:
+        return None, "no background stands against the labels, so that it was never weighed", basis
+    if found.auroc is not None and found.auroc < LEAST_AUROC:
+        return None, f"the bank does not tell its background from its labels (AUROC {found.auroc:.2f})", basis
+    others = [case.text for case in cases if case.label == NONE_OF_THESE]
+    rates, by = TRANSFERRED, "the detector's rates are those of other panels"
+    if len(others) >= FEWEST_OUTSIDE:
+        own = [case.text for case in cases if case.label != NONE_OF_THESE]
+        inside, outside = (classifier.infer_batch(some).out_of_class for some in (own, others))
+        assert inside is not None  # it weighs none of these
+        assert outside is not None
+        rates, by = Rates(inside, outside, labelled=True), f"the detector's rates of {len(cases)} cases"
+    inside_rate, outside_rate = rates.middle
+    if outside_rate - inside_rate < LEAST_GAP:
+        gap = f"{outside_rate:.2f} outside and {inside_rate:.2f} inside"
+        return None, f"the scores do not separate (mean probability {gap})", basis
+    return rates, None, f"{basis}; {by}"
+
+
+def estimated(
+    posterior: Float, none: Float | None, rates: Rates | None, off: float, rng: np.random.Generator
+) -> tuple[Float, Float]:
+    """Shares of the labels, then of none of these where it is given; and (…, 2) intervals."""
+    found = shares(posterior, none, None if rates is None else rates.middle)
+    n, draws = len(posterior), []
+    for _ in range(RESAMPLES):
+        rows, drawn = rng.integers(0, n, n), None if rates is None else rates.draw(rng)
+        draws.append(shares(posterior[rows], None if none is None else none[rows], drawn))
+    low, high = np.quantile(np.stack(draws), ((1 - LEVEL) / 2, (1 + LEVEL) / 2), axis=0)
+    wider = np.where(np.arange(len(found)) < posterior.shape[1], off, 0.0)
+    return found, np.clip(np.stack([low - wider, high + wider], axis=1), 0.0, 1.0)
+
+
+def shares(posterior: Float, none: Float | None, rates: tuple[float, float] | None) -> Float:
+    if none is None or rates is None:
+        return label_shares(posterior, np.ones(len(posterior)))
+    outside = outside_share(none, *rates)
+    return np.append(label_shares(posterior, 1 - moved_to(none, outside)), outside)
+
+
+def outside_share(none: Float, inside: float, outside: float) -> float:
+    """The share at which a detector with these rates has this mean."""
+    return float(np.clip((none.mean() - inside) / (outside - inside), 0.0, 1.0))
+
+
+def moved_to(none: Float, share: float) -> Float:
+    """The probabilities, their log odds all moved alike, with this mean."""
+    from scipy.optimize import brentq
+
+    if not 0 < share < 1:
+        return np.full(len(none), float(share))
+    odds = logit(np.clip(none, 1e-9, 1 - 1e-9))
+    move = brentq(lambda m: float(expit(odds + m).mean()) - share, -60.0, 60.0)
+    return expit(odds + move)
+
+
+def label_shares(posterior: Float, weight: Float) -> Float:
+    """Shares under which the answers, made under even priors, expect themselves.
+
+    Answers that tell labels badly would let a share run away to nought or one: some texts count evenly.
+    """
+    even = np.full(posterior.shape[1], 1 / posterior.shape[1])
+    total = weight.sum()
+    if total <= 0:  # no text is of any label: nothing is known of their shares
+        return even
+    found = weight @ posterior / total
+    for _ in range(STEPS):
+        moved = posterior * found
+        moved /= np.maximum(moved.sum(axis=1, keepdims=True), 1e-300)
+        before, found = found, (weight @ moved / total + EVEN * even) / (1 + EVEN)
+        if np.abs(found - before).max() < SETTLED:
+            break
+    return found / found.sum()
