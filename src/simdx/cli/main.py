@@ -19,7 +19,6 @@ from simdx.errors import SimdxError, plain
 # In the order of the help text.
 VERBS = (
     "quickstart", "classify", "read", "evaluate", "compare", "panel", "library", "models", "bank", "abi",
-    "quickstart", "classify", "read", "evaluate", "compare", "panel", "library", "models", "bank", "abi",
     "bench", "review", "policy", "serve", "token", "audit", "mcp", "scale", "validate",
 )  # fmt: skip
 

@@ -128,6 +128,8 @@ class Calibration:
             said.append("the panel's calibration was never checked: it is that of other panels")
         if self.outside is None and self.world is None:
             said.append("the bank has no background, so that none of these was never weighed")
+        if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
+            said.append("only the library stands against the labels, and no labelled case has checked that")
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
             said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
         if self.auroc is not None and self.auroc < LEAST_AUROC:

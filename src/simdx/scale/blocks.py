@@ -63,7 +63,7 @@ class RowColumns:
     id: str | None = "id"
 
 
-class Span(NamedTuple):
+class RowSpan(NamedTuple):
     """Where the rows of a block are, and the name of the file its answers go to."""
 
     path: str
@@ -81,7 +81,7 @@ class Block(NamedTuple):
     problem: str = ""
 
 
-def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[Span], str]:
+def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[RowSpan], str]:
     """All blocks of the input, and its digest; footers are read, no text."""
     folder = folder_at(source)
     files = {"": folder.info("")} if folder.isfile("") else folder.find("", detail=True)
@@ -92,7 +92,7 @@ def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[Span], 
         from pyarrow import parquet
     except ImportError:
         raise MissingExtra("working on Parquet", "scale") from None
-    spans: list[Span] = []
+    spans: list[RowSpan] = []
     digest = hashlib.sha256()
     for path, size in files.items():
         with folder.open(path) as file:
@@ -112,13 +112,13 @@ def cut(source: str, columns: RowColumns, block_rows: int) -> tuple[list[Span], 
             rows = footer.row_group(group).num_rows
             for start in range(0, rows, block_rows):
                 name = f"part-{short}-{group:05d}-{start:010d}.parquet"
-                spans.append(Span(path, group, start, min(block_rows, rows - start), name))
+                spans.append(RowSpan(path, group, start, min(block_rows, rows - start), name))
     return spans, digest.hexdigest()
 
 
-def tasks(spans: Iterable[Span], workers: int) -> list[tuple[Span, ...]]:
+def tasks(spans: Iterable[RowSpan], workers: int) -> list[tuple[RowSpan, ...]]:
     """Blocks of one row group each, few enough that every worker has some and progress is never far."""
-    made: list[tuple[Span, ...]] = []
+    made: list[tuple[RowSpan, ...]] = []
     for _, found in groupby(spans, lambda span: (span.path, span.row_group)):
         group = tuple(found)
         size = max(1, min(MOST_BLOCKS, len(group) // (4 * workers)))
@@ -126,7 +126,7 @@ def tasks(spans: Iterable[Span], workers: int) -> list[tuple[Span, ...]]:
     return made
 
 
-def read(source: str, task: tuple[Span, ...], columns: RowColumns) -> Iterator[Block]:
+def read(source: str, task: tuple[RowSpan, ...], columns: RowColumns) -> Iterator[Block]:
     """The blocks of a task; those that cannot be read carry a problem."""
     import pyarrow as pa
     from pyarrow import parquet

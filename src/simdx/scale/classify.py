@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from simdx.errors import BadInput, RunFailed
-from simdx.scale.blocks import RowColumns, Span, cut, folder_at, write_whole
+from simdx.scale.blocks import RowColumns, RowSpan, cut, folder_at, write_whole
 from simdx.scale.job import Job, digest
 from simdx.scale.workers import BlockWorker, Report
 
@@ -23,7 +23,7 @@ JOB_FILE, DONE_FILE = "_job.json", "_done.json"
 NAMED_FAILURES = 20
 
 # Does the blocks and hands over a report of each, in any order.
-Execute = Callable[[BlockWorker, list[Span]], Iterable[Report]]
+Execute = Callable[[BlockWorker, list[RowSpan]], Iterable[Report]]
 
 
 @dataclass(frozen=True, slots=True)

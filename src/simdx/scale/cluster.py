@@ -17,7 +17,7 @@ from typing import Any
 from simdx.disk import create_once, make_folder
 from simdx.egress import check, listens
 from simdx.errors import BadInput, MissingExtra, RunFailed
-from simdx.scale.blocks import Block, Span, tasks
+from simdx.scale.blocks import Block, RowSpan, tasks
 from simdx.scale.workers import BlockWorker, Report
 
 
@@ -79,7 +79,7 @@ class OnRay:
     embedder_gpus: float = 0.0
     engine_gpus: float = 0.0
 
-    def __call__(self, worker: BlockWorker, spans: list[Span]) -> Iterator[Report]:
+    def __call__(self, worker: BlockWorker, spans: list[RowSpan]) -> Iterator[Report]:
         import ray
         from ray.data import ActorPoolStrategy, DataContext
 
@@ -114,7 +114,7 @@ class _Stage:
         import ray
 
         self._worker: BlockWorker = ray.get(worker)
-        self._work: list[tuple[Span, ...]] = ray.get(work)
+        self._work: list[tuple[RowSpan, ...]] = ray.get(work)
 
 
 class _Embed(_Stage):

@@ -25,7 +25,7 @@ from simdx.embedders import embed_texts, get_embedder
 from simdx.errors import RunFailed, SimdxError
 from simdx.methods import Observations
 from simdx.methods.panel_data import check_text
-from simdx.scale.blocks import ID, TEXT, Block, RowColumns, Span, folder_at, read, tasks, write_whole
+from simdx.scale.blocks import ID, TEXT, Block, RowColumns, RowSpan, folder_at, read, tasks, write_whole
 from simdx.scale.job import Job
 
 ERROR, VECTOR = "error", "vector"
@@ -35,7 +35,7 @@ NUMBERS = (
 )  # fmt: skip
 TRIES = 3  # of the pool, when processes in it are killed
 
-Task = tuple[Span, ...]
+Task = tuple[RowSpan, ...]
 Report = dict[str, Any]  # of a block: "name", "rows" written, "problem" or ""
 
 
@@ -224,7 +224,7 @@ class InProcesses:
 
     count: int
 
-    def __call__(self, worker: BlockWorker, spans: list[Span]) -> Iterator[Report]:
+    def __call__(self, worker: BlockWorker, spans: list[RowSpan]) -> Iterator[Report]:
         left = dict(enumerate(tasks(spans, self.count)))
         for _ in range(TRIES):
             # Started anew, not forked: threads of libraries that are loaded here would be lost in a fork.
@@ -245,7 +245,7 @@ class InProcesses:
         )
 
 
-def in_this_process(worker: BlockWorker, spans: list[Span]) -> Iterator[Report]:
+def in_this_process(worker: BlockWorker, spans: list[RowSpan]) -> Iterator[Report]:
     """The executor without other processes."""
     for task in tasks(spans, 1):
         yield from worker.do(task)
