@@ -67,7 +67,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         labels = rng.choice(3, 120, p=real)
         posterior, outside = noisy(labels, 3, rng), rng.random(120) < 0.3
         none = np.where(outside, 0.55, 0.05)
-        _, intervals = estimated(posterior, none, rates, 0.0, rng)
+        _, intervals = estimated(posterior, none, rates, rng)
         truth = np.append(np.bincount(labels[~outside], minlength=3) / (~outside).sum(), outside.mean())
         held.append((intervals[:, 0] <= truth) & (truth <= intervals[:, 1]))
     assert np.mean(held) > 0.8
