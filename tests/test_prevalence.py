@@ -20,6 +20,7 @@ from simdx.prevalence import (
     outside_share,
     prevalence,
 )
+from simdx.types import Case
 from tests.cli.conftest import Cli, cli  # noqa: F401  # the fixture
 
 PANEL = "oral-lesions"
@@ -112,6 +113,11 @@ def test_too_few_texts_and_a_bank_without_background_are_refused(tmp_path: Path)
     with pytest.raises(BadInput, match="30 texts"):
         prevalence(Classifier(PANEL), ["a text"] * 5)
     panel, bank, _ = bank_for(PANEL)
+    known = [Case(text, label=panel.names[k]) for text, k in zip(bank.texts, bank.label_index, strict=True)][
+        ::10
+    ]
+    moved = prevalence(Classifier(PANEL, calibration_cases=known), [*bank.texts[:40]], known)
+    assert "fewer than 5" in str(moved.refused)
     bare = Classifier(
         replace(panel, world=False), replace(bank, background=(), against=None, none_prior=None)
     )

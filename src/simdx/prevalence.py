@@ -154,6 +154,10 @@ def rates_of(classifier: Classifier, cases: Sequence[Case]) -> tuple[Rates | Non
     if found.auroc is not None and found.auroc < LEAST_AUROC:
         return None, f"the bank does not tell its background from its labels (AUROC {found.auroc:.2f})", basis
     others = [case.text for case in cases if case.label == NONE_OF_THESE]
+    if (
+        len(cases) and len(others) < FEWEST_OUTSIDE
+    ):  # they moved the detector, and other panels' rates with it
+        return None, f"the labelled cases hold fewer than {FEWEST_OUTSIDE} of none of these", basis
     rates, by = TRANSFERRED, "the detector's rates are those of other panels"
     if len(others) >= FEWEST_OUTSIDE:
         own = [case.text for case in cases if case.label != NONE_OF_THESE]
