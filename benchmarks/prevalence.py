@@ -15,10 +15,10 @@ import numpy as np
 
 from simdx.classifier import Classifier
 from simdx.datasets import read_cases
-from simdx.prevalence import OFF, OFF_LABELLED, Rates, estimated, label_shares, rates_of
+from simdx.prevalence import Rates, estimated, label_shares, rates_of
 from simdx.types import Case
 
-ARCHIVES, TEXTS, OUTSIDE = 25, 200, (0.0, 0.1, 0.3, 0.5)
+ARCHIVES, TEXTS, OUTSIDE = 10, 200, (0.0, 0.1, 0.3, 0.5)
 LABELLED = (0, 50)
 
 
@@ -41,7 +41,6 @@ def measure(folder: Path, n_labelled: int, seed: int = 0) -> dict[str, object]:
     rates, refused, _ = rates_of(chosen, labelled)
     weighed = inside.out_of_class is not None and outside is not None and outside.out_of_class is not None
     errors: dict[str, list[float]] = {}
-    off = OFF_LABELLED if labelled else OFF
     for share in OUTSIDE if weighed else OUTSIDE[:1]:
         for _ in range(ARCHIVES):
             real = rng.dirichlet(np.ones(len(names)))
@@ -61,7 +60,6 @@ def measure(folder: Path, n_labelled: int, seed: int = 0) -> dict[str, object]:
                 rates if refused is None else None,
                 among,
                 n_out / len(posterior),
-                off,
                 rng,
             )
     return {
@@ -83,14 +81,13 @@ def _score(
     rates: Rates | None,
     among: np.ndarray,
     outside: float,
-    off: float,
     rng: np.random.Generator,
 ) -> None:
     """Mean absolute errors of each way of counting, and how often the truth lies in the interval."""
     weight = np.ones(len(posterior)) if none is None else 1 - none
     given = posterior.argmax(axis=1)
     counted = np.bincount(given, weights=weight, minlength=len(among)) / weight.sum()
-    found, intervals = estimated(posterior, none if rates else None, rates, off, rng)
+    found, intervals = estimated(posterior, none if rates else None, rates, rng)
     ways = {
         "labels: even": np.full(len(among), 1 / len(among)),
         "labels: counted": counted,

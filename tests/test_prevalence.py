@@ -20,6 +20,7 @@ from simdx.prevalence import (
     outside_share,
     prevalence,
 )
+from simdx.types import Case
 from tests.cli.conftest import Cli, cli  # noqa: F401  # the fixture
 
 PANEL = "oral-lesions"
@@ -67,7 +68,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         labels = rng.choice(3, 120, p=real)
         posterior, outside = noisy(labels, 3, rng), rng.random(120) < 0.3
         none = np.where(outside, 0.55, 0.05)
-        _, intervals = estimated(posterior, none, rates, 0.0, rng)
+        _, intervals = estimated(posterior, none, rates, rng)
         truth = np.append(np.bincount(labels[~outside], minlength=3) / (~outside).sum(), outside.mean())
         held.append((intervals[:, 0] <= truth) & (truth <= intervals[:, 1]))
     assert np.mean(held) > 0.8
@@ -112,6 +113,11 @@ def test_too_few_texts_and_a_bank_without_background_are_refused(tmp_path: Path)
     with pytest.raises(BadInput, match="30 texts"):
         prevalence(Classifier(PANEL), ["a text"] * 5)
     panel, bank, _ = bank_for(PANEL)
+    known = [Case(text, label=panel.names[k]) for text, k in zip(bank.texts, bank.label_index, strict=True)][
+        ::10
+    ]
+    moved = prevalence(Classifier(PANEL, calibration_cases=known), [*bank.texts[:40]], known)
+    assert "fewer than 5" in str(moved.refused)
     bare = Classifier(
         replace(panel, world=False), replace(bank, background=(), against=None, none_prior=None)
     )
