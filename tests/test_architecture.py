@@ -23,7 +23,9 @@ ORDER = [
 ]  # fmt: skip
 LONGEST = 400  # lines
 # file -> why it is one all the same
-LONG = {"methods/calibration.py": "by rehearsal, by the library and by labelled cases: one idea, shared scores"}
+LONG = {
+    "methods/calibration.py": "by rehearsal, by the library and by labelled cases: one idea, shared scores"
+}
 _ROW = re.compile(r"^\| (`[^|]+`) \|.*\| ([^|]*) \|$", re.M)
 
 

@@ -196,8 +196,9 @@ def save_arrays(path: Path, arrays: Mapping[str, Float], key: bytes | None = Non
     if key == b"":
         raise CannotWrite(f"'{path}' cannot be sealed: there is no key that only its user can read")
     whole = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
-    said = {"about": about} if about else {}
-    write_atomically(path, save(whole, metadata={"seal": _array_seal(whole, key, about), **said}))
+    # In one entry: the library writes several in any order, and the same arrays must make the same file.
+    said = _array_seal(whole, key, about) + (f"\n{about}" if about else "")
+    write_atomically(path, save(whole, metadata={"seal": said}))
 
 
 def load_arrays(path: Path, key: bytes | None = None) -> dict[str, Float] | None:
@@ -210,7 +211,7 @@ def load_described(path: Path, key: bytes | None = None) -> tuple[dict[str, Floa
     """The same, with what was said about them."""
     try:
         arrays, stated = _mapped(path)
-        seal, about = str(stated.get("seal")), str(stated.get("about", ""))
+        seal, _, about = str(stated.get("seal")).partition("\n")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     if key == b"" or not hmac.compare_digest(seal.encode(), _array_seal(arrays, key, about).encode()):

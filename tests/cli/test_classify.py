@@ -155,7 +155,7 @@ def test_a_panel_file_without_a_name_is_called_after_its_folder(
     (tmp_path / "mouths").mkdir()
     (tmp_path / "mouths" / "panel.yaml").write_text("labels: [a, b]\n")
     monkeypatch.chdir(tmp_path / "mouths")
-    assert "panel 'mouths' ships no bank" in cli("classify", CASE, "--panel", "panel.yaml").complaint
+    assert "panel 'mouths' has no bank" in cli("classify", CASE, "--panel", "panel.yaml").complaint
 
 
 def test_no_panel_is_taken_for_granted(cli: Cli) -> None:

@@ -64,7 +64,9 @@ def test_what_programs_records_and_pictures_need_comes_along(site: Path) -> None
     assert not [a for a in addresses if not (site / a).is_file()]
     assert (site / "tree/results/panels/index.html").is_file()
     drawn = {path.name for path in (ROOT / "docs/pictures").glob("*.svg")}
-    pages = "".join(page.read_text(encoding="utf-8") for page in site.glob("method/*.html"))
+    pages = "".join(
+        page.read_text(encoding="utf-8") for page in [*site.glob("method/*.html"), site / "results.html"]
+    )
     shown = set(re.findall(r"pictures/(\w+\.svg)", pages))
     assert drawn == shown
     # Links that lead out of the site.

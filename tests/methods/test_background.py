@@ -7,9 +7,8 @@ import pytest
 from scipy.special import log_softmax
 
 from simdx.embedders import get_embedder
-from simdx.methods import PanelData
-from simdx.methods import outside as background
-from simdx.methods.outside import BACKGROUND_BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
+from simdx.methods import PanelData, background
+from simdx.methods.background import BACKGROUND_BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
 from simdx.methods.panel_data import Observations, TrainingRows
 from simdx.methods.real_cases import with_real
 from simdx.methods.scores import Comparison

@@ -11,6 +11,15 @@ from scipy.special import expit
 from simdx import Classifier
 from simdx.embedders import get_embedder
 from simdx.methods import PanelData
+from simdx.methods.background import (
+    INSIDE_SHARE,
+    MOST_FOUND,
+    SLOPE,
+    condition_log_odds,
+    feature_score,
+    scale_of,
+    threshold_at,
+)
 from simdx.methods.calibration import (
     address_for,
     calibrated,
@@ -27,15 +36,6 @@ from simdx.methods.calibration_record import (
     keep,
     look_up,
     read_file,
-)
-from simdx.methods.outside import (
-    INSIDE_SHARE,
-    MOST_FOUND,
-    SLOPE,
-    condition_log_odds,
-    feature_score,
-    scale_of,
-    threshold_at,
 )
 from simdx.types import Bank, Label, Panel
 

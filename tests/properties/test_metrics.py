@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paper.measures.errors import mixed_effects
 from simdx import metrics
-from simdx.metrics.gaps import adjust, subgroup_gaps
-from tests.properties.strategies import accepted, bounded, few, numbers, texts
+from simdx.metrics.gaps import adjust
+from tests.properties.strategies import accepted, bounded, few, numbers
 
 UNIT = ("accuracy", "macro_f1", "ece", "auroc", "error_auroc", "aurc", "e_aurc", "risk_at_80")
 UNIT += ("classwise_ece", "adaptive_ece", "smooth_ece")
@@ -77,59 +76,6 @@ def test_anything_else_is_refused(rows: list[list[float]], labels: list[int]) ->
     if found is not None:
         np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-3)
         assert len(labels) == len(rows)
-
-
-@bounded
-@given(st.lists(st.tuples(numbers, st.sampled_from([0, 1])), max_size=10), st.lists(numbers, max_size=5))
-def test_scores_against_outcomes(pairs: list[tuple[float, int]], outside: list[float]) -> None:
-    score, error = [float(s) for s, _ in pairs], [e for _, e in pairs]
-    for figure in (metrics.aurc, metrics.e_aurc, metrics.error_auroc):
-        value = accepted(lambda figure=figure: figure(score, error))
-        assert value is None or value.value is None or -1e-12 <= value.value <= 1 + 1e-12
-    value = accepted(lambda: metrics.ood_auroc(score, [float(v) for v in outside]))
-    assert value is None or value.value is None or 0 <= value.value <= 1
-    accepted(lambda: metrics.spread(score))
-
-
-@few
-@given(distributions(), st.data())
-def test_groups_and_pairs(found: tuple[np.ndarray, np.ndarray], data: st.DataObject) -> None:
-    p, y = found
-    rng = np.random.default_rng(0)
-    kinds = st.one_of(st.none(), st.sampled_from(["", "a", "b", "not stated"]), numbers, texts)
-    groups = data.draw(st.lists(kinds, min_size=len(y), max_size=len(y)))
-    parts = metrics.by_group(p, y, groups, expected=["z"], resamples=100, rng=rng)
-    assert sum(part.n for part in parts.values()) == len(y)
-    assert parts["z"].n == 0 or "z" in groups
-    for name, difference in metrics.paired_bootstrap(p, p, y, resamples=100, rng=rng).items():
-        assert difference.metric == name
-        assert difference.difference in (None, 0.0)
-    for interval in metrics.bootstrap_intervals(p, y, resamples=100, rng=rng).values():
-        assert interval.low is None or interval.low <= interval.high
-    table = metrics.reliability(p, y)
-    assert table.n.sum() == len(y)
-    strata = metrics.entropy_strata(p, y)
-    assert sum(stratum.n for stratum in strata) == len(y)
-    named = {"field": [str(g) for g in groups]}
-    for gap in subgroup_gaps(p, y, named, resamples=100, rng=rng):
-        assert gap.p_corrected is None or gap.p_value <= gap.p_corrected + 1e-12
-
-
-@settings(max_examples=5, deadline=None)  # a fit takes a second
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([0.0, 0.1, 0.2, 1.5e154, float("nan")]),
-            st.sampled_from("mn"),
-            st.sampled_from("abcdef"),
-        ),
-        max_size=14,
-    )
-)
-def test_any_regression(rows: list[tuple[float, str, str]]) -> None:
-    values, methods, models = ([row[i] for row in rows] for i in range(3))
-    fitted = mixed_effects(values, methods, models, min(methods, default=""))
-    assert isinstance(fitted, str) or all(0 <= e["p_value"] <= 1 for e in fitted.values())
 
 
 @bounded

@@ -138,7 +138,7 @@ def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
 
 def address_for(data: PanelData, bandwidth: float | None = None) -> str:
     bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
-    world = library.version() if data.panel.world else "no world"
+    world = library.version() if data.panel.world else ""
     return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth, world)
 
 

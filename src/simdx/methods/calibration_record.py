@@ -117,9 +117,8 @@ class Calibration:
     @property
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
-        return content_hash(
-            str(self.sharpness), str(self.shift), str(self.outside), str(self.world), str(self.floor)
-        )
+        world = [] if self.world is None else [str(self.world)]
+        return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor), *world)
 
     def failures(self) -> tuple[str, ...]:
         """Why no answer under this calibration may simply be accepted."""
@@ -170,9 +169,10 @@ def _off(error: float | None, interval: tuple[float, float] | None) -> str:
 # --------------------------------------------------------------------------- kept by content
 
 
-def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None, world: str) -> str:
+def address_of(bank: str, embedder: str, recipe: int, bandwidth: float | None, world: str = "") -> str:
     """Where the calibration of this bank under this embedder is kept; `world`: the library's version."""
-    return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth), world)
+    weighed = [world] if world else []
+    return content_hash("calibration", bank, embedder, str(recipe), str(bandwidth), *weighed)
 
 
 def look_up(address: str, folder: Path | None = None) -> Calibration | None:

@@ -28,7 +28,7 @@ from simdx.methods.speed import OneSlotCache
 from simdx.types import Float, Int, Posterior, SecondOrder, Trace, entropy_bits, plain
 
 # Methods whose own figures have moved since: theirs alone are made again.
-_EDITIONS = {"auto": "2.2", "likelihood": "2.1", "voices": "2.2"}
+_EDITIONS = {"likelihood": "2.1", "voices": "2.1"}
 
 
 def recipe_of(method: object) -> int | str:

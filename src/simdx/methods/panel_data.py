@@ -136,7 +136,7 @@ class PanelData:
     @classmethod
     def open(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
         """As `prepare`, from the compiled panel where there is one that belongs to this bank."""
-        world = library.version() if panel.world else "no world"
+        world = library.version() if panel.world else ""
         address = address_of(bank, embedder.id, RECIPE_VERSION, world)
         found = look_up(address, lambda arrays: belongs(arrays, bank, sum(embedder.blocks)))
         if found is None:

@@ -271,10 +271,18 @@ KEY_FILE = "seal.key"  # of the user's compiled panels, readable by the user alo
 Arrays = Mapping[str, Float]
 
 
-def address_of(bank: Bank, embedder: str, recipe: int, world: str) -> str:
+def address_of(bank: Bank, embedder: str, recipe: int, world: str = "") -> str:
     """Where the compiled panel is kept. Texts count in their order, since rows are kept by number."""
     against = "" if bank.against is None else bank.against.tobytes().hex()
-    sizes = (FORMAT, str(recipe), world, embedder, str(len(bank.labels)), str(len(bank.texts)), against)
+    sizes = (
+        FORMAT,
+        str(recipe),
+        *([world] if world else []),
+        embedder,
+        str(len(bank.labels)),
+        str(len(bank.texts)),
+        against,
+    )
     return content_hash("compiled", *sizes, bank.label_index.tobytes().hex(), *bank.texts, *bank.background)
 
 

@@ -9,7 +9,8 @@ that a meningitis is not a dengue for want of something better:
 with the features and the scale of `outside`, and a threshold of its own. Not all of the library stands there:
 the texts nearest to the panel's own, whatever their register, and at least one of every condition. A list of
 questions and answers is not weighed against it, because the library has no such lists. A panel whose texts
-are unlike everything in the library has no world; neither has one whose file says `world: false`.
+are unlike everything in the library has no world. A panel file asks for one with `world: true`; a panel that
+has its texts from the library always has one.
 
 The constants were chosen on held-out simulated text and on the labelled panels that results/world names.
 """

@@ -8,7 +8,6 @@ from simdx.classifier import Classifier
 from simdx.datasets import read_cases
 from simdx.egress import check, check_names, is_loopback
 from simdx.embedders import parts_of
-from simdx.errors import BadInput
 from simdx.panels import disclaimer, load_source
 from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
@@ -29,11 +28,6 @@ class Registry:
         self._lock = threading.Lock()
         self._fitted: dict[tuple[str, str], Classifier] = {}
         for source, bank in config.panels.items():
-            if bank is None and not load_source(source).banks:
-                raise BadInput(
-                    f"panel '{source}' ships no bank: serve it with --panel {source}=BANK; "
-                    "'simdx bank build' makes one"
-                )
             classifier = Classifier(
                 source, bank, method=config.methods[0], embedder=config.embedder,
                 allow_remote=config.allow_remote, simulator=config.upstream,
