@@ -56,7 +56,8 @@ def test_foreign_texts_are_none_of_these(panel_data: PanelData) -> None:
     outside = Outside.fit(panel_data)
     foreign = panel_data.observe(FOREIGN)
     assert outside(foreign, uniform).min() > 0.95
-    another_condition, another_kind = outside.log_odds(foreign, uniform)
+    odds = outside.log_odds(foreign, uniform)
+    another_condition, another_kind = odds["background"], odds["novelty"]
     assert expit(another_kind).min() > 0.95, "the background has to say it"
     assert another_kind.mean() > another_condition.mean()
 

@@ -149,7 +149,7 @@ def test_lists_of_a_call_are_bounded(client: TestClient, change: dict) -> None:
     call = payload("cds-order-select")
     call["context"] |= change
     reply = client.post(SELECT, json=call)
-    assert reply.status_code == 422
+    assert reply.status_code in (413, 422)  # by the gate, or by the schema
     assert len(reply.content) < 2_000
     many = {**payload("cds-order-select"), "prefetch": {str(i): None for i in range(10_000)}}
-    assert client.post(SELECT, json=many).status_code == 422
+    assert client.post(SELECT, json=many).status_code in (413, 422)  # by the gate, or by the schema

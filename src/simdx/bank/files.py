@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from simdx import library
 from simdx.disk import filling, seal_holds, sealed
 from simdx.disk import write_atomically as write_atomically
 from simdx.errors import BadInput
@@ -82,6 +81,8 @@ def packaged_bank(source: PanelSource) -> Bank:
 
 def library_bank(source: PanelSource) -> Bank:
     """Texts of the library, for a panel without a bank of its own whose every label the library knows."""
+    from simdx import library  # a panel with a bank of its own does not need it
+
     panel = source.panel
     found = {label.name: library.texts_for(label) for label in panel.labels}
     if unknown := [repr(name) for name, texts in found.items() if len(texts) < FEWEST_OF_LIBRARY]:

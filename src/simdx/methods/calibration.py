@@ -22,7 +22,6 @@ from functools import reduce
 
 import numpy as np
 
-from simdx import library
 from simdx.abc.logs import expit, softmax
 from simdx.disk import CannotWrite
 from simdx.embedders.base import embed_texts
@@ -32,7 +31,7 @@ from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_
 from simdx.methods.calibration_record import Calibration, Confused
 from simdx.methods.fitted import Progress, drawn_to_prior
 from simdx.methods.outside import Novelty
-from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData
+from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, library_version
 from simdx.methods.scores import Comparison, fit_labels
 from simdx.methods.world import World, world_log_odds, world_of, world_scale
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
@@ -138,7 +137,7 @@ def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
 
 def address_for(data: PanelData, bandwidth: float | None = None) -> str:
     bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
-    world = library.version() if data.panel.world else ""
+    world = library_version() if data.panel.world else ""
     return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth, world)
 
 
@@ -204,7 +203,7 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
         inside.append(model.features(told))
         beyond.append(model.features(asked))
         posterior.append(fit_labels(world.subset(kept, known)).log_likelihood(asked))
-    scale = world_scale(np.concatenate(inside), np.concatenate(beyond))
+    scale = world_scale(np.concatenate(inside))
     found = replace(found, world=scale)
     if found.auroc is not None:
         return found

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from simdx import library
 from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration
@@ -136,7 +135,7 @@ class PanelData:
     @classmethod
     def open(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
         """As `prepare`, from the compiled panel where there is one that belongs to this bank."""
-        world = library.version() if panel.world else ""
+        world = library_version() if panel.world else ""
         address = address_of(bank, embedder.id, RECIPE_VERSION, world)
         found = look_up(address, lambda arrays: belongs(arrays, bank, sum(embedder.blocks)))
         if found is None:
@@ -194,6 +193,12 @@ class PanelData:
         """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
         vectors = embed_texts(self.embedder, [as_statements(text) for text in texts])
         return Observations(tuple(texts), vectors, None if of is None else tuple(of))
+
+
+def library_version() -> str:
+    from simdx.library import version  # only panels that weigh the library load it
+
+    return version()
 
 
 def belongs(arrays: Arrays, bank: Bank, width: int) -> bool:

@@ -183,7 +183,10 @@ def shares(data: PanelData, asked: Observations, bandwidth: float | None = None)
     outside = Outside.fit(data)
     if outside is None:
         return np.concatenate([inside, np.zeros((len(inside), 1))], axis=1)
-    another, novel = outside.log_odds(asked, uniform)
+    found = outside.log_odds(asked, uniform)
+    never = np.full(len(inside), -np.inf)  # of what is not weighed
+    novel = found.get("novelty", never)
+    another = np.logaddexp(found.get("background", never), found.get("world", never))
     panel = -np.logaddexp(0.0, np.logaddexp(another, novel))  # log probability that it is one of the labels
     return np.concatenate([np.exp(panel)[:, None] * inside, np.exp(panel + another)[:, None]], axis=1)
 

@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simdx import library
 from simdx.embedders.base import embed_cached
 from simdx.methods.background import BackgroundModel, condition_log_odds, scale_of
 from simdx.methods.calibration_record import OutsideScale
@@ -50,11 +49,15 @@ def world_of(data: PanelData) -> PanelData | None:
     near = choose(data)
     if not len(near):
         return None
+    from simdx import library
+
     texts = library.texts()
     return _against(data, near, embed_cached(data.embedder, [texts[i].text for i in near]), None)
 
 
 def _against(data: PanelData, chosen: Int, vectors: Float, compiled: Arrays | None) -> PanelData:
+    from simdx import library
+
     texts = library.texts()
     bank = replace(data.bank, background=tuple(texts[i].text for i in chosen), none_prior=None)
     embedded = EmbeddedBank(
@@ -65,6 +68,8 @@ def _against(data: PanelData, chosen: Int, vectors: Float, compiled: Arrays | No
 
 def choose(data: PanelData) -> Int:
     """Numbers of the library's texts that stand beside the panel; none where all are far from it."""
+    from simdx import library  # only panels that weigh it load it
+
     texts, taken = library.texts(), library.related_to(data.panel.labels)
     allowed = np.array([i for i, text in enumerate(texts) if text.condition not in taken], dtype=np.int64)
     vectors, own = library.vectors()[allowed], library.embedded(data.bank.texts)
@@ -95,6 +100,8 @@ class World:
         beside = world_of(data)
         if beside is None:
             return None
+        from simdx import library
+
         number = {text.text: i for i, text in enumerate(library.texts())}
         chosen = np.array([number[text] for text in beside.bank.background], dtype=np.int64)
         if beside.compiled is not None:
@@ -123,6 +130,6 @@ def world_log_odds(
     return np.where(lists, -np.inf, condition_log_odds(features, scale, prior))
 
 
-def world_scale(inside: Float, beyond: Float) -> OutsideScale:
-    """From features of held-out texts of the labels and of the library."""
-    return scale_of(inside, beyond, INSIDE_SHARE)
+def world_scale(inside: Float) -> OutsideScale:
+    """From features of held-out texts of the labels."""
+    return scale_of(inside, None, INSIDE_SHARE)

@@ -1,5 +1,7 @@
 """Finding and reading panels: packaged ones by name, a user's own by path."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -8,15 +10,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from simdx import library
 from simdx.errors import BadInput
 from simdx.panels.schema import LabelFile, PanelFile
 from simdx.types import Panel
 from simdx.yamlfile import read_mapping
+
+if TYPE_CHECKING:
+    from simdx.library import Condition
 
 PACKAGED = ("oral-lesions", "symptom-to-diagnosis", "case-reports")
 
@@ -153,7 +157,7 @@ def scaffold(
     name: str,
     labels: Mapping[str, str],
     register: str = "clinician",
-    known: Mapping[str, library.Condition] | None = None,
+    known: Mapping[str, Condition] | None = None,
 ) -> str:
     """The text of a new panel file, from label names and what is known of each: in words, and in the library.
 

@@ -4,10 +4,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
+from simdx.bank.files import packaged_bank
 from simdx.classifier import Classifier
 from simdx.datasets import read_cases
 from simdx.egress import check, check_names, is_loopback
 from simdx.embedders import parts_of
+from simdx.errors import BadInput
 from simdx.panels import disclaimer, load_source
 from simdx.service.config import ServiceConfig
 from simdx.service.problems import Problem
@@ -28,6 +30,8 @@ class Registry:
         self._lock = threading.Lock()
         self._fitted: dict[tuple[str, str], Classifier] = {}
         for source, bank in config.panels.items():
+            if bank is None:
+                _check_bank(source)
             classifier = Classifier(
                 source, bank, method=config.methods[0], embedder=config.embedder,
                 allow_remote=config.allow_remote, simulator=config.upstream,
@@ -126,3 +130,11 @@ def _warm(classifier: Classifier) -> None:
     """What a classifier finds on first use (its alarm, its policy) is found before the first caller waits."""
     _ = classifier.panel_files  # read now, so that it may change or go later
     classifier.infer(classifier.bank.texts[0])
+
+
+def _check_bank(source: str) -> None:
+    """A panel has a bank of its own, or the library describes its labels."""
+    try:
+        packaged_bank(load_source(source))
+    except BadInput as problem:
+        raise BadInput(f"{problem}; serve it with --panel {source}=BANK") from None
