@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import hypot, inf, isfinite, log2, log10, sqrt
-from statistics import fmean, stdev
+from statistics import StatisticsError, fmean, stdev
 from typing import Any, Literal, NamedTuple
 
 from scipy.stats import norm, spearmanr
@@ -84,7 +84,7 @@ def on_their_figures(claim: Claim) -> str:
 def _gaps(claim: Claim, data: Data) -> tuple[Gap, ...]:
     try:
         return tuple(claim.ours(data))
-    except (KeyError, IndexError, StopIteration):  # a record that is not there, or lacks it
+    except (KeyError, IndexError, StopIteration, StatisticsError):  # a record that is not there, or lacks it
         return ()
 
 

@@ -99,7 +99,7 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
 def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
     limit, names, p, shown = policy.thresholds, panel.names, facts.posterior.tolist(), facts.shown
     order = sorted(range(len(p)), key=lambda i: -p[i])
-    top, second = order[:2]
+    top, second = order[0], order[min(1, len(order) - 1)]  # a panel made on the fly may have one label
     for i in order[1:]:
         if panel.labels[i].must_not_miss and _reaches(p[i], limit.must_not_miss):
             yield f"'{names[i]}' must not be missed and keeps {percent(shown[i])}"
