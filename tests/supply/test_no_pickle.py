@@ -1,4 +1,4 @@
-"""No pickle is read or written: not in the source, and not while the main jobs run."""
+"""The source reads and writes no pickle."""
 
 import ast
 
