@@ -100,13 +100,35 @@ class SecondOrderAnswer(Part):
         )
 
 
+class NearCondition(Part):
+    """A condition of the library that no label stands for, and its share of the whole posterior."""
+
+    condition: str
+    probability: float
+    emergency: bool
+
+
+class OutsideAnswer(Part):
+    """Which conditions none of these most probably is, the most probable first."""
+
+    nearest: tuple[NearCondition, ...]
+
+
+class TextSpan(Part):
+    """Characters of the case that do not count as the patient's present findings, and why."""
+
+    start: int
+    end: int
+    assertion: Literal["negated", "possible", "hypothetical", "past", "family"]
+
+
 class DecisionAnswer(Part):
     """What to do with the answer, and why, in plain words; `reason` is all `reasons` in one line.
 
     `promise` is the rate of errors that accepted answers keep to, where labelled cases have shown one.
     """
 
-    action: Literal["accept", "test", "review"]
+    action: Literal["accept", "likely", "test", "review"]
     reason: str
     reasons: tuple[str, ...] = ()
     promise: str | None = None
@@ -197,6 +219,9 @@ class Answer(Part):
     calibration: CalibrationAnswer | None = None  # null: nobody has looked whether the method is calibrated
     evidence: tuple[Evidence, ...]
     sentences: tuple[SentenceEffect, ...] | None = None
+    outside: OutsideAnswer | None = None  # null: no library stands against the panel
+    unexplained: tuple[str, ...] = ()  # sentences that the library explains better than the leading label
+    spans: tuple[TextSpan, ...] = ()  # what was read as denied, past, possible or of somebody else
     flip: FlipAnswer | None = None
     missing_finding: MissingFinding | None = None
     provenance: Provenance
