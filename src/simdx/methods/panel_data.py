@@ -156,8 +156,7 @@ class PanelData:
         reading: str | None = None,
     ) -> PanelData:
         """As `prepare`, from the compiled panel where there is one that belongs to this bank."""
-        world = library_version() if panel.world else ""
-        address = address_of(bank, embedder.id, RECIPE_VERSION, world, reading or "")
+        address = address_of(bank, embedder.id, RECIPE_VERSION, world_identity(panel), reading or "")
         found = look_up(address, lambda arrays: belongs(arrays, bank, sum(embedder.blocks)))
         if found is None:
             return replace(cls.prepare(panel, bank, embedder, folder, reading), address=address)
@@ -224,10 +223,14 @@ def embed_read(embedder: Embedder, texts: Sequence[str], way: str) -> Float:
     return embed_cached(embedder, tuple(as_read(text, way)[0] for text in texts))
 
 
-def library_version() -> str:
-    from simdx.library import version  # only panels that weigh the library load it
+def world_identity(panel: Panel) -> str:
+    """What the library beside a panel depends on; empty where none stands there."""
+    if not panel.world:
+        return ""
+    from simdx.library import version
 
-    return version()
+    said = (name for label in panel.labels for name in (label.name, *label.aliases, *label.icd10))
+    return content_hash(version(), *said)[:16]
 
 
 def belongs(arrays: Arrays, bank: Bank, width: int) -> bool:
