@@ -174,8 +174,10 @@ def evaluate(
             groups=_groups_of_both(dataset, calibrate, by), **how,
         )  # fmt: skip
         record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
-        curves = evaluation.plotted(arrays["posterior"], y, classifier.outcomes)
-        result = evaluation.Evaluation(record, curves, labels, classifier.outcomes, dataset, ood, y, arrays, outside, fields)
+        curves = evaluation.plotted(arrays["posterior"], y, classifier.outcomes, k)
+        result = evaluation.Evaluation(
+            record, curves, labels, classifier.outcomes, dataset, ood, y, arrays, outside, fields
+        )
         found.append(result)
         if store.folder is not None:
             _write_beside(result, store.folder, asked, show_texts)

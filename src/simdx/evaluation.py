@@ -104,7 +104,7 @@ def second_order_spread(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
     }
 
 
-def plotted(p: Float, y: Int, outcomes: Sequence[str]) -> dict[str, Any]:
+def plotted(p: Float, y: Int, outcomes: Sequence[str], k: int) -> dict[str, Any]:
     """Reliability, risk and coverage, confusion and strata of entropy as plain lists, under their keys."""
     table = reliability(p, y)
     curve = risk_coverage(uncertainty(p), errors(p, y))
@@ -112,7 +112,7 @@ def plotted(p: Float, y: Int, outcomes: Sequence[str]) -> dict[str, Any]:
     return {
         "reliability": {f.name: getattr(table, f.name).tolist() for f in fields(table)},
         "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
-        "confusion": {"labels": list(outcomes), "counts": confusion(p, y).tolist()},
+        "confusion": {"labels": list(outcomes), "counts": confusion(p, y)[:k].tolist()},
         "strata": [
             {"low_bits": s.low_bits, "high_bits": s.high_bits, "n": s.n, "accuracy": s.accuracy.value}
             for s in entropy_strata(p, y)

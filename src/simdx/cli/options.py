@@ -111,6 +111,7 @@ class MethodOptions(MaterialOptions):
         float | None, Option(min=0, max=1, help="Stop particles below this; default: run all T.")
     ] = None
     stay: Annotated[float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc; 0.5.")] = None
+    closed: Annotated[bool, Option("--closed", help="The labels alone, without none of these.")] = False
     seed: Seed = 0
 
     def classifier(self, panel: str, **more: Any) -> Classifier:

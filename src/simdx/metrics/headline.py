@@ -49,9 +49,7 @@ def evaluate_probabilities(
     reasons = {name: value.reason for name, value in values.items() if value.reason}
     ci: dict[str, list[float] | None] = dict.fromkeys(HEADLINE)
     if rng is not None:
-        found = bootstrap_intervals(
-            probabilities, label_index, labels=labels, resamples=resamples, rng=rng
-        )
+        found = bootstrap_intervals(probabilities, label_index, labels=labels, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)
