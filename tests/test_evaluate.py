@@ -50,7 +50,7 @@ def test_the_record_has_every_key_of_the_contract(result):
     assert record["ood"]["ci"]["mean_inside"][1] < record["ood"]["ci"]["mean_outside"][0]
     found, arrays = record["ood"], result.arrays
     assert found["entropy_share"] == pytest.approx(found["entropy_bits"] / np.log2(record["k"]))
-    rise = entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])
+    rise = entropy_bits(arrays["posterior"]) - entropy_bits(arrays["among_labels"])
     assert found["in_class_rise_bits"] == pytest.approx(rise.mean())
     assert rise.mean() > 0
     assert set(record["ood"]["by"]) == {"near", "far"}
@@ -208,8 +208,8 @@ def test_a_case_is_told_among_its_own_options(classifier, bench, tmp_path):
         inside = [name in case.fields["options"] for name in names]
         assert p[i, ~np.array(inside)].sum() == 0
         if i % 2:
-            pair = whole.posterior_in_class[i] * inside
-            assert found.arrays["posterior_in_class"][i] == pytest.approx(pair / pair.sum(), abs=1e-6)
+            pair = whole.among_labels[i] * inside
+            assert found.arrays["among_labels"][i] == pytest.approx(pair / pair.sum(), abs=1e-6)
         else:
             assert p[i] == pytest.approx(whole.posterior[i], abs=1e-6)
     changed = replace(cases[1], fields={**cases[1].fields, "options": list(names)})

@@ -90,7 +90,8 @@ class SimulationClassifier(ClassifierMixin, BaseEstimator):
             given["unlabelled"] = _texts(X)
         self.classifier_ = Classifier(
             self.panel, self.bank, method=self.method, embedder=self.embedder, none_prior=self.none_prior,
-            closed=self.closed, allow_remote=self.allow_remote, seed=self.seed, **given, **(self.settings or {}),
+            closed=self.closed, allow_remote=self.allow_remote, seed=self.seed, **given,
+            **(self.settings or {}),
         )  # fmt: skip
         self.classifier_.prior(self.prior)  # one that does not fit the panel is refused here
         names = self.classifier_.classes_.astype(str)

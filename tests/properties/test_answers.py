@@ -24,7 +24,7 @@ def classifier() -> Classifier:
 
 
 def sound(answer: Answer) -> None:
-    for named in (answer.posterior, answer.posterior_in_class, answer.provenance.prior):
+    for named in (answer.posterior, answer.among_labels, answer.provenance.prior):
         assert sum(named.values()) == pytest.approx(1)
         assert min(named.values()) >= 0
     assert answer.label == max(answer.posterior, key=lambda label: answer.posterior[label])

@@ -92,7 +92,7 @@ def test_probabilities_are_percentages_and_none_of_these_is_one_of_them(
     outside = answer["out_of_class"]
     assert none["probabilityDecimal"] == pytest.approx(100 * outside, abs=0.01)
     for prediction in labels:
-        p = (1 - outside) * answer["posterior_in_class"][prediction["outcome"]["text"]]
+        p = (1 - outside) * answer["among_labels"][prediction["outcome"]["text"]]
         assert prediction["probabilityDecimal"] == pytest.approx(100 * p, abs=0.01)
     assert f"none of these: {100 * outside:.1f} %" in made["text"]["div"]
 

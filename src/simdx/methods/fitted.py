@@ -106,7 +106,7 @@ class AnswerTable:
 
     @cached_property
     def posterior(self) -> Float:
-        """(N, K + 1) probabilities of the labels and, last, of none of these; (N, K) where it is not weighed."""
+        """(N, K + 1) probabilities of the labels and, last, none of these; (N, K) where it is not weighed."""
         return with_none(self.among_labels, self.out_of_class)
 
     @property

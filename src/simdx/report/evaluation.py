@@ -72,7 +72,7 @@ def _worst(result: Evaluation, answers: Mapping[int, Answer], show_texts: bool) 
         best = int(p.argmax())
         evidence = answers[i].evidence if i in answers else ()
         yield {
-            "id": case.id, "answered": result.outcomes[best], "probability": p[best], "label": case.label or "",
-            "gold": p[result.label_index[i]], "text": case.text if show_texts else None,
+            "id": case.id, "label": case.label or "", "text": case.text if show_texts else None,
+            "answered": result.outcomes[best], "probability": p[best], "gold": p[result.label_index[i]],
             "evidence": [(f"{e.distance:.3f}", e.label, e.text) for e in evidence],
         }  # fmt: skip

@@ -211,7 +211,7 @@ def card(
 ) -> dict[str, Any]:
     """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
-    urgent = action != "accept" or panel.labels[panel.names.index(label)].must_not_miss
+    urgent = action != "accept" or any(one.must_not_miss for one in panel.labels if one.name == label)
     summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
     create = {
         "type": "create",
