@@ -93,9 +93,11 @@ def test_rows_are_distributions_of_finite_weight(
     name: str, fitted: Fitted, panel_data: PanelData, prior: list[float]
 ) -> None:
     table = fitted.answer(panel_data.observe(CASES), Prior(np.array(prior), 3.0))
-    for p in (table.among_labels, table.posterior):
-        assert len(p) == 3
-        distributions(p, np.array(prior))
+    assert len(table.among_labels) == len(table.posterior) == 3
+    distributions(table.among_labels, np.array(prior))
+    weighed = table.out_of_class is not None
+    assert weighed == fitted.none_of_these
+    distributions(table.posterior, np.array([*prior, 1.0] if weighed else prior))
     assert np.isfinite(table.effective_simulations).all()
     assert table.effective_simulations.shape == table.tolerance.shape == table.entropy_bits.shape == (3,)
     assert ((table.typicality > 0) & (table.typicality <= 1)).all()
@@ -202,7 +204,7 @@ def test_what_refits_answers_its_own_bank_held_out(name: str, house: House) -> N
     bank = house.panel_data.bank
     rows, answers = cross_fitted(house.panel_data, house.settings(name))
     assert sorted(rows.tolist()) == list(range(len(bank.texts)))
-    right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
+    right = answers.among_labels.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() > 0.6  # chance is a third; zero-shot knows three names alone
 
 

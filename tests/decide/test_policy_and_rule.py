@@ -67,7 +67,11 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
         ({"epistemic_bits": 0.6}, "review", "epistemic 0.600"),
         ({"aleatoric_bits": 1.4}, "test", "ambiguous"),
         ({"entropy_bits": 1.3}, "test", "entropy 1.30"),
-        ({"posterior": np.array([0.7, 0.15, 0.05])}, "test", "leads with only 70 %, against 15 % for 'river'"),
+        (
+            {"posterior": np.array([0.7, 0.15, 0.05])},
+            "test",
+            "leads with only 70 %, against 15 % for 'river'",
+        ),
         (
             {"posterior": np.array([0.09, 0.01, 0.0]), "out_of_class": 0.9},
             "review",
@@ -105,7 +109,9 @@ def test_thresholds_can_be_switched_off(toy_panel: Panel) -> None:
 
 
 @pytest.mark.parametrize("utility", [None, {"apple": ONE | {"apple": 2}, "test": ONE}])
-def test_none_of_these_is_never_accepted(toy_panel: Panel, utility: dict[str, dict[str, float]] | None) -> None:
+def test_none_of_these_is_never_accepted(
+    toy_panel: Panel, utility: dict[str, dict[str, float]] | None
+) -> None:
     names = ("confident", "typicality", "out_of_class", "must_not_miss")
     off = Policy(thresholds=Thresholds(**dict.fromkeys(names), alarm=False), utility=utility)
     found = decide(toy_panel, facts((0.9, 0.1, 0.0), out_of_class=0.49), off)

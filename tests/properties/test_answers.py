@@ -28,7 +28,7 @@ def sound(answer: Answer) -> None:
         assert sum(named.values()) == pytest.approx(1)
         assert min(named.values()) >= 0
     assert answer.label == max(answer.posterior, key=lambda label: answer.posterior[label])
-    assert 0 <= answer.out_of_class <= 1
+    assert 0 <= answer.out_of_class == answer.posterior["none of these"] <= 1
     assert 0 <= answer.typicality <= 1
     assert answer.decision.action in ("accept", "test", "review")
     json.dumps(answer.to_json(), ensure_ascii=False, allow_nan=False).encode("utf-8")

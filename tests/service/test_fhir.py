@@ -124,7 +124,7 @@ def test_percentages_stay_in_bounds_and_sum_to_a_hundred() -> None:
 
 
 def test_without_a_background_the_labels_are_all_there_is(answer: dict) -> None:
-    made = assessed({**answer, "out_of_class": None})
+    made = assessed({**answer, "out_of_class": None, "posterior": answer["among_labels"]})
     assert [p["outcome"]["text"] for p in made["prediction"]] == list(load_panel(PANEL).names)
     assert sum(p["probabilityDecimal"] for p in made["prediction"]) == pytest.approx(100)
 
