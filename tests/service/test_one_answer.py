@@ -87,8 +87,8 @@ def test_service_log_fhir_and_card(app: FastAPI, client: TestClient, expected: d
     alike(client.post("/v1/classify", json=ask).json(), expected)
     alike(app.state.simdx.audit.page(limit=1)[0].to_json()["answer"], expected)
     page = client.post("/v1/classify", json={**ask, "draws": 0}).json()
-    assert page["beside"]["outcomes"] == pytest.approx(expected, abs=1e-6)
-    assert page["beside"]["words"]["leading"] == f"{NONE}, {percent(expected[NONE])}"
+    assert page["outcomes"] == pytest.approx(expected, abs=1e-6)
+    assert page["words"]["leading"] == f"{NONE}, {percent(expected[NONE])}"
     made = client.post("/v1/fhir/RiskAssessment", json=ask).json()
     last = made["prediction"][-1]
     assert last["outcome"]["coding"][0]["code"] == "none-of-these"
