@@ -28,7 +28,7 @@ from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
 from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
 from simdx.methods.calibration_record import Calibration, Confused
-from simdx.methods.fitted import Progress, drawn_to_prior
+from simdx.methods.fitted import Progress, with_none
 from simdx.methods.outside import Novelty
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
 from simdx.methods.scores import Comparison, fit_labels
@@ -67,12 +67,22 @@ class HeldOutScores:
         weighed += [] if self.novelty is None else [self.novelty]
         return expit(reduce(np.logaddexp, weighed))
 
-    def posterior(self, under: Calibration) -> Float:
-        """(n, K) answers under the uniform prior."""
+    def among_labels(self, under: Calibration) -> Float:
+        """(n, K) answers among the labels under the uniform prior."""
         shift = np.array(under.shift) if under.shift else 0.0
-        inside = softmax(under.sharpness * self.likelihood + shift, axis=1)
-        uniform = np.full(inside.shape[1], 1 / inside.shape[1])
-        return drawn_to_prior(inside, self.outside(under), uniform)
+        return softmax(under.sharpness * self.likelihood + shift, axis=1)
+
+    def posterior(self, under: Calibration) -> Float:
+        """(n, K + 1) the answers themselves, none of these last; (n, K) where it is not weighed."""
+        return with_none(self.among_labels(under), self.outside(under))
+
+    def log_loss(self, under: Calibration) -> float:
+        """What a fit makes small. None of these counts as no knowledge of the label, shared by all labels:
+        a text far from every simulation must not decide how sharp the answers to all others are."""
+        among, outside = self.among_labels(under), self.outside(under)
+        if outside is not None:
+            among = (1 - outside[:, None]) * among + outside[:, None] / among.shape[1]
+        return log_loss(among, self.label_index)
 
 
 def held_out(
@@ -216,7 +226,7 @@ def _drawn(rehearsed: float) -> float:
 
 def _accept_from(others: HeldOutScores, found: Calibration) -> float:
     """The probability that all but a few of the texts of no label stay below."""
-    wrong = others.posterior(found).max(axis=1)
+    wrong = others.posterior(found)[:, : others.likelihood.shape[1]].max(axis=1)
     return round(float(np.quantile(wrong, 1 - record.UNKNOWN_ACCEPTED)), 6)
 
 
@@ -234,7 +244,7 @@ def calibrate(
 
     def loss(sharpness: float) -> float:
         tried = Calibration(sharpness=sharpness, outside=outside)
-        return float(np.mean([log_loss(h.posterior(tried), h.label_index) for h in inside]))
+        return float(np.mean([h.log_loss(tried) for h in inside]))
 
     rehearsed = least_loss(loss)
     sharpness = _drawn(rehearsed)
@@ -273,8 +283,9 @@ def least_loss(loss: Callable[[float], float]) -> float:
 
 def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, ...]:
     """Pairs of labels whose texts are often given to each other, the worst first."""
-    table = np.zeros((len(names), len(names)))
+    table = np.zeros((len(names), len(names) + 1))  # the last column: answered none of these
     np.add.at(table, (truth, given), 1)
+    table = table[:, :-1]
     each = np.maximum(table.sum(axis=1), 1)
     share = (table + table.T) / (each[:, None] + each)
     pairs = np.argwhere(np.triu(share >= CONFUSED, 1))
@@ -390,9 +401,10 @@ def calibrate_on(
     refuse_few(n)
     rng = np.random.default_rng(seed)
     fold = rng.permutation(n) % FOLDS
-    posterior = np.empty(cases.likelihood.shape)
-    for f in range(FOLDS):
-        posterior[fold == f] = cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, beyond))
+    parts = [cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, beyond)) for f in range(FOLDS)]
+    posterior = np.empty((n, parts[0].shape[1]))
+    for f, part in enumerate(parts):
+        posterior[fold == f] = part
     around = bootstrap_intervals(posterior, truth, metrics=("ece",), resamples=RESAMPLES, rng=rng)["ece"]
     known = around.low is not None and around.high is not None
     return replace(
@@ -426,7 +438,7 @@ def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None
 
     def loss(v: Float) -> float:
         tried = moved(v)
-        total = n * log_loss(cases.posterior(tried), cases.label_index)
+        total = n * cases.log_loss(tried)
         told = None if beyond is None else beyond.outside(tried)
         if told is not None:
             total -= np.log(np.maximum(told, 1e-12)).sum()
