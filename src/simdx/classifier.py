@@ -215,18 +215,37 @@ class Classifier:
         confidence: float = 0.9,
         coverage: float = 0.9,
         kind: Kind = "class-conditional",
+        outside: Sequence[str] = (),
     ) -> Policy:
-        """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets."""
-        real = self.data.real
+        """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets.
+
+        With `outside`, real cases of no label, it also holds the evidence that accepting needs.
+        """
+        from simdx.decide.tune import tune_on_labelled, with_evidence
+
+        real, bank = self.data.real, self.bank
         held = frozenset() if real is None or real.centre is None else real.centre.texts
         if shared := sum(plain(text) in held for text in texts):
             raise BadInput(f"{shared} of these cases are also in the archive: a guarantee needs other cases")
-        from simdx.decide.tune import tune_on_labelled
+        others = {plain(text): text for text in outside}  # a text that comes twice is one case
+        known = {*held, *map(plain, (*bank.texts, *bank.background, *texts))}
+        if shared := len(known & others.keys()):
+            raise BadInput(f"{shared} outside cases are also among the cases or in the bank: give other ones")
+        seen, desk = self.observe(list(texts)), self.desk
+        answers = self.infer_batch_observed(seen)
 
-        return tune_on_labelled(
-            self.panel, self.infer_batch(texts), label_index, self.desk.fresh_alarm, self.desk.fingerprint,
-            risk=risk, confidence=confidence, coverage=coverage, kind=kind,
-        )  # fmt: skip
+        def tuned(rows: Int) -> Policy:
+            return tune_on_labelled(
+                self.panel, answers.at(rows), label_index[rows], desk.fresh_alarm, desk.fingerprint,
+                risk=risk, confidence=confidence, coverage=coverage, kind=kind,
+            )  # fmt: skip
+
+        policy = tuned(np.arange(len(texts)))
+        if not others:
+            return policy
+        beyond = self.observe(list(others.values()))
+        asked = (seen, answers, label_index), (beyond, self.infer_batch_observed(beyond))
+        return with_evidence(desk, policy, *asked, "labelled cases of the user's own", tuned)
 
     def watch_simulations(self, told: Callable[[Usage], None]) -> None:
         """Let `told` hear of every call to a language model that answering makes; most methods make none."""

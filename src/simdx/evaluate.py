@@ -63,7 +63,7 @@ class _Asked:
         """Everything that decides the numbers of one data set."""
         data = self.data[name]
         told = "" if self.options is None else content_hash(*map(str, map(self._options_of, data.cases)))
-        return identity(self.settings, {**self._sources, "data": data.hash + told, "columns": "2"})[:24]
+        return identity(self.settings, {**self._sources, "data": data.hash + told, "columns": "3"})[:24]
 
     def answers(self, name: str, store: Store, **how: Any) -> Arrays:
         return store.answers(self.key(name), self.data[name].cases, self._answer, **how)
@@ -253,7 +253,7 @@ def _record(
 
 
 def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
-    """How many cases were accepted, sent to tests or to review, and how many of these were wrong."""
+    """How many cases were accepted, likely, sent to tests or to review, and how many of these were wrong."""
     wrong = arrays["posterior"].argmax(axis=1) != y
     chosen = {name: arrays["action"] == i for i, name in enumerate(evaluation.ACTION_NAMES)}
     return {name: {"n": int(c.sum()), "errors": int((c & wrong).sum())} for name, c in chosen.items()}

@@ -15,7 +15,7 @@ from math import isclose
 from simdx.types import NONE_OF_THESE
 
 NEXT_TO_NOTHING = 0.005  # bits
-ACTIONS = {"accept": "Accept", "test": "Test further", "review": "Send to review"}
+ACTIONS = {"accept": "Accept", "likely": "Likely", "test": "Test further", "review": "Send to review"}
 NO_PROMISE = "no error rate is promised"
 
 

@@ -14,13 +14,17 @@ than the risk allows by chance (a binomial test at 5 %), nothing is simply accep
 Simulated texts are answered by cross-fitting: each by a fit that does not hold it.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.decide.alarm import RATE, Alarm
+from simdx.decide.evidence import AcceptEvidence
 from simdx.decide.guarantees import Kind, calibrate, control_risk
 from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, Thresholds
 from simdx.fitting import fit_method
@@ -28,6 +32,9 @@ from simdx.methods.fitted import AnswerTable, Settings, joined
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Panel
+
+if TYPE_CHECKING:
+    from simdx.decide.desk import Desk
 
 USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
 TAIL = 0.01  # of correct answers that a limit on bits may send on
@@ -84,6 +91,36 @@ def tune_on_labelled(
         conformal=ConformalFile(sets.kind, sets.level, largest, sets.n, scores),
         risk=control_risk(answers.posterior, truth, target=risk, confidence=confidence),
     )
+
+
+def with_evidence(
+    desk: Desk,
+    policy: Policy,
+    inside: tuple[Observations, AnswerTable, Int],
+    outside: tuple[Observations, AnswerTable],
+    source: str,
+    retuned: Callable[[Int], Policy] | None = None,
+) -> Policy:
+    """The policy with what labelled cases show of accepting under it.
+
+    Where the same cases of the labels tuned the policy, `retuned` tunes one on some of them, and each fold is
+    decided by a policy from the others. Outside cases have no part in tuning.
+    """
+    seen, answers, truth = inside
+    if retuned is None:
+        accepted = desk.under(policy).accepts(seen, answers)
+    else:
+        accepted = np.zeros(len(truth), dtype=bool)
+        fold = folds_in_turn(truth, FOLDS)  # the only case of a label is in none: it is not accepted
+        for f in range(FOLDS):
+            held = np.flatnonzero(fold == f)
+            if held.size:
+                other = desk.under(retuned(np.flatnonzero(fold != f)))
+                accepted[held] = other.accepts(seen.at(held), answers.at(held))
+    wrong = answers.posterior.argmax(axis=1) != truth
+    beyond = desk.under(policy).accepts(*outside)
+    found = AcceptEvidence.counted(accepted, wrong, beyond, desk.evidence_key(policy), source)
+    return replace(policy, evidence=found)
 
 
 def alarm_file(alarm: Alarm) -> AlarmFile:
@@ -149,6 +186,9 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
     without answers. Simulated text is cleaner than real text; figures from here are a starting point.
     """
     bank, embedded = data.bank, data.embedded
+    # With the calibration of the whole bank, as it is what will answer; but weighing the library as well
+    # would cost each fold more than all the rest.
+    calibration = None if data.calibration is None else replace(data.calibration, world=None)
     fold = folds_in_turn(bank.label_index, FOLDS)
     parts: list[AnswerTable] = []
     order: list[Int] = []
@@ -157,9 +197,8 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
         if not held.size:
             continue
         kept = np.flatnonzero(fold != f)
-        # With the calibration of the whole bank: it is what will answer.
         own = bank.subset(kept), embedded.subset(kept), data.embedder
-        part = PanelData(data.panel, *own, data.real, data.calibration)
+        part = PanelData(data.panel, *own, data.real, calibration)
         seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)
