@@ -1,4 +1,4 @@
-"""What is packaged with the panels: calibration, a policy tuned on simulated text, and evidence for accepting.
+"""What is packaged with the panels: calibrations, policies tuned on simulated text, evidence for accepting.
 
     simdx validate transfer … --out results/transfer/record.json
     python benchmarks/packaged.py --data FOLDER            # all of it
@@ -7,8 +7,8 @@
 Run it after `RECIPE_VERSION` was raised, or a packaged bank was changed. No case has a part in a number that
 answers depend on; how well calibrated they were on labelled cases is copied from the record of the suite.
 
-Evidence is what labelled cases and outside cases showed of accepting. FOLDER holds them as `CASES` names them;
-where a file or an embedder is missing, the panel goes without, says so, and accepts nothing.
+Evidence is what labelled cases and outside cases showed of accepting. FOLDER holds them as `CASES` names
+them. Where a file or an embedder is missing, the panel goes without evidence and accepts nothing.
 """
 
 import argparse

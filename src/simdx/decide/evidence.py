@@ -61,7 +61,7 @@ class AcceptEvidence:
         if self.inside < LEAST_INSIDE:
             yield f"only {self.inside} labelled cases of its labels, and it takes {LEAST_INSIDE}"
         elif self.wrong > MOST_WRONG * self.accepted:
-            yield f"{self.wrong} of {self.accepted} labelled cases that pass every limit were answered wrongly"
+            yield f"{self.wrong} of {self.accepted} labelled cases that pass every limit were wrong"
         if self.outside < LEAST_OUTSIDE:
             yield f"only {self.outside} labelled outside cases, and it takes 60; give more with {GIVE}"
         elif self.upper > MOST_OUTSIDE:
