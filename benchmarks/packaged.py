@@ -2,7 +2,7 @@
 
     simdx validate transfer … --out results/transfer/record.json
     python benchmarks/packaged.py --data FOLDER            # all of it
-    python benchmarks/packaged.py --data FOLDER --evidence # the evidence alone: a minute
+    python benchmarks/packaged.py --data FOLDER --evidence # the evidence alone
 
 Run it after `RECIPE_VERSION` was raised, or a packaged bank was changed. No case has a part in a number that
 answers depend on; how well calibrated they were on labelled cases is copied from the record of the suite.
@@ -13,6 +13,7 @@ them. Where a file or an embedder is missing, the panel goes without evidence an
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from simdx.decide import evidence
 from simdx.decide.policy import policy_text
 from simdx.decide.tune import with_evidence
 from simdx.embedders import get_embedder
-from simdx.errors import BadInput, MissingExtra
+from simdx.errors import BadInput
 from simdx.methods import PanelData
 from simdx.methods.calibration import address_for, rehearse
 from simdx.methods.calibration_record import FILE, file_text
@@ -85,30 +86,34 @@ def evidence_of(name: str, embedder: str, folder: Path) -> evidence.AcceptEviden
     return found
 
 
-def write_evidence(folder: Path) -> None:
-    records = []
-    for name in PACKAGED:
-        for embedder in EMBEDDERS:
+def write_evidence(folder: Path, embedders: Sequence[str]) -> None:
+    """The file is written after every panel, so that a run that was stopped loses nothing."""
+    banks = {packaged_bank(load_source(name)).identity[:16] for name in PACKAGED}
+    kept = [one for one in evidence.packaged_records() if one.made_for["bank"] in banks]
+    held = {(one.made_for["bank"], one.made_for["embedder"]): one for one in kept}
+    for embedder in embedders:
+        for name in PACKAGED:
             try:
                 found = evidence_of(name, embedder, folder)
-            except (BadInput, MissingExtra) as problem:
+            except BadInput as problem:
                 print(f"{name}, {embedder}: no evidence: {problem}", flush=True)
                 continue
-            records.append(found)
             enough = "; ".join(found.shortcomings()) or "enough"
             print(f"{name}, {embedder}: {found.sentence()}: {enough}", flush=True)
-    target = SOURCE / "decide" / "data" / evidence.FILE
-    target.write_text(evidence.file_text(records), encoding="utf-8")
+            held[found.made_for["bank"], found.made_for["embedder"]] = found
+            target = SOURCE / "decide" / "data" / evidence.FILE
+            target.write_text(evidence.file_text(list(held.values())), encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the labelled and outside cases")
     parser.add_argument("--evidence", action="store_true", help="write the evidence alone")
+    parser.add_argument("--embedder", choices=EMBEDDERS, help="evidence with this one alone")
     asked = parser.parse_args()
     if not asked.evidence:
         write_calibrations_and_policies()
-    write_evidence(asked.data)
+    write_evidence(asked.data, [asked.embedder] if asked.embedder else list(EMBEDDERS))
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ def test_what_is_shown_sums_to_one_and_none_of_these_is_among_it() -> None:
     assert shown == pytest.approx({"apple": 0.18, "river": 0.02, "none of these": 0.8})
     assert leading("apple", shown) == "none of these, 80 %"
     assert headline("review", leading("apple", shown)) == "Send to review"
+    assert headline("likely", "dengue, 93 %") == "Likely: dengue, 93 %"
     assert outcomes({"apple": 0.9, "river": 0.1}, None) == {"apple": 0.9, "river": 0.1}
 
 

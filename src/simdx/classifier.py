@@ -46,7 +46,7 @@ from simdx.types import Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
     from simdx.bank.fresh import Usage
-    from simdx.decide.guarantees import Kind
+    from simdx.metrics.conformal import Kind
 
 PriorLike = Prior | Mapping[str, float] | None
 Texts = list[str] | tuple[str, ...]

@@ -20,9 +20,9 @@ from simdx.abc.prior import Prior
 from simdx.datasets.dataset import Dataset, check_options, options_of
 from simdx.datasets.differential import Differentials, differentials
 from simdx.decide.alarm import alarm_performance
-from simdx.decide.guarantees import measured_sets
 from simdx.disk import make_folder, replacing, write_atomically
 from simdx.errors import BadInput, MissingExtra
+from simdx.metrics.conformal import measured_sets
 from simdx.metrics.gaps import subgroup_gaps
 from simdx.runs import Arrays, Progress, Result, Spec, Store, identity, run
 from simdx.types import Case, Float, Int, content_hash, entropy_bits, plain

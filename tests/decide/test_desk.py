@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.decide.guarantees import calibrate
 from simdx.decide.policy import policy_text, read_policy
 from simdx.decide.tune import cross_fitted, folds_in_turn
 from simdx.errors import BadInput
+from simdx.metrics.conformal import calibrate
 from simdx.panels import load_source
 from simdx.types import Bank, Panel
 

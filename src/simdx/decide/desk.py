@@ -216,7 +216,7 @@ class Desk(TunedThresholds):
         if not self.policy.fits(self.fingerprint):
             tuned_for = "another bank, embedder or method, prior of none of these or other real cases"
             return None, (f"the policy was tuned for {tuned_for}: no conformal set",)
-        from simdx.decide.guarantees import ConformalThresholds
+        from simdx.metrics.conformal import ConformalThresholds
 
         names, scores = self._data.panel.names, stored.scores
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
