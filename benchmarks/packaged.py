@@ -23,7 +23,6 @@ from simdx.bank.files import packaged_bank
 from simdx.datasets import read_cases
 from simdx.decide import evidence
 from simdx.decide.policy import policy_text
-from simdx.decide.tune import with_evidence
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData
@@ -79,11 +78,7 @@ def evidence_of(name: str, embedder: str, folder: Path) -> evidence.AcceptEviden
     others = [*read_cases(outside, labelled=False).texts]
     others += [probe["text"] for probe in probes if name not in probe["inside"]]
     seen, beyond = classifier.observe(cases.texts), classifier.observe(others)
-    answers = classifier.infer_batch_observed
-    asked = (seen, answers(seen), cases.label_index(names)), (beyond, answers(beyond))
-    found = with_evidence(classifier.desk, classifier.policy, *asked, "packaged record").evidence
-    assert found is not None
-    return found
+    return classifier.desk.tried_on(seen, cases.label_index(names), beyond)
 
 
 def write_evidence(folder: Path, embedders: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from simdx.abc.prior import Prior
 from simdx.answer import AlarmAnswer, DecisionAnswer, FlipAnswer, MissingFinding, SentenceEffect, ViewAnswer
 from simdx.decide.alarm import Alarms, SeenTexts, outvoted
 from simdx.decide.decision import Facts, decide, excluded
-from simdx.decide.evidence import OTHER, UNTESTED
+from simdx.decide.evidence import OTHER, UNTESTED, AcceptEvidence
 from simdx.decide.explain import (
     Clauses,
     Telling,
@@ -35,7 +35,7 @@ from simdx.errors import BadInput
 from simdx.methods.calibration_record import copied
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.panel_data import Observations
-from simdx.types import Float, Mask
+from simdx.types import Float, Int, Mask
 
 
 class DecisionParts(NamedTuple):
@@ -187,6 +187,45 @@ class Desk(TunedThresholds):
         """(N,) answers that pass every limit, whatever is missing of the panel."""
         parts = self.decide(observations, table, explain=False)
         return np.array([one.decision.action in ("accept", "likely") for one in parts], dtype=bool)
+
+    def tuned_on(self, cases: Observations, truth: Int, outside: Observations | None, **how: Any) -> Policy:
+        """A policy from labelled cases (`how`: as `tune_on_labelled`); with outside ones, evidence too."""
+        from simdx.decide.tune import FOLDS, folds_in_turn, tune_on_labelled
+
+        answers, panel = self._even_answers(cases), self._data.panel
+
+        def tuned(rows: Int) -> Policy:
+            known = answers.at(rows), truth[rows]
+            return tune_on_labelled(panel, *known, self.fresh_alarm, self.fingerprint, **how)
+
+        policy = tuned(np.arange(len(truth)))
+        if outside is None:
+            return policy
+        accepted = np.zeros(len(truth), dtype=bool)
+        fold = folds_in_turn(truth, FOLDS)  # the only case of a label is in none: it is not accepted
+        for f in np.unique(fold[fold >= 0]).tolist():  # each case by a policy that it did not tune
+            held = np.flatnonzero(fold == f)
+            other = self.under(tuned(np.flatnonzero(fold != f)))
+            accepted[held] = other.accepts(cases.at(held), answers.at(held))
+        wrong = answers.posterior.argmax(axis=1) != truth
+        found = self._evidence(policy, accepted, wrong, outside, "labelled cases of the user's own")
+        return replace(policy, evidence=found)
+
+    def tried_on(self, cases: Observations, truth: Int, outside: Observations) -> AcceptEvidence:
+        """What labelled cases show of accepting under this policy, in which they had no part."""
+        answers = self._even_answers(cases)
+        wrong = answers.posterior.argmax(axis=1) != truth
+        accepted = self.accepts(cases, answers)
+        return self._evidence(self.policy, accepted, wrong, outside, "packaged record")
+
+    def _evidence(
+        self, policy: Policy, accepted: Mask, wrong: Mask, outside: Observations, source: str
+    ) -> AcceptEvidence:
+        beyond = self.under(policy).accepts(outside, self._even_answers(outside))
+        return AcceptEvidence.counted(accepted, wrong, beyond, self.evidence_key(policy), source)
+
+    def _even_answers(self, observations: Observations) -> AnswerTable:
+        return self._fitted.answer(observations, Prior.uniform(len(self._data.panel.names)))
 
     def _even(self, observations: Observations, prior: Float) -> Float | None:
         """(N, K) posteriors under the even prior, where the given one excludes labels."""

@@ -30,9 +30,9 @@ LEAST_OUTSIDE = 59  # of which none may be accepted; more, where some are
 MOST_OUTSIDE = 0.05
 MOST_WRONG = 0.05
 LEVEL = 0.95
-GIVE = "'simdx policy tune --data CASES --ood OUTSIDE'"
-UNTESTED = f"no labelled outside cases have tested this panel; give 60, and 20 of its labels, with {GIVE}"
-OTHER = f"labelled cases have tested it with another bank, embedder, method or policy; repeat {GIVE}"
+GIVE = "'simdx policy tune --data … --ood …'"
+UNTESTED = f"no labelled outside cases; give 60 with {GIVE}"
+OTHER = f"labelled cases were tried with another bank, embedder, method or policy; repeat {GIVE}"
 FILE = "evidence.json"
 
 

@@ -20,17 +20,13 @@ are fixed in advance, so they owe nothing to the labels. With outside cases they
 accepting needs (`evidence`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.decide.alarm import RATE, Alarm
-from simdx.decide.evidence import AcceptEvidence
 from simdx.decide.policy import LEAST_HELD_OUT, AlarmFile, ConformalFile, Origin, Policy, RiskFile, Thresholds
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
@@ -39,9 +35,6 @@ from simdx.methods.panel_data import Observations, PanelData
 from simdx.metrics.conformal import Kind, calibrate
 from simdx.metrics.scores import auroc
 from simdx.types import Float, Int, Panel, entropy_bits
-
-if TYPE_CHECKING:
-    from simdx.decide.desk import Desk
 
 USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
 TAIL = 0.01  # of correct answers that a limit on bits may send on
@@ -125,36 +118,6 @@ def control_risk(posterior: Float, truth: Int, *, target: float = 0.05, confiden
     chosen = int(valid.min())
     entropy = float(most * (1 - grid[chosen]))
     return RiskFile(target, confidence, entropy, len(p), int(accepted[chosen]), int(errors[chosen]))
-
-
-def with_evidence(
-    desk: Desk,
-    policy: Policy,
-    inside: tuple[Observations, AnswerTable, Int],
-    outside: tuple[Observations, AnswerTable],
-    source: str,
-    retuned: Callable[[Int], Policy] | None = None,
-) -> Policy:
-    """The policy with what labelled cases show of accepting under it.
-
-    Where the same cases of the labels tuned the policy, `retuned` tunes one on some of them, and each fold is
-    decided by a policy from the others. Outside cases have no part in tuning.
-    """
-    seen, answers, truth = inside
-    if retuned is None:
-        accepted = desk.under(policy).accepts(seen, answers)
-    else:
-        accepted = np.zeros(len(truth), dtype=bool)
-        fold = folds_in_turn(truth, FOLDS)  # the only case of a label is in none: it is not accepted
-        for f in range(FOLDS):
-            held = np.flatnonzero(fold == f)
-            if held.size:
-                other = desk.under(retuned(np.flatnonzero(fold != f)))
-                accepted[held] = other.accepts(seen.at(held), answers.at(held))
-    wrong = answers.posterior.argmax(axis=1) != truth
-    beyond = desk.under(policy).accepts(*outside)
-    found = AcceptEvidence.counted(accepted, wrong, beyond, desk.evidence_key(policy), source)
-    return replace(policy, evidence=found)
 
 
 def alarm_file(alarm: Alarm) -> AlarmFile:
