@@ -210,8 +210,8 @@ class Classifier:
     ) -> Policy:
         """A policy from labelled cases under the uniform prior: guaranteed risk and conformal sets.
 
-        With `outside`, real cases of no label, it also holds the evidence that accepting needs. `how`: `risk`,
-        `confidence`, `coverage` and `kind`, as `decide.tune.tune_on_labelled` takes them.
+        With `outside`, real cases of no label, it also holds the evidence that accepting needs. `how`:
+        `risk`, `confidence`, `coverage` and `kind`, as `decide.tune.tune_on_labelled` takes them.
         """
         real, bank = self.data.real, self.bank
         held = frozenset() if real is None or real.centre is None else real.centre.texts

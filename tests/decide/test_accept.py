@@ -242,6 +242,11 @@ def test_a_removed_label_that_the_text_speaks_for(toy_panel: Panel, bank: Bank) 
     assert "the prior excludes 'apple'" in moved.reason
 
 
+def test_excluded_labels_carry_no_evidence(toy_panel: Panel, bank: Bank) -> None:
+    answer = Classifier(toy_panel, bank).infer(CASE, prior={"river": 0.0, "engine": 0.0}, explain=False)
+    assert {one.label for one in answer.evidence} == {"apple"}
+
+
 def test_a_slider_at_nothing_does_not_make_an_answer_certain() -> None:
     """Fever after Uganda went to more tests for dengue, and with dengue's prior at 0 it was accepted."""
     classifier = Classifier("symptom-to-diagnosis")

