@@ -114,6 +114,7 @@ def test_fifty_nine_outside_cases_are_the_fewest() -> None:
     [
         ({}, None),
         ({"inside": 19}, "only 19 labelled cases of its labels"),
+        ({"accepted": 0, "wrong": 0}, "none of 40 labelled cases of its labels passes every limit"),
         ({"wrong": 2}, "2 of 30 labelled cases that pass every limit were wrong"),
         ({"outside": 58}, "only 58 labelled outside cases, and it takes 60"),
         ({"outside_accepted": 4, "upper": upper_end(4, 100)}, "4 of 100 labelled outside cases would be"),

@@ -64,9 +64,10 @@ class Desk(TunedThresholds):
     @cached_property
     def refuted(self) -> tuple[str, ...]:
         """What speaks against accepting any answer of this bank."""
-        found = self._fitted.calibration
-        labelled = self.evidence is not None or (found is not None and found.checked_on_cases)
-        return (*(() if found is None else found.refuted()), *(() if labelled else copied(self._data.bank)))
+        found, bank = self._fitted.calibration, self._data.bank
+        if found is None:
+            return copied(bank)
+        return (*found.refuted(), *(() if found.checked_on_cases else copied(bank)))
 
     @cached_property
     def missing(self) -> tuple[str, ...]:

@@ -60,6 +60,8 @@ class AcceptEvidence:
         """What is missing for an answer to be accepted; nothing where the record is enough."""
         if self.inside < LEAST_INSIDE:
             yield f"only {self.inside} labelled cases of its labels, and it takes {LEAST_INSIDE}"
+        elif not self.accepted:
+            yield f"none of {self.inside} labelled cases of its labels passes every limit"
         elif self.wrong > MOST_WRONG * self.accepted:
             yield f"{self.wrong} of {self.accepted} labelled cases that pass every limit were wrong"
         if self.outside < LEAST_OUTSIDE:
