@@ -48,8 +48,9 @@ def evidence_of(
     # equal shares (all nothing, or a hard tolerance) are told apart by distance
     rank = distance if share is None else 1e-9 * distance - share
     leading = np.argsort(-posterior, axis=1, kind="stable")[:, :MOST_LABELS]
-    shown = np.take_along_axis(posterior, leading, axis=1) >= COMPETES
-    shown[:, :2] = True
+    mass = np.take_along_axis(posterior, leading, axis=1)
+    shown = mass >= COMPETES
+    shown[:, :2] = mass[:, :2] > 0  # a label that the prior excludes is no competitor
     best: dict[int, dict[int, Int]] = {}  # label -> case -> its first rows
     for label in np.unique(leading[shown]).tolist():
         rows = np.flatnonzero(weights.label_index == label)

@@ -45,17 +45,22 @@ FILE = "calibration.json"  # beside a panel file
 
 
 def thin(bank: Bank, *, labelled: bool = False) -> tuple[str, ...]:
-    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies.
+    """Why a bank carries no accepted answer, whatever its rehearsal found; labelled cases outweigh copies."""
+    few = len(bank.texts) < LEAST_TEXTS
+    said = (f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}",) if few else ()
+    return said if labelled else (*said, *copied(bank))
+
+
+def copied(bank: Bank) -> tuple[str, ...]:
+    """Said of a bank whose texts are near copies.
 
     A rehearsal asks about the bank's own texts. Where they copy one sentence all is told apart, and a case
     in other words is none of these.
     """
-    said = []
-    if len(bank.texts) < LEAST_TEXTS:
-        said.append(f"the bank has {len(bank.texts)} texts, and it takes {LEAST_TEXTS}")
-    if not labelled and (share := repeated(bank)) > MOST_REPEATED:
-        said.append(f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most")
-    return tuple(said)
+    share = repeated(bank)
+    if share <= MOST_REPEATED:
+        return ()
+    return (f"the bank's texts are near copies, {100 * share:.0f} % of their words the same in most",)
 
 
 def repeated(bank: Bank) -> float:
@@ -120,8 +125,8 @@ class Calibration:
         world = [] if self.world is None else [str(self.world)]
         return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor), *world)
 
-    def failures(self) -> tuple[str, ...]:
-        """Why no answer under this calibration may simply be accepted."""
+    def unshown(self) -> tuple[str, ...]:
+        """What nobody has looked at, so that nothing is accepted before labelled cases have."""
         said = []
         if self.basis == "transferred":
             said.append("the panel's calibration was never checked: it is that of other panels")
@@ -129,6 +134,11 @@ class Calibration:
             said.append("the bank has no background, so that none of these was never weighed")
         if self.outside is None and self.world is not None and self.basis == "rehearsed" and not self.checked:
             said.append("only the library stands against the labels, and no labelled case has checked that")
+        return tuple(said)
+
+    def refuted(self) -> tuple[str, ...]:
+        """What was looked at and speaks against accepting any answer."""
+        said = []
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
             said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
         if self.auroc is not None and self.auroc < LEAST_AUROC:
@@ -137,9 +147,17 @@ class Calibration:
             said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
         return tuple(said)
 
+    def failures(self) -> tuple[str, ...]:
+        """Why no answer under this calibration may simply be accepted."""
+        return (*self.unshown(), *self.refuted())
+
     def failures_over(self, bank: Bank) -> tuple[str, ...]:
         """The same, with what is wrong with the bank itself."""
-        return (*self.failures(), *thin(bank, labelled=self.basis == "measured" or self.checked > 0))
+        return (*self.failures(), *thin(bank, labelled=self.checked_on_cases))
+
+    @property
+    def checked_on_cases(self) -> bool:
+        return self.basis == "measured" or self.checked > 0
 
     @property
     def floor(self) -> float | None:

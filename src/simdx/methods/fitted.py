@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from threading import Lock
 from typing import Any, Literal, NamedTuple, Protocol
@@ -127,6 +127,25 @@ class AnswerTable:
     @cached_property
     def second_order(self) -> SecondOrder | None:
         return self.make_second_order()
+
+    def at(self, rows: Int) -> AnswerTable:
+        """Some of the answers; what a sampler did step by step is left out."""
+
+        def second_order() -> SecondOrder | None:
+            whole = self.second_order
+            return None if whole is None else whole.combined(lambda column: column[rows])
+
+        return replace(
+            self,
+            posterior_in_class=self.posterior_in_class[rows],
+            out_of_class=None if self.out_of_class is None else self.out_of_class[rows],
+            effective_simulations=self.effective_simulations[rows],
+            tolerance=self.tolerance[rows],
+            trace=None,
+            make_typicality=lambda: self.typicality[rows],
+            make_second_order=second_order,
+            voices=None if self.voices is None else {name: p[rows] for name, p in self.voices.items()},
+        )
 
 
 def with_none(among: Float, outside: Float | None) -> Float:

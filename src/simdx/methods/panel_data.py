@@ -163,7 +163,7 @@ class PanelData:
         embedded = EmbeddedBank(
             found["vectors"], bank.label_index, len(panel.names), embedder.blocks, found.get("background")
         )
-        way = WAYS[int(found["reading"])]
+        way = WAYS[int(found["reading"][0])]
         return cls(
             panel, bank, embedded, embedder, folder=folder, compiled=found, address=address, reading=way
         )
@@ -171,7 +171,7 @@ class PanelData:
     def arrays(self) -> dict[str, Float]:
         """What a compiled panel holds of it."""
         others = {} if self.embedded.background is None else {"background": self.embedded.background}
-        way = {"reading": np.array(WAYS.index(self.reading))}
+        way = {"reading": np.array([WAYS.index(self.reading)])}
         return {"vectors": self.embedded.vectors, **others, **way, **named("lexicon", self.lexicon.arrays())}
 
     @cached_property
@@ -255,7 +255,7 @@ def belongs(arrays: Arrays, bank: Bank, width: int) -> bool:
             and (not others or arrays["background"].shape == (others, width))
             and len(arrays["lexicon.ends"]) == n + others + 1
             and len(arrays["typicality"]) > 1
-            and int(arrays["reading"]) in range(len(WAYS))
+            and int(arrays["reading"][0]) in range(len(WAYS))
             and labelled_right("labels", np.arange(n))
             and ("outside.rows" not in arrays or labelled_right("outside", against))
         )
