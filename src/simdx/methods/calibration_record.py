@@ -1,6 +1,8 @@
 """A calibration as it is kept: the numbers that make probabilities of scores, and what they rest on.
 
 sharpness   the exponent of the pooled likelihood
+spread      how far its logarithm may be off: answers are a mean over that, and softer for it
+weight      of the second expert's log-likelihood beside the first's (`experts`)
 shift       log odds added to each label; only labelled cases can tell them
 outside     a soft threshold on the features of another condition, in units of the panel's own simulated texts
 
@@ -97,6 +99,8 @@ class Calibration:
 
     basis: Basis = "transferred"
     sharpness: Annotated[float, Field(gt=0, lt=100)] = SHARPNESS
+    spread: Annotated[float, Field(ge=0, lt=5)] = 0.0
+    weight: Annotated[float, Field(ge=0, lt=10)] = 0.0
     rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
     outside: OutsideScale | None = None  # of the panel's own background
@@ -118,7 +122,8 @@ class Calibration:
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
         world = [] if self.world is None else [str(self.world)]
-        return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor), *world)
+        pool = f"{self.sharpness} {self.spread} {self.weight}"
+        return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 
     def failures(self) -> tuple[str, ...]:
         """Why no answer under this calibration may simply be accepted."""

@@ -112,7 +112,7 @@ class World:
 
     def arrays(self) -> dict[str, Float]:
         """What was fitted, for a compiled panel."""
-        model = named("model", self.model.comparison.arrays())
+        model = named("model", self.model.arrays())
         lexicon = named("lexicon", self.data.lexicon.arrays())
         background = self.data.embedded.background
         assert background is not None
