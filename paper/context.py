@@ -126,7 +126,7 @@ class Context:
 
         def make() -> engine.PanelData:
             panel = self.cases(spec.panel).source.panel
-            return engine.PanelData.prepare(panel, self.bank(spec), get_embedder(name))
+            return engine.PanelData.prepare(panel, self.bank(spec), get_embedder(name), reading="plain")
 
         return self._once(("panel_data", spec.panel, spec.bank, spec.per_label, spec.pool_seed, name), make)
 

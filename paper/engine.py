@@ -15,7 +15,7 @@ from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, 
 from simdx.baselines.wording import PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Observations, PanelData, Settings
-from simdx.methods.scores import choose_penalty
+from simdx.methods.logistic import choose_penalty
 from simdx.simulators.base import Completion, TokenLogprobs
 from simdx.types import Bank, Float, Int, Panel
 

@@ -181,6 +181,7 @@ class Provenance(Part):
     bank: str
     fit: str | None = None  # hash of all that was fitted to the bank; null where a fit is not kept
     embedder: str
+    reading: str = "plain"  # how denied findings counted: plain, light, cut or denied
     prior: dict[str, float]
     alpha0: float
     kernel: Literal["soft", "hard"] | None  # null for a method that has none

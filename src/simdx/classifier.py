@@ -25,6 +25,7 @@ from simdx.answer import (
     SamplerAnswer,
     SecondOrderAnswer,
     SentencePair,
+    TextSpan,
     by_name,
 )
 from simdx.bank.files import bank_for
@@ -42,6 +43,7 @@ from simdx.methods.fitted import AnswerTable, Settings, Simplex
 from simdx.methods.outside import at_prior
 from simdx.methods.panel_data import Observations, PanelData, check_text
 from simdx.methods.smc import SimplexPosterior
+from simdx.reading import not_counted
 from simdx.types import Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class OpenedPanel:
         allow_remote: bool,
         policy: Policy | str | Path | None,
         none_prior: float | None,
+        reading: str | None = None,
     ) -> OpenedPanel:
         chosen, found, source = bank_for(panel, bank)
         if none_prior is not None:
@@ -78,7 +81,7 @@ class OpenedPanel:
         named = embedder if embedder is not None else chosen.embedder
         reader = get_embedder(named, allow_remote=allow_remote) if isinstance(named, str) else named
         folder = None if source is None else source.folder
-        data = PanelData.open(chosen, found, admit(reader, allow_remote), folder)
+        data = PanelData.open(chosen, found, admit(reader, allow_remote), folder, reading)
         return cls(data, cache(lambda: PanelFiles.read(source)), bank is not None, policy, none_prior)
 
 
@@ -132,7 +135,9 @@ class Classifier:
                 given = Given(real_cases, real_weight, unlabelled, unlabelled_weight, calibration_cases)
                 settings |= given.identities
             self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
-            opened = OpenedPanel.read(panel, bank, embedder, allow_remote, policy, none_prior)
+            opened = OpenedPanel.read(
+                panel, bank, embedder, allow_remote, policy, none_prior, self.settings.reading
+            )
             if given is not None:
                 opened = replace(opened, data=given.added_to(opened.data, self.settings))
             self._opened = opened
@@ -285,7 +290,9 @@ class Classifier:
         parts = self.desk.decide(observations, table, explain=explain, ask=ask, note=note)
         weights = self.fitted.evidence(observations, table.prior)
         evidence = evidence_of(weights, table.posterior_in_class, self.panel.names, self.bank.texts)
-        return [self._answer(i, table, parts[i], evidence[i]) for i in range(len(parts))]
+        return [
+            self._answer(i, text, table, parts[i], evidence[i]) for i, text in enumerate(observations.texts)
+        ]
 
     def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> AnswerTable:
         """The same numbers as columns, without evidence or decisions."""
@@ -339,9 +346,10 @@ class Classifier:
         return Prior.from_probabilities(names, prior)
 
     def _answer(
-        self, i: int, table: AnswerTable, parts: DecisionParts, evidence: tuple[Evidence, ...]
+        self, i: int, text: str, table: AnswerTable, parts: DecisionParts, evidence: tuple[Evidence, ...]
     ) -> Answer:
         names = self.panel.names
+        spans = not_counted(text, self.data.reading)
         tolerance, second, voices = float(table.tolerance[i]), table.second_order, table.voices
         sampler = None if table.trace is None else SamplerAnswer.of(table.trace, i)
         cut_short = [sampler.cut_short] if sampler is not None and sampler.cut_short else []
@@ -363,10 +371,14 @@ class Classifier:
             calibration=self._calibration,
             evidence=evidence,
             **added,
+            spans=tuple(
+                TextSpan.model_validate({"start": s, "end": e, "assertion": meant}) for s, e, meant in spans
+            ),
             provenance=Provenance(
                 bank=self._bank_name,
                 fit=self.fitted.identity,
                 embedder=self.embedder.id,
+                reading=self.data.reading,
                 prior=by_name(names, table.prior.probabilities),
                 alpha0=table.prior.alpha0,
                 kernel=self.fitted.kernel,

@@ -11,6 +11,7 @@ from simdx import plugins
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Settings
 from simdx.methods.panel_data import PanelData
+from simdx.reading import WAYS
 
 if TYPE_CHECKING:  # arrows that are imported when a method is asked for, drawn here for readers and tests
     import simdx.amortised.method
@@ -78,6 +79,8 @@ def _check(settings: Settings) -> None:
         raise BadInput(f"unknown engine '{settings.engine}': choose one of {', '.join(ENGINES)}")
     if settings.kernel is not None and settings.kernel not in KERNELS:
         raise BadInput(f"unknown kernel '{settings.kernel}': choose soft or hard")
+    if settings.reading is not None and settings.reading not in WAYS:
+        raise BadInput(f"unknown reading '{settings.reading}': choose one of {', '.join(WAYS)}")
     if not 1 <= settings.populations <= 20:
         raise BadInput(f"--populations is {settings.populations}: give a number from 1 to 20")
     for name, users in _USES.items():

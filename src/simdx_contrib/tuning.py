@@ -23,8 +23,8 @@ from simdx.baselines.by_bank import posterior_of
 from simdx.embedders.sentence import SentenceEmbedder
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Float, Int
 
 if TYPE_CHECKING:

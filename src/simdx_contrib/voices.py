@@ -23,10 +23,10 @@ from simdx.abc.prior import Prior
 from simdx.baselines.asking import MOST_ROTATIONS, fit_asking
 from simdx.baselines.interview import Asking
 from simdx.baselines.wording import LETTERS
-from simdx.methods.features import as_statements
 from simdx.methods.fitted import EvidenceWeights, Fitted, Inferred, Progress, Settings
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.methods.recipe import fit_recipe
+from simdx.reading import is_checklist
 from simdx.types import Float, Posterior, SecondOrder
 from simdx_contrib.likelihood import VERSION, Likelihood, fit_likelihood, fit_temperature, posterior_under
 from simdx_contrib.own_texts import Rehearsal
@@ -52,7 +52,7 @@ class Voices(Fitted):
 
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         heard = self.heard(observations)
-        checklist = np.array([as_statements(text) != text for text in observations.texts])
+        checklist = np.array([is_checklist(text) for text in observations.texts])
         p = posterior_under(pooled(heard, checklist), prior)
         n = len(p)
         usage: dict[str, Any] = {

@@ -18,7 +18,8 @@ from simdx.methods import PanelData
 from simdx.methods.outside import BackgroundModel
 from simdx.methods.real_cases import WEIGHT, with_real
 from simdx.methods.recipe import LabelPosterior
-from simdx.methods.scores import fit_logistic, self_consistent_bias
+from simdx.methods.logistic import fit_logistic
+from simdx.methods.scores import self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.

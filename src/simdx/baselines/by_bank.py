@@ -13,6 +13,7 @@ above zero on a possible label the scores say nothing, and the answer is the pri
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -24,8 +25,9 @@ from simdx.abc.space import Space
 from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.methods.fitted import Fitted, Inferred, Settings
+from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.methods.scores import choose_penalty, fit_logistic
+from simdx.reading import as_read
 from simdx.types import Float, Posterior
 
 BANDWIDTH = 0.05  # of the soft kernel, as in M-SMC
@@ -97,13 +99,16 @@ class TfIdf(Similarity):
         self._model = TfidfVectorizer(token_pattern=r"(?u)\w\w+")
         one_hot = np.eye(len(bank.labels))[bank.label_index]
         try:
-            rows = self._model.fit_transform(bank.texts)
+            rows = self._model.fit_transform(self._read(bank.texts))
         except ValueError:  # an empty vocabulary, the one thing it refuses in texts
             raise BadInput("--method tfidf compares words: the bank holds no word of two letters") from None
         self._means = unit_rows((rows.T @ one_hot).T)
 
     def similarity(self, observations: Observations) -> Float:
-        return self._model.transform(observations.texts) @ self._means.T
+        return self._model.transform(self._read(observations.texts)) @ self._means.T
+
+    def _read(self, texts: Sequence[str]) -> list[str]:
+        return [as_read(text, self.data.reading)[0] for text in texts]
 
     def carried_by(self, similarity: Float) -> Float:
         # Without a word in common nothing was said: the scores are all alike, and the prior is the answer.

@@ -13,7 +13,7 @@ import numpy as np
 
 from simdx.datasets.dataset import Dataset, make_splits
 from simdx.errors import BadInput
-from simdx.methods.scores import Logistic, choose_penalty, fit_logistic, shuffled_folds
+from simdx.methods.logistic import Logistic, choose_penalty, fit_logistic, shuffled_folds
 from simdx.metrics.calibration import Temperature, apply_temperature, fit_temperature
 from simdx.types import Float, Int, content_hash
 

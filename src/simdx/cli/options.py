@@ -111,6 +111,9 @@ class MethodOptions(MaterialOptions):
         float | None, Option(min=0, max=1, help="Stop particles below this; default: run all T.")
     ] = None
     stay: Annotated[float | None, Option(min=0, max=1, help="DiscreteJump's p of m-smc; 0.5.")] = None
+    reading: Annotated[
+        str | None, Option(help="plain | light | cut | denied: how denied findings count; the bank chooses.")
+    ] = None
     seed: Seed = 0
 
     def classifier(self, panel: str, **more: Any) -> Classifier:

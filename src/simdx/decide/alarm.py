@@ -31,6 +31,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from simdx.abc.space import Space
 from simdx.methods.features import LexicalBasis, Lexicon, whole_words
+from simdx.reading import PLAIN
 from simdx.types import Bank, EmbeddedBank, Float, Int, Mask
 
 LEAST_TEXTS = 2  # a word of one text alone could help that text only when it judges itself
@@ -119,9 +120,9 @@ def _lexical(basis: LexicalBasis) -> Callable[[SeenTexts], Float]:
     return lambda seen: basis.cosines(seen.texts)
 
 
-def word_basis(texts: Sequence[str]) -> LexicalBasis:
+def word_basis(texts: Sequence[str], reading: str = PLAIN) -> LexicalBasis:
     """These texts, to be compared with by their words."""
-    lexicon = Lexicon.of(texts, whole_words, LEAST_TEXTS)
+    lexicon = Lexicon.of(texts, whole_words, LEAST_TEXTS, reading)
     lexicon.take(lexicon.counts(texts))
     return basis_of(lexicon)
 

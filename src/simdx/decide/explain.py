@@ -26,6 +26,7 @@ import numpy as np
 
 from simdx.answer import Evidence, MissingFinding, SentenceEffect, SentencePair
 from simdx.methods.fitted import EvidenceWeights
+from simdx.reading import CUT, as_read
 from simdx.types import Bank, Float, Int, entropy_bits
 
 # --------------------------------------------------------------------------- evidence
@@ -264,9 +265,9 @@ def paired(case: Sequence[str], texts: Sequence[str], telling: Telling) -> list[
     """For each sentence of the case, its partner in each text that has one."""
     out = []
     for t, text in enumerate(texts):
-        theirs = [(sentence, words_of(sentence)) for sentence in split_sentences(text)]
+        theirs = [(s, words_of(as_read(s, CUT)[0])) for s in split_sentences(text)]
         for mine in case:
-            words = words_of(mine)
+            words = words_of(as_read(mine, CUT)[0])  # a denied finding supports nothing
             found = max(theirs, key=lambda one: telling.bits(words & one[1]), default=None)
             if found is None:
                 continue

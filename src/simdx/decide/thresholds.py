@@ -19,12 +19,11 @@ from simdx.bank.files import read_bank
 from simdx.decide.alarm import Alarm, SeenTexts, View, basis_of, build_views, fit_alarm, word_basis
 from simdx.decide.policy import TUNING, Policy, check_policy, policy_data, policy_text, read_policy
 from simdx.disk import CannotWrite, make_folder, seal_of, write_atomically
-from simdx.embedders.base import embed_cached
 from simdx.errors import BadInput
 from simdx.fitting import fit_method
 from simdx.methods.features import LexicalBasis, Lexicon, whole_words
 from simdx.methods.fitted import AnswerTable, Fitted, Settings, joined, recipe_of
-from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.panel_data import Observations, PanelData, embed_read
 from simdx.methods.speed import named, part
 from simdx.models.verify import home
 from simdx.panels.load import PanelSource
@@ -171,13 +170,16 @@ class TunedThresholds:
 
     def _by_words(self, bank: Bank) -> LexicalBasis:
         arrays = part(self._data.compiled or {}, _words_name(bank))
-        return basis_of(Lexicon.from_arrays(arrays, whole_words)) if arrays else word_basis(bank.texts)
+        way = self._data.reading
+        return (
+            basis_of(Lexicon.from_arrays(arrays, whole_words, way)) if arrays else word_basis(bank.texts, way)
+        )
 
     def arrays(self) -> dict[str, Float]:
         """What a compiled panel holds for the desk: the views' words, and the policy where none is beside."""
         out: dict[str, Float] = {}
         for bank in self._view_banks[0]:
-            out |= named(_words_name(bank), word_basis(bank.texts).lexicon.arrays())
+            out |= named(_words_name(bank), word_basis(bank.texts, self._data.reading).lexicon.arrays())
         maintained = self._files.policy
         if maintained is None or not maintained.fits(self.fingerprint):
             said = json.dumps(policy_data(self.policy)).encode("utf-8")
@@ -196,7 +198,7 @@ class TunedThresholds:
         vectors = [
             self._data.embedded.vectors[[known[t] for t in b.texts]]
             if all(t in known for t in b.texts)
-            else embed_cached(self._data.embedder, b.texts)
+            else embed_read(self._data.embedder, b.texts, self._data.reading)
             for b in banks
         ]
         return banks, vectors

@@ -159,7 +159,7 @@ def cross_fitted(data: PanelData, settings: Settings) -> tuple[Int, AnswerTable 
         kept = np.flatnonzero(fold != f)
         # With the calibration of the whole bank: it is what will answer.
         own = bank.subset(kept), embedded.subset(kept), data.embedder
-        part = PanelData(data.panel, *own, data.real, data.calibration)
+        part = PanelData(data.panel, *own, data.real, data.calibration, reading=data.reading)
         seen = Observations(tuple(bank.texts[i] for i in held), embedded.vectors[held])
         parts.append(fit_method(part, settings).answer(seen, Prior.uniform(len(bank.labels))))
         order.append(held)

@@ -24,7 +24,6 @@ import numpy as np
 
 from simdx.abc.logs import expit, softmax
 from simdx.disk import CannotWrite
-from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
 from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
@@ -138,7 +137,7 @@ def calibrated(data: PanelData, bandwidth: float | None = None) -> PanelData:
 def address_for(data: PanelData, bandwidth: float | None = None) -> str:
     bank = replace(data.bank, none_prior=None)  # it moves the log odds, not what they are made of
     world = library_version() if data.panel.world else ""
-    return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth, world)
+    return record.address_of(bank.identity, data.embedder.id, RECIPE_VERSION, bandwidth, world + data.reading)
 
 
 def can_rehearse(data: PanelData) -> bool:
@@ -165,7 +164,7 @@ def rehearse(
         texts = tuple(bank.texts[i] for i in held)
         typed = tuple(in_haste(text) for text in texts)
         written.append(held_out(*fits, Observations(texts, embedded.vectors[held]), truth))
-        hasty.append(held_out(*fits, Observations(typed, embed_texts(data.embedder, typed)), truth))
+        hasty.append(held_out(*fits, data.observe(typed), truth))
         if fits[1] is not None and len(unknown) and embedded.background is not None:
             others = tuple(bank.background[i] for i in unknown)
             beyond.append(held_out(*fits, Observations(others, embedded.background[unknown])))

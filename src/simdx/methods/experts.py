@@ -24,8 +24,9 @@ import numpy as np
 from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.space import Apart, Space
 from simdx.methods.calibration_record import Calibration
+from simdx.methods.logistic import Logistic, fit_logistic
 from simdx.methods.panel_data import Observations, PanelData, TrainingRows, gather
-from simdx.methods.scores import BANDWIDTH, Comparison, Logistic, fit_logistic
+from simdx.methods.scores import BANDWIDTH, Comparison
 from simdx.methods.speed import Arrays, named, part
 from simdx.types import Float, Int, Mask
 

@@ -1,9 +1,6 @@
 """Rows of text: what a text says, as numbers.
 
-statements   A symptom checker's history is a list such as "Do you have a cough? Yes. Have you travelled?
-             No." Read as plain text, a question that was answered with no is evidence for what it asks
-             about. So a question answered with yes is read as a statement, one answered with no is left out,
-             and any other answer is kept behind its question. Text without such pairs is unchanged.
+words        of what a text asserts (`simdx.reading`), read as the panel reads (`as_read`)
 lexical      TF-IDF of character 3- to 5-grams inside words. Embedding models smooth over the very words that
              decide between neighbouring diagnoses; grams keep them, and stay robust to endings and
              misspellings. Vocabulary and document frequencies come from simulated text alone.
@@ -16,7 +13,6 @@ fitted (`LexicalSpace`) is written as dense coordinates, in the span of the bank
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -26,6 +22,7 @@ import numpy as np
 
 from simdx.abc.space import Apart
 from simdx.methods.speed import OneSlotCache, Sparse, Turned, WordPieces, WordProducts, many
+from simdx.reading import PLAIN, as_read, masked
 from simdx.types import Float, Int, Mask
 
 SHORTEST, LONGEST = 3, 5  # characters of a gram: shorter ones are noise, longer ones are words
@@ -35,38 +32,10 @@ SHORTEST_ROW = 1e-12  # a text of no known piece has none
 LARGEST_BASIS = 3000  # beyond it, an evenly spaced part of the bank spans the space (Nyström)
 MOST_LETTERS = 5000  # more than a language writes with, far fewer than there are
 
-# --------------------------------------------------------------------------- statements and words
-
-_PAIR = re.compile(r"([^.?!\n]*)\?[ \t]*([^.?!\n]*)(?:[.!]|$)", re.MULTILINE)
-_IS_CHECKLIST = re.compile(r"\?[ \t]*(?:yes|no|y|n)\b", re.IGNORECASE)
-_NO = frozenset({"no", "n", "none", "nowhere", "never", "not at all"})
-_YES = frozenset({"yes", "y"})
-_OPENING = re.compile(
-    r"^\s*(?:do|does|did|have|has|had|are|is|were|was|can|could|how|what|where|which)\b"
-    r"(?:\s+(?:you|your|the|it|have|had|been|feel|noticed|experiencing|an?|any|ever|currently|recently)\b)*\s*",
-    re.IGNORECASE,
-)
+# --------------------------------------------------------------------------- words
 
 
-def is_checklist(text: str) -> bool:
-    """Is a text a list of questions and answers?"""
-    return _IS_CHECKLIST.search(text) is not None
-
-
-def as_statements(text: str) -> str:
-    """What a text states, where it is a list of questions and answers; else the text itself."""
-    return _PAIR.sub(_stated, text) if is_checklist(text) else text
-
-
-def _stated(pair: re.Match[str]) -> str:
-    answer = pair[2].strip()
-    if answer.lower() in _NO:
-        return " "
-    stated = _OPENING.sub("", pair[1]).strip()
-    return f" {stated}. " if answer.lower() in _YES else f" {stated} {answer}. "
-
-
-_last_words = OneSlotCache()  # several lexicons are asked about one batch
+_last_words: dict[str, OneSlotCache] = {}  # several lexicons are asked about one batch
 
 
 class _Letters(dict[int, str]):
@@ -85,18 +54,20 @@ _LETTERS = _Letters()
 
 def words(text: str) -> list[str]:
     """In small letters; what is no letter stands between them."""
-    return as_statements(text).lower().translate(_LETTERS).split()
+    return text.lower().translate(_LETTERS).split()
 
 
-def words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
-    """The distinct words of a batch, and how often each text has each of them."""
-    return _last_words.get(texts, lambda: _words_of(texts))
+def words_of(texts: Sequence[str], reading: str = PLAIN) -> tuple[list[str], Sparse]:
+    """The distinct words of a batch as it is read, and how often each text has each of them."""
+    kept = _last_words.setdefault(reading, OneSlotCache())
+    return kept.get(texts, lambda: _words_of(texts, reading))
 
 
-def _words_of(texts: Sequence[str]) -> tuple[list[str], Sparse]:
+def _words_of(texts: Sequence[str], reading: str) -> tuple[list[str], Sparse]:
     place: defaultdict[str, int] = defaultdict()
     place.default_factory = place.__len__
-    said = [np.array([place[word] for word in words(text)], dtype=np.int64) for text in texts]
+    read = (words(said) + masked(words(denied)) for said, denied in (as_read(t, reading) for t in texts))
+    said = [np.array([place[word] for word in found], dtype=np.int64) for found in read]
     found = np.concatenate([*said, np.zeros(0, dtype=np.int64)])
     row = np.repeat(np.arange(len(said)), [*map(len, said)])
     entry, times = np.unique(row * len(place) + found, return_counts=True)
@@ -121,8 +92,14 @@ def whole_words(word: str) -> list[str]:
 class Lexicon:
     """Texts to sparse unit rows. Words repeat far more than texts do, so each word is taken apart once."""
 
-    def __init__(self, vocabulary: Iterable[str], idf: Float, pieces: Callable[[str], list[str]]) -> None:
-        self._pieces, self.idf = pieces, idf
+    def __init__(
+        self,
+        vocabulary: Iterable[str],
+        idf: Float,
+        pieces: Callable[[str], list[str]],
+        reading: str = PLAIN,
+    ) -> None:
+        self._pieces, self.idf, self.reading = pieces, idf, reading
         self._column = {piece: i for i, piece in enumerate(vocabulary)}
         self._apart = WordPieces(self._column, pieces)
         self._last, self._last_met = OneSlotCache(), OneSlotCache()
@@ -131,10 +108,14 @@ class Lexicon:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], pieces: Callable[[str], list[str]] = grams, least_texts: int = LEAST_TEXTS
+        cls,
+        texts: Sequence[str],
+        pieces: Callable[[str], list[str]] = grams,
+        least_texts: int = LEAST_TEXTS,
+        reading: str = PLAIN,
     ) -> Lexicon:
         """The vocabulary of these texts. `pieces`: what a word is taken apart into."""
-        distinct, said = words_of(texts)
+        distinct, said = words_of(texts, reading)
         number: defaultdict[str, int] = defaultdict()
         number.default_factory = number.__len__
         parts = [[number[piece] for piece in pieces(word)] for word in distinct]
@@ -146,7 +127,7 @@ class Lexicon:
             texts_with += np.bincount(held.indices, minlength=len(number))
         kept = sorted(piece for piece, n in zip(number, texts_with.tolist(), strict=True) if n >= least_texts)
         place = np.array([number[piece] for piece in kept], dtype=np.int64)
-        made = cls(kept, np.log((1 + len(texts)) / (1 + texts_with[place])) + 1, pieces)
+        made = cls(kept, np.log((1 + len(texts)) / (1 + texts_with[place])) + 1, pieces, reading)
         known = texts_with[column] >= least_texts
         renumbered = np.zeros(len(number), dtype=np.int64)
         renumbered[place] = np.arange(len(place))
@@ -188,7 +169,7 @@ class Lexicon:
         by_word = self._pieces is whole_words
         if not by_word and not many(len(texts)):
             return None
-        distinct, said = words_of(texts)
+        distinct, said = words_of(texts, self.reading)
         if by_word:
             said = Sparse(said.ends, said.column, 1 + np.log(said.value), said.width)
         found = self._of_own.sums(distinct, said)
@@ -249,9 +230,14 @@ class Lexicon:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Float], pieces: Callable[[str], list[str]] = grams) -> Lexicon:
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, Float],
+        pieces: Callable[[str], list[str]] = grams,
+        reading: str = PLAIN,
+    ) -> Lexicon:
         vocabulary = arrays["vocabulary"].tobytes().decode("utf-8").split("\n")
-        made = cls(vocabulary if arrays["idf"].size else (), arrays["idf"], pieces)
+        made = cls(vocabulary if arrays["idf"].size else (), arrays["idf"], pieces, reading)
         ends, column = arrays["ends"].astype(np.int64), arrays["column"].astype(np.int64)
         made.take(Sparse(ends, column, arrays["count"].astype(float), made.size))
         return made
@@ -268,7 +254,7 @@ class Lexicon:
 
     def counts(self, texts: Sequence[str]) -> Sparse:
         """How often each text has each piece of the vocabulary."""
-        distinct, said = words_of(texts)
+        distinct, said = words_of(texts, self.reading)
         pieces = self._apart.of(distinct)
         if many(len(texts)):
             product = said.csr @ pieces.csr

@@ -51,6 +51,7 @@ class Settings:
     tolerance: float | None = None
     particles: int | None = None
     bandwidth: float | None = None
+    reading: str | None = None  # how denied findings count (`simdx.reading.as_read`); None: the bank chooses
     stop_acceptance: float | None = None  # particles: stop below it (the paper advises 0.2); None: all T run
     stay: float | None = None  # particles on labels: DiscreteJump's p; None: the paper's 0.5
     budget: int | None = None

@@ -17,8 +17,10 @@ import numpy as np
 from simdx.embedders.base import Embedder, embed_cached, embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration
-from simdx.methods.features import LARGEST_BASIS, Lexicon, as_statements
+from simdx.methods.features import LARGEST_BASIS, Lexicon
+from simdx.methods.reading_choice import choose_reading
 from simdx.methods.speed import Arrays, address_of, look_up, named, part
+from simdx.reading import PLAIN, WAYS, as_read
 from simdx.types import (
     Bank,
     EmbeddedBank,
@@ -35,7 +37,7 @@ from simdx.types import (
 MAX_TEXT_BYTES = 2_000_000
 # What an answer is, as a number: raise it by hand whenever a change of code moves any figure. Policies and
 # resumed runs made under another number are not used. tests/test_recipe_version.py holds the figures.
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,40 +125,63 @@ class PanelData:
     folder: Path | None = None  # of the panel file, which may hold what its maintainer found
     compiled: Mapping[str, Float] | None = None  # what was fitted to it before (`speed`)
     address: str | None = None  # and where such is kept
+    reading: str = PLAIN  # how denied findings count (`simdx.reading.as_read`)
 
     @classmethod
-    def prepare(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
-        """Embed a bank and its background, or take their vectors from the cache."""
-        vectors = embed_cached(embedder, bank.texts)
-        background = embed_cached(embedder, bank.background) if bank.background else None
+    def prepare(
+        cls,
+        panel: Panel,
+        bank: Bank,
+        embedder: Embedder,
+        folder: Path | None = None,
+        reading: str | None = None,
+    ) -> PanelData:
+        """Read and embed a bank and its background, or take their vectors from the cache.
+
+        Without a `reading` the bank's own texts choose it (`reading_choice`).
+        """
+        way = reading or choose_reading(bank)
+        vectors = embed_read(embedder, bank.texts, way)
+        background = embed_read(embedder, bank.background, way) if bank.background else None
         embedded = EmbeddedBank(vectors, bank.label_index, len(panel.names), embedder.blocks, background)
-        return cls(panel, bank, embedded, embedder, folder=folder)
+        return cls(panel, bank, embedded, embedder, folder=folder, reading=way)
 
     @classmethod
-    def open(cls, panel: Panel, bank: Bank, embedder: Embedder, folder: Path | None = None) -> PanelData:
+    def open(
+        cls,
+        panel: Panel,
+        bank: Bank,
+        embedder: Embedder,
+        folder: Path | None = None,
+        reading: str | None = None,
+    ) -> PanelData:
         """As `prepare`, from the compiled panel where there is one that belongs to this bank."""
         world = library_version() if panel.world else ""
-        address = address_of(bank, embedder.id, RECIPE_VERSION, world)
+        address = address_of(bank, embedder.id, RECIPE_VERSION, world, reading or "")
         found = look_up(address, lambda arrays: belongs(arrays, bank, sum(embedder.blocks)))
         if found is None:
-            return replace(cls.prepare(panel, bank, embedder, folder), address=address)
+            return replace(cls.prepare(panel, bank, embedder, folder, reading), address=address)
         embedded = EmbeddedBank(
             found["vectors"], bank.label_index, len(panel.names), embedder.blocks, found.get("background")
         )
-        return cls(panel, bank, embedded, embedder, folder=folder, compiled=found, address=address)
+        way = WAYS[int(found["reading"])]
+        return cls(
+            panel, bank, embedded, embedder, folder=folder, compiled=found, address=address, reading=way
+        )
 
     def arrays(self) -> dict[str, Float]:
         """What a compiled panel holds of it."""
         others = {} if self.embedded.background is None else {"background": self.embedded.background}
-        return {"vectors": self.embedded.vectors, **others, **named("lexicon", self.lexicon.arrays())}
+        way = {"reading": np.array(WAYS.index(self.reading))}
+        return {"vectors": self.embedded.vectors, **others, **way, **named("lexicon", self.lexicon.arrays())}
 
     @cached_property
     def lexicon(self) -> Lexicon:
         """The vocabulary of everything that was simulated for the panel."""
         if self.compiled is not None:
-            return Lexicon.from_arrays(part(self.compiled, "lexicon"))
+            return Lexicon.from_arrays(part(self.compiled, "lexicon"), reading=self.reading)
         texts = [*self.bank.texts, *self.bank.background]
-        found = Lexicon.of(texts)
+        found = Lexicon.of(texts, reading=self.reading)
         if len(texts) <= LARGEST_BASIS:  # else a comparison is with a part of them
             found.take(found.counts(texts))
         return found
@@ -185,14 +210,18 @@ class PanelData:
         background = self.embedded.background
         kept = replace(self.bank.subset(rows), background=tuple(self.bank.background[i] for i in others))
         seen = None if background is None or not others.size else background[others]
-        return PanelData(
-            self.panel, kept, replace(self.embedded.subset(rows), background=seen), self.embedder
-        )
+        embedded = replace(self.embedded.subset(rows), background=seen)
+        return PanelData(self.panel, kept, embedded, self.embedder, reading=self.reading)
 
     def observe(self, texts: Sequence[str], of: Sequence[str] | None = None) -> Observations:
         """Embed cases; nothing of them is cached. `of`: the whole texts, where these are parts of such."""
-        vectors = embed_texts(self.embedder, [as_statements(text) for text in texts])
+        vectors = embed_texts(self.embedder, [as_read(text, self.reading)[0] for text in texts])
         return Observations(tuple(texts), vectors, None if of is None else tuple(of))
+
+
+def embed_read(embedder: Embedder, texts: Sequence[str], way: str) -> Float:
+    """Simulated texts, embedded as they are read; from the cache where they were embedded before."""
+    return embed_cached(embedder, tuple(as_read(text, way)[0] for text in texts))
 
 
 def library_version() -> str:
@@ -223,6 +252,7 @@ def belongs(arrays: Arrays, bank: Bank, width: int) -> bool:
             and (not others or arrays["background"].shape == (others, width))
             and len(arrays["lexicon.ends"]) == n + others + 1
             and len(arrays["typicality"]) > 1
+            and int(arrays["reading"]) in range(len(WAYS))
             and labelled_right("labels", np.arange(n))
             and ("outside.rows" not in arrays or labelled_right("outside", against))
         )

@@ -23,7 +23,6 @@ import numpy as np
 
 from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
-from simdx.embedders.base import embed_texts
 from simdx.errors import BadInput
 from simdx.methods.calibration import calibrated, calibrated_on
 from simdx.methods.fitted import Settings
@@ -123,8 +122,7 @@ def with_real(data: PanelData, labelled: Sequence[Case], weight: float | None = 
     texts = tuple(case.text for case in labelled)
     index = np.array([position[str(case.label)] for case in labelled], dtype=np.int64)
     n = len(texts)
-    # embed_texts, not its cached form: embeddings of real cases are never written
-    vectors = embed_texts(data.embedder, texts)
+    vectors = data.observe(texts).vectors  # not from the cache: nothing of real cases is written
     return data.with_real(RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1)))
 
 
@@ -143,8 +141,7 @@ def with_archive(
     texts = distinct(texts, apart_from=before.texts)
     if not texts:
         raise BadInput("no unlabelled cases were given: leave the option out or give a file with cases")
-    # embed_texts, not its cached form: embeddings of real cases are never written
-    vectors = embed_texts(data.embedder, texts)
+    vectors = data.observe(texts).vectors  # not from the cache: nothing of real cases is written
     real = replace(before, centre=_centre(data, texts, vectors))
     centred = data.with_real(real)
     if weight == 0:

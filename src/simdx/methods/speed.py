@@ -271,13 +271,13 @@ KEY_FILE = "seal.key"  # of the user's compiled panels, readable by the user alo
 Arrays = Mapping[str, Float]
 
 
-def address_of(bank: Bank, embedder: str, recipe: int, world: str = "") -> str:
+def address_of(bank: Bank, embedder: str, recipe: int, world: str = "", reading: str = "") -> str:
     """Where the compiled panel is kept. Texts count in their order, since rows are kept by number."""
     against = "" if bank.against is None else bank.against.tobytes().hex()
     sizes = (
         FORMAT,
         str(recipe),
-        *([world] if world else []),
+        *(part for part in (world, reading) if part),
         embedder,
         str(len(bank.labels)),
         str(len(bank.texts)),

@@ -22,12 +22,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simdx.embedders.base import embed_cached
 from simdx.methods.background import BackgroundModel, condition_log_odds, scale_of
 from simdx.methods.calibration_record import OutsideScale
-from simdx.methods.features import is_checklist
-from simdx.methods.panel_data import Observations, PanelData
+from simdx.methods.panel_data import Observations, PanelData, embed_read
 from simdx.methods.speed import Arrays, named, part
+from simdx.reading import is_checklist
 from simdx.types import EmbeddedBank, Float, Int, Mask
 
 NEAREST = 900  # texts of the library, by nearness to the bank
@@ -52,7 +51,7 @@ def world_of(data: PanelData) -> PanelData | None:
     from simdx import library
 
     texts = library.texts()
-    return _against(data, near, embed_cached(data.embedder, [texts[i].text for i in near]), None)
+    return _against(data, near, embed_read(data.embedder, [texts[i].text for i in near], data.reading), None)
 
 
 def _against(data: PanelData, chosen: Int, vectors: Float, compiled: Arrays | None) -> PanelData:
@@ -63,7 +62,7 @@ def _against(data: PanelData, chosen: Int, vectors: Float, compiled: Arrays | No
     embedded = EmbeddedBank(
         data.embedded.vectors, bank.label_index, len(bank.labels), data.embedder.blocks, vectors
     )
-    return PanelData(data.panel, bank, embedded, data.embedder, compiled=compiled)
+    return PanelData(data.panel, bank, embedded, data.embedder, compiled=compiled, reading=data.reading)
 
 
 def choose(data: PanelData) -> Int:

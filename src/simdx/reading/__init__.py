@@ -7,6 +7,37 @@ what is asserted, what is denied, and what is past, hypothetical or another pers
 from __future__ import annotations
 
 from simdx.reading.language import is_english
-from simdx.reading.text import Reading, Span, Split, read, rows, split
+from simdx.reading.text import (
+    CUT,
+    DENIED,
+    LIGHT,
+    PLAIN,
+    WAYS,
+    Reading,
+    Span,
+    Split,
+    as_read,
+    is_checklist,
+    masked,
+    not_counted,
+    read,
+    split,
+)
 
-__all__ = ["Reading", "Span", "Split", "is_english", "read", "rows", "split"]
+__all__ = [
+    "CUT",
+    "DENIED",
+    "LIGHT",
+    "PLAIN",
+    "WAYS",
+    "Reading",
+    "Span",
+    "Split",
+    "as_read",
+    "is_checklist",
+    "is_english",
+    "masked",
+    "not_counted",
+    "read",
+    "split",
+]

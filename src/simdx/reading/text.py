@@ -10,7 +10,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from simdx.reading.assertion import Mark, marks_of
-from simdx.reading.triggers import ASSERTIONS, NEGATED, POSSIBLE, PRESENT
+from simdx.reading.events import small
+from simdx.reading.triggers import ASSERTIONS, EVERYDAY, KEYS, NEGATED, POSSIBLE, PRESENT, RULES
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,15 @@ _OPENING = re.compile(
 )
 
 
+def is_checklist(text: str) -> bool:
+    """Is a text a list of questions and answers?"""
+    return _IS_CHECKLIST.search(text) is not None
+
+
 def split(text: str) -> Split:
-    """The text as methods use it. Questions of a checklist become statements first."""
+    """The text in three. Questions of a checklist become statements first."""
     denied: list[str] = []
-    if _IS_CHECKLIST.search(text):
+    if is_checklist(text):
         text = _PAIR.sub(lambda pair: _stated(pair, denied), text)
     marks, _ = marks_of(text)
     if not marks:
@@ -118,9 +124,6 @@ def split(text: str) -> Split:
     return Split(" ".join(kept), ". ".join(denied), ". ".join(others))
 
 
-rows = split
-
-
 def _stated(pair: re.Match[str], denied: list[str]) -> str:
     answer = pair[2].strip()
     stated = _OPENING.sub("", pair[1]).strip()
@@ -128,3 +131,66 @@ def _stated(pair: re.Match[str], denied: list[str]) -> str:
         denied.append(stated)
         return " "
     return f" {stated}. " if answer.lower() in _YES else f" {stated} {answer}. "
+
+
+# --------------------------------------------------------------------------- as methods read
+
+PLAIN, LIGHT, CUT, DENIED = "plain", "light", "cut", "denied"
+WAYS = (PLAIN, LIGHT, CUT, DENIED)
+HEAVY = 0.15  # share of denied words from which `light` cuts them
+# A text without any of these denies nothing; looking for them is much faster than reading.
+_NEGATED_RULES = [(word, r) for word, rules in RULES.items() for r in rules if r.assertion == NEGATED]
+_DENYING = {word for word, _ in _NEGATED_RULES if word not in EVERYDAY} | {
+    key for word, r in _NEGATED_RULES if word in EVERYDAY for key in KEYS if key in r.rest
+}
+_DENYING |= {"(-)", "-ve"}
+_WORDS = re.compile(r"\(-\)|-ve|[a-z'/]+")
+
+
+def as_read(text: str, way: str = PLAIN) -> tuple[str, str]:
+    """What a method takes as said, and what it takes as denied.
+
+    plain   everything counts as said; questions of a checklist are statements, and those answered with no
+            are left out
+    light   as plain; a text of which HEAVY or more is denied is cut
+    cut     denied findings are left out
+    denied  denied findings are words of their own (`masked`)
+    """
+    said = text
+    denied: list[str] = []
+    if is_checklist(text):
+        said = _PAIR.sub(lambda pair: _stated(pair, denied), text)
+        if way == PLAIN:
+            return said, ""
+    elif way == PLAIN or _DENYING.isdisjoint(_WORDS.findall(small(text))):
+        return text, ""
+    kept: list[str] = []
+    at = 0
+    for start, end, assertion, trigger_start, trigger_end in marks_of(said)[0]:
+        if assertion == NEGATED:
+            first, last = min(start, trigger_start), max(end, trigger_end)
+            kept.append(said[at : max(at, first)])
+            denied.append(said[start:end])
+            at = max(at, last)
+    rest = " ".join([*kept, said[at:]])
+    if not any(map(str.isalpha, rest)):
+        return text, ""  # nothing is left to go by
+    if way == LIGHT:
+        few = len(" ".join(denied).split()) < HEAVY * len(said.split())
+        return (said if few else rest), ""
+    return rest, ". ".join(denied) if way == DENIED else ""
+
+
+def not_counted(text: str, way: str) -> tuple[tuple[int, int, str], ...]:
+    """Start, end and assertion of what is not plainly present, where denied findings of the text are cut."""
+    if way == PLAIN or as_read(text, way)[0] == text:
+        return ()
+    return tuple((mark.start, mark.end, ASSERTIONS[mark.assertion]) for mark in marks_of(text)[0])
+
+
+_MASK = {ord(letter): 0x1D68A + i for i, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
+
+
+def masked(words: list[str]) -> list[str]:
+    """Denied words in an alphabet of their own: a denied fever is like other denied fevers, and no fever."""
+    return [word.translate(_MASK) for word in words]
