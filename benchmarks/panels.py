@@ -101,7 +101,7 @@ def one_run(
     name = "-".join([panel, method, *options.values()]).replace("+", "_")
     write_rows(arguments.out / f"{name}.parquet", result.rows())
     r = result.record
-    keep = ("n", "k", *SHOWN, "aurc", "ci", "ood", "in_class", "second_order")
+    keep = ("n", "k", *SHOWN, "aurc", "ci", "ood", "among_labels", "second_order")
     return {"panel": panel, "method": method, **options, "embedder": classifier.embedder.id,
             "bank": classifier.bank.name, **{k: r.get(k) for k in keep}}  # fmt: skip
 

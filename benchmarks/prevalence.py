@@ -48,10 +48,10 @@ def measure(folder: Path, n_labelled: int, seed: int = 0) -> dict[str, object]:
             labels = rng.choice(len(names), TEXTS - n_out, p=real)
             pick = [rng.choice(np.flatnonzero(truth == k)) for k in labels if (truth == k).any()]
             among = np.bincount(truth[pick], minlength=len(names)) / len(pick)
-            posterior, none = inside.posterior_in_class[pick], None
+            posterior, none = inside.among_labels[pick], None
             if weighed:
                 extra = rng.integers(0, len(left_out), n_out)
-                posterior = np.concatenate([posterior, outside.posterior_in_class[extra]])
+                posterior = np.concatenate([posterior, outside.among_labels[extra]])
                 none = np.concatenate([inside.out_of_class[pick], outside.out_of_class[extra]])
             _score(
                 errors,

@@ -101,7 +101,7 @@ def ask_model(
     settings = Settings(method=way, simulator=simulator, replies=str(replies), seed=seed, budget=budget)
     fitted = fit_method(panel_data, settings)
     table = fitted.answer(panel_data.observe(texts), prior)
-    return table.posterior_in_class, table.effective_simulations
+    return table.among_labels, table.effective_simulations
 
 
 def read_reply(way: str, line: Mapping[str, Any], names: tuple[str, ...]) -> list[float] | None:

@@ -14,7 +14,6 @@ from simdx.evaluate import evaluate
 from simdx.metrics import HEADLINE, headline_values
 from simdx.runs import Store
 from simdx.runs.store import PARTS
-from simdx.types import entropy_bits
 
 CONTRACT = {
     "n", "k", "method", "engine", "embedder", "accuracy", "macro_f1", "brier", "ece", "nll", "entropy_bits",
@@ -49,10 +48,10 @@ def test_the_record_has_every_key_of_the_contract(result):
     assert record["ood"]["mean_inside"] < record["ood"]["mean_outside"]
     assert record["ood"]["ci"]["mean_inside"][1] < record["ood"]["ci"]["mean_outside"][0]
     found, arrays = record["ood"], result.arrays
-    assert found["entropy_share"] == pytest.approx(found["entropy_bits"] / np.log2(record["k"]))
-    rise = entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])
-    assert found["in_class_rise_bits"] == pytest.approx(rise.mean())
-    assert rise.mean() > 0
+    for key, side in (("answered_none", result.ood_arrays), ("answered_none_inside", arrays)):
+        assert found[key] == (side["posterior"].argmax(axis=1) == 3).mean()
+        np.testing.assert_array_equal(side["posterior"][:, 3], side["out_of_class"])
+    assert found["answered_none"] > 0.5 > 0.1 > found["answered_none_inside"] > 0
     assert set(record["ood"]["by"]) == {"near", "far"}
     assert record["ood"]["by"]["near"].keys() >= {"n", "auroc"}
     female = record["groups"]["sex"]["female"]
@@ -65,8 +64,20 @@ def test_the_record_has_every_key_of_the_contract(result):
 def test_metrics_are_those_of_the_classifiers_own_probabilities(result, classifier, bench):
     p = classifier.predict_proba(bench.cases.texts)
     y = [list(classifier.panel.names).index(c.label) for c in bench.cases.cases]
-    for name, value in headline_values(p, np.array(y)).items():
+    for name, value in headline_values(p, np.array(y), labels=3).items():
         assert result.record[name] == pytest.approx(value.value, abs=1e-6), name
+    gold = np.array([case.label for case in bench.cases.cases], dtype=object)
+    assert result.record["accuracy"] == np.mean(classifier.predict(bench.cases.texts) == gold)
+
+
+def test_closed_gives_the_labels_alone(result, classifier, bench):
+    closed = Classifier("oral-lesions", embedder=classifier.embedder, closed=True)
+    found = evaluate(closed, bench.cases, ood=bench.ood, resamples=200)
+    np.testing.assert_allclose(found.arrays["posterior"], result.arrays["among_labels"], atol=1e-9)
+    assert found.record["accuracy"] == result.record["among_labels"]["accuracy"] > result.record["accuracy"]
+    assert found.record["ece"] == pytest.approx(result.record["among_labels"]["ece"])
+    assert (found.record["ood"]["mean_outside"], found.record["ood"]["answered_none"]) == (None, None)
+    assert found.record["decisions"]["accept"]["n"] == 0
 
 
 def test_ages_are_grouped_into_four_bands(result):
@@ -78,8 +89,10 @@ def test_ages_are_grouped_into_four_bands(result):
 def test_rows_agree_with_the_record_and_hold_no_text(result, bench):
     rows = result.rows()
     assert np.mean(rows["correct"]) == pytest.approx(result.record["accuracy"])
-    total = sum(np.array(rows[f"posterior.{label}"]) for label in result.labels)
+    total = sum(np.array(rows[f"posterior.{label}"]) for label in result.outcomes)
     np.testing.assert_allclose(total, 1)
+    np.testing.assert_allclose(sum(np.array(rows[f"among_labels.{label}"]) for label in result.labels), 1)
+    assert set(rows["predicted"]) == {*result.labels, "none of these"}
     assert "text" not in rows
     flat = json.dumps(rows) + json.dumps(result.record) + json.dumps(result.curves)
     assert not any(case.text[:60] in flat for case in bench.cases.cases)
@@ -206,10 +219,10 @@ def test_a_case_is_told_among_its_own_options(classifier, bench, tmp_path):
     p = found.arrays["posterior"]
     for i, case in enumerate(cases):
         inside = [name in case.fields["options"] for name in names]
-        assert p[i, ~np.array(inside)].sum() == 0
+        assert p[i, :3][~np.array(inside)].sum() == 0
         if i % 2:
-            pair = whole.posterior_in_class[i] * inside
-            assert found.arrays["posterior_in_class"][i] == pytest.approx(pair / pair.sum(), abs=1e-6)
+            pair = whole.among_labels[i] * inside
+            assert found.arrays["among_labels"][i] == pytest.approx(pair / pair.sum(), abs=1e-6)
         else:
             assert p[i] == pytest.approx(whole.posterior[i], abs=1e-6)
     changed = replace(cases[1], fields={**cases[1].fields, "options": list(names)})

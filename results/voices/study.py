@@ -102,7 +102,7 @@ def simulate(panel: str, data: Path) -> None:
             if rows:
                 texts = [row["text"] for row in rows]
                 table = door.infer_batch_observed(door.observe(texts))
-                kept |= {part: table.posterior_in_class, f"{part}_length": [length(text) for text in texts]}
+                kept |= {part: table.among_labels, f"{part}_length": [length(text) for text in texts]}
                 if table.out_of_class is not None:
                     kept[f"{part}_none"] = table.out_of_class
         kept["usual_length"] = np.mean([min(len(text.split()), WINDOW_WORDS) for text in door.bank.texts])

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from simdx.types import Float, SecondOrder, Trace
-from simdx.words import alarm_words, drawn_around, headline, leading, outcomes, simplex_words
+from simdx.words import alarm_words, drawn_around, headline, leading, simplex_words
 
 _BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
 _STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits")  # of a trace
@@ -57,7 +57,7 @@ class FlipAnswer(Part):
 
 
 class SentenceEffect(Part):
-    """A part of the case and what the leading label's probability owes to it."""
+    """A part of the case and what the leading outcome's probability owes to it."""
 
     text: str
     effect: float
@@ -198,8 +198,9 @@ class Provenance(Part):
 class Answer(Part):
     """A posterior over the panel's labels with its uncertainty, its reasons and its origin.
 
-    `posterior` is what the decision uses: the in-class posterior, drawn towards the prior by the probability
-    that the case is none of the labels. Exactly this is what `simdx classify --json` prints.
+    Where none of these is weighed it is an outcome: `label` may be it, `posterior` has it as its last key and
+    sums to one with it, and `out_of_class` is its probability. `among_labels` is the posterior given that the
+    case has one of the labels. Exactly this is what `simdx classify --json` prints.
     """
 
     panel: str
@@ -207,7 +208,7 @@ class Answer(Part):
     engine: str
     label: str
     posterior: dict[str, float]
-    posterior_in_class: dict[str, float]
+    among_labels: dict[str, float]
     entropy_bits: float
     second_order: SecondOrderAnswer | None
     typicality: float | None
@@ -228,14 +229,14 @@ class Answer(Part):
     provenance: Provenance
 
     @property
-    def outcomes(self) -> dict[str, float]:
-        """The probabilities that are shown: of the labels and of none of these, together one."""
-        return outcomes(self.posterior_in_class, self.out_of_class)
-
-    @property
     def leading(self) -> str:
         """What leads, with its probability."""
-        return leading(self.label, self.outcomes)
+        return leading(self.label, self.posterior)
+
+    @property
+    def leading_label(self) -> str:
+        """The label that leads among the labels: what the alarm and the second comparison speak of."""
+        return max(self.among_labels, key=lambda label: self.among_labels[label])
 
     @property
     def headline(self) -> str:
@@ -246,7 +247,7 @@ class Answer(Part):
     def second_order_is_its_own(self) -> bool:
         """Does the second order belong to the posterior shown, and not to a second comparison?"""
         second = self.second_order
-        return second is not None and drawn_around(self.posterior_in_class, second.mean)
+        return second is not None and drawn_around(self.among_labels, second.mean)
 
     @property
     def uncertainty_words(self) -> str | None:
@@ -255,7 +256,7 @@ class Answer(Part):
         if second is None:
             return None
         its = second.mean, second.total_bits, second.aleatoric_bits, second.cap
-        return simplex_words(self.label, self.posterior_in_class, *its)
+        return simplex_words(self.leading_label, self.among_labels, *its)
 
     @property
     def alarm_words(self) -> str | None:
@@ -263,7 +264,7 @@ class Answer(Part):
         if self.alarm is None:
             return None
         preferred = [view.label for view in self.alarm.views]
-        return alarm_words(self.label, preferred, self.alarm.p_value, self.alarm.flag)
+        return alarm_words(self.leading_label, preferred, self.alarm.p_value, self.alarm.flag)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object, of plain JSON types."""

@@ -44,7 +44,7 @@ from simdx.methods.outside import at_prior
 from simdx.methods.panel_data import Observations, PanelData, check_text
 from simdx.methods.smc import SimplexPosterior
 from simdx.reading import not_counted
-from simdx.types import Bank, Case, Float, Int, Panel, plain
+from simdx.types import NONE_OF_THESE, Bank, Case, Float, Int, Panel, plain
 
 if TYPE_CHECKING:
     from simdx.bank.fresh import Usage
@@ -103,6 +103,7 @@ class Classifier:
         unlabelled_weight: float | None = None,
         calibration_cases: Sequence[Case] = (),
         none_prior: float | None = None,
+        closed: bool = False,
         **settings: Any,
     ) -> None:
         """Load, embed and fit.
@@ -122,11 +123,12 @@ class Classifier:
                 (`simdx.methods.calibration`); not together with the two above.
             none_prior: Prior probability that a case is another condition than the labels; the panel's own
                 when left out.
+            closed: The labels are all there is: none of these is not weighed, and nothing is accepted.
             settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
         """
         if isinstance(panel, OpenedPanel):
             self._opened = panel
-            self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
+            self.settings = Settings(method=method, allow_remote=allow_remote, closed=closed, **settings)
         else:
             given = None
             if len(real_cases) or len(unlabelled) or len(calibration_cases) or unlabelled_weight is not None:
@@ -134,7 +136,7 @@ class Classifier:
 
                 given = Given(real_cases, real_weight, unlabelled, unlabelled_weight, calibration_cases)
                 settings |= given.identities
-            self.settings = Settings(method=method, allow_remote=allow_remote, **settings)
+            self.settings = Settings(method=method, allow_remote=allow_remote, closed=closed, **settings)
             opened = OpenedPanel.read(
                 panel, bank, embedder, allow_remote, policy, none_prior, self.settings.reading
             )
@@ -165,9 +167,14 @@ class Classifier:
         return Classifier(opened, **chosen)
 
     @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The labels and, last, none of these where it is weighed."""
+        return (*self.panel.names, NONE_OF_THESE) if self.fitted.none_of_these else self.panel.names
+
+    @property
     def classes_(self) -> Float:
-        """Label names in the order of `predict_proba`'s columns."""
-        return np.array(self.panel.names, dtype=object)
+        """The outcomes in the order of `predict_proba`'s columns."""
+        return np.array(self.outcomes, dtype=object)
 
     @property
     def panel_files(self) -> PanelFiles:
@@ -289,7 +296,7 @@ class Classifier:
         table = self.fitted.answer(observations, self.prior(prior))
         parts = self.desk.decide(observations, table, explain=explain, ask=ask, note=note)
         weights = self.fitted.evidence(observations, table.prior)
-        evidence = evidence_of(weights, table.posterior_in_class, self.panel.names, self.bank.texts)
+        evidence = evidence_of(weights, table.among_labels, self.panel.names, self.bank.texts)
         return [
             self._answer(i, text, table, parts[i], evidence[i]) for i, text in enumerate(observations.texts)
         ]
@@ -307,11 +314,11 @@ class Classifier:
         return self.desk.alarms(observations, table)[0]
 
     def predict_proba(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
-        """(N, K) posterior probabilities, columns in the order of `classes_`."""
+        """(N, outcomes) posterior probabilities, columns in the order of `classes_`."""
         return self.infer_batch([texts] if isinstance(texts, str) else list(texts), prior).posterior
 
     def predict(self, texts: str | Sequence[str], prior: PriorLike = None) -> Float:
-        """(N,) the most probable label of each text."""
+        """(N,) the most probable outcome of each text: a label, or none of these where it is weighed."""
         return self.classes_[self.predict_proba(texts, prior).argmax(axis=1)]
 
     def simplex_draws(self, text: str, prior: PriorLike = None, count: int = 200) -> Float:
@@ -359,9 +366,9 @@ class Classifier:
             panel=self.panel.name,
             method=self.settings.method,
             engine=self.settings.engine,
-            label=names[int(table.posterior[i].argmax())],
-            posterior=by_name(names, table.posterior[i]),
-            posterior_in_class=by_name(names, table.posterior_in_class[i]),
+            label=self.outcomes[int(table.posterior[i].argmax())],
+            posterior=by_name(self.outcomes, table.posterior[i]),
+            among_labels=by_name(names, table.among_labels[i]),
             entropy_bits=float(table.entropy_bits[i]),
             second_order=None if second is None else SecondOrderAnswer.of(names, second, i),
             typicality=float(table.typicality[i]),

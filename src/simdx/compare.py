@@ -17,7 +17,7 @@ from simdx.errors import BadInput
 from simdx.evaluation import Evaluation
 from simdx.metrics import headline_values, paired_bootstrap
 from simdx.rows import read_rows
-from simdx.types import Float
+from simdx.types import NONE_OF_THESE, Float
 
 METRICS = ("accuracy", "macro_f1", "brier", "nll", "ece", "auroc", "error_auroc", "e_aurc")
 _POSTERIOR = "posterior."
@@ -30,14 +30,14 @@ class Run:
     name: str
     ids: tuple[str, ...]
     truth: tuple[str, ...]
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # and none of these where it was weighed
     posterior: Float
 
     @classmethod
     def of(cls, name: str, found: Evaluation) -> Run:
         cases = found.dataset.cases
         truth = tuple(str(case.label) for case in cases)
-        return cls(name, tuple(case.id for case in cases), truth, found.labels, found.arrays["posterior"])
+        return cls(name, tuple(case.id for case in cases), truth, found.outcomes, found.arrays["posterior"])
 
     @classmethod
     def read(cls, folder: Path) -> Run:
@@ -58,8 +58,8 @@ class Run:
         return cls(folder.name, ids, truth, labels, posterior)
 
     def like(self, other: Run) -> Run:
-        """The same answers in the other's order of cases and labels."""
-        if set(self.labels) != set(other.labels):
+        """The same answers in the other's order of cases."""
+        if (set(self.labels) ^ set(other.labels)) - {NONE_OF_THESE}:
             raise BadInput(f"the runs '{other.name}' and '{self.name}' have other labels: take one panel")
         place = {case: i for i, case in enumerate(self.ids)}
         if len(place) != len(self.ids) or set(place) != set(other.ids) or len(other.ids) != len(self.ids):
@@ -67,19 +67,25 @@ class Run:
         rows = np.array([place[case] for case in other.ids], dtype=np.int64)
         if tuple(self.truth[i] for i in rows) != other.truth:
             raise BadInput(f"the runs '{other.name}' and '{self.name}' give the same ids other labels")
-        columns = [self.labels.index(label) for label in other.labels]
-        return Run(self.name, other.ids, other.truth, other.labels, self.posterior[rows][:, columns])
+        return Run(self.name, other.ids, other.truth, self.labels, self.posterior[rows])
+
+    def over(self, labels: tuple[str, ...]) -> Float:
+        """The posteriors with these columns; one that does not weigh none of these gives it nothing."""
+        own = dict(zip(self.labels, self.posterior.T, strict=True))
+        return np.stack([own.get(label, np.zeros(len(self.posterior))) for label in labels], axis=1)
 
 
 def compare(first: Run, second: Run, *, resamples: int = 10_000, seed: int = 0) -> dict[str, Any]:
     """Both runs' metrics, and each difference with its interval and p-value."""
     second = second.like(first)
-    y = np.array([first.labels.index(label) for label in first.truth], dtype=np.int64)
+    labels = tuple(label for label in first.labels if label != NONE_OF_THESE)
+    either = (*labels, NONE_OF_THESE) if NONE_OF_THESE in (*first.labels, *second.labels) else labels
+    y = np.array([labels.index(label) for label in first.truth], dtype=np.int64)
+    one, two = first.over(either), second.over(either)
     found = paired_bootstrap(
-        first.posterior, second.posterior, y, metrics=METRICS, resamples=resamples,
-        rng=np.random.default_rng(seed),
-    )  # fmt: skip
-    measured = [headline_values(run.posterior, y) for run in (first, second)]
+        one, two, y, labels=len(labels), metrics=METRICS, resamples=resamples, rng=np.random.default_rng(seed)
+    )
+    measured = [headline_values(p, y, len(labels)) for p in (one, two)]
     values = [{name: of[name].value for name in METRICS} for of in measured]
     return {
         "n": len(y),

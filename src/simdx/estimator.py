@@ -2,10 +2,11 @@
 
 >>> model = SimulationClassifier("oral-lesions").fit()          # the panel and its bank: no labelled case
 >>> model = SimulationClassifier("oral-lesions").fit(X, y)      # labelled cases beside the bank
->>> cross_val_score(SimulationClassifier("oral-lesions"), X, y, scoring="neg_log_loss")
+>>> cross_val_score(SimulationClassifier("oral-lesions", closed=True), X, y, scoring="neg_log_loss")
 
 `classes_`, and with it the columns of `predict_proba`, is sorted: scikit-learn's log loss and AUROC take
-the columns of a classifier to be in that order and do not look. `Classifier` keeps the panel's order.
+the columns of a classifier to be in that order and do not look. `Classifier` keeps the panel's order, none of
+these last. Scores that need a case of every class need `closed`, where no case is none of these.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from simdx.types import Bank, Case, Float, Panel
 class SimulationClassifier(ClassifierMixin, BaseEstimator):
     """Texts in, probabilities of a panel's labels out, by scikit-learn's conventions.
 
+    Where none of these is weighed it is one of `classes_`.
+
     Args:
         panel: A packaged panel's name, the path of a panel file, or a `Panel`.
         bank: A bank folder, a JSONL file, or a `Bank`; the panel's own when left out.
@@ -37,6 +40,7 @@ class SimulationClassifier(ClassifierMixin, BaseEstimator):
             number of them. `calibrate`: 20 or more say how sure answers should be, and no more.
         labelled_weight: Simulations that one labelled case counts as, under `compare`.
         none_prior: Prior probability that a case has none of the labels; the panel's own when left out.
+        closed: The labels are all there is: none of these is not weighed.
         allow_remote: Whether case text may leave this machine.
         seed: Seed of all random streams.
         settings: The other fields of `simdx.methods.Settings`, such as `engine` or `kernel`.
@@ -53,6 +57,7 @@ class SimulationClassifier(ClassifierMixin, BaseEstimator):
         labelled: Literal["compare", "calibrate"] = "compare",
         labelled_weight: float | None = None,
         none_prior: float | None = None,
+        closed: bool = False,
         allow_remote: bool = False,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
@@ -65,6 +70,7 @@ class SimulationClassifier(ClassifierMixin, BaseEstimator):
         self.labelled = labelled
         self.labelled_weight = labelled_weight
         self.none_prior = none_prior
+        self.closed = closed
         self.allow_remote = allow_remote
         self.seed = seed
         self.settings = settings
@@ -84,7 +90,8 @@ class SimulationClassifier(ClassifierMixin, BaseEstimator):
             given["unlabelled"] = _texts(X)
         self.classifier_ = Classifier(
             self.panel, self.bank, method=self.method, embedder=self.embedder, none_prior=self.none_prior,
-            allow_remote=self.allow_remote, seed=self.seed, **given, **(self.settings or {}),
+            closed=self.closed, allow_remote=self.allow_remote, seed=self.seed, **given,
+            **(self.settings or {}),
         )  # fmt: skip
         self.classifier_.prior(self.prior)  # one that does not fit the panel is refused here
         names = self.classifier_.classes_.astype(str)
@@ -93,12 +100,12 @@ class SimulationClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Sequence[str]) -> Float:
-        """(N, K) posterior probabilities, columns in the order of `classes_`."""
+        """(N, outcomes) posterior probabilities, columns in the order of `classes_`."""
         check_is_fitted(self)
         return self.classifier_.predict_proba(_texts(X), self.prior)[:, self._order]
 
     def predict(self, X: Sequence[str]) -> Any:
-        """(N,) the label of the largest probability; of equal ones the first of `classes_`."""
+        """(N,) the outcome of the largest probability; of equal ones the first of `classes_`."""
         p = self.predict_proba(X)
         return self.classes_[p.argmax(axis=1)]
 

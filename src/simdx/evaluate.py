@@ -63,7 +63,7 @@ class _Asked:
         """Everything that decides the numbers of one data set."""
         data = self.data[name]
         told = "" if self.options is None else content_hash(*map(str, map(self._options_of, data.cases)))
-        return identity(self.settings, {**self._sources, "data": data.hash + told, "columns": "2"})[:24]
+        return identity(self.settings, {**self._sources, "data": data.hash + told, "columns": "3"})[:24]
 
     def answers(self, name: str, store: Store, **how: Any) -> Arrays:
         return store.answers(self.key(name), self.data[name].cases, self._answer, **how)
@@ -92,7 +92,7 @@ class _Asked:
         batch = self.classifier.infer_batch_observed(observations, prior)
         parts = self.classifier.desk.decide(observations, batch, explain=False)
         found: dict[str, Any] = {
-            "posterior": batch.posterior, "posterior_in_class": batch.posterior_in_class,
+            "posterior": batch.posterior, "among_labels": batch.among_labels,
             "typicality": batch.typicality, "effective_simulations": batch.effective_simulations,
             "alarm_score": [one.alarm.score for one in parts],
             "alarm_flag": [one.alarm.flag for one in parts],
@@ -131,7 +131,7 @@ def evaluate(
     `show_texts`.
     """
     labels = classifier.panel.names
-    y = dataset.label_index(labels)
+    y, k = dataset.label_index(labels), len(labels)
     if options is not None:
         check_options(dataset, options, labels)
         if ood is not None or calibrate is not None:
@@ -156,25 +156,28 @@ def evaluate(
         arrays = asked.answers("cases", store, resume=resume, progress=progress)
         outside = None if ood is None else asked.answers("ood", store, resume=resume)
         temperature, held = None, None
-        raw = arrays["posterior"]  # the temperature has seen the labels on which sets are calibrated
+        raw = arrays["posterior"][:, :k]  # the temperature has seen the labels on which sets are calibrated
         if calibrate is not None:
             known = asked.answers("calibrate", store, resume=resume)
-            held = (known["posterior"], calibrate.label_index(labels))
-            fitted = metrics.fit_temperature(*held)
+            truth = calibrate.label_index(labels)
+            held = (known["posterior"][:, :k], truth)
+            fitted = metrics.fit_temperature(known["posterior"], truth)
             temperature = asdict(fitted)
             arrays = _tempered(arrays, fitted.value)
             outside = None if outside is None else _tempered(outside, fitted.value)
         record = _record(classifier, arrays, y, fields, ood, outside, temperature, resamples)
         how: dict[str, Any] = {"resamples": resamples, "rng": np.random.default_rng(classifier.settings.seed)}
-        record["accuracy_at"] = _accuracy_at(arrays["posterior"], y, **how)
+        record["accuracy_at"] = _accuracy_at(arrays["posterior"], y, **how) if k > _FIRST[-1] else None
         record["differential"] = _against(references, arrays, **how)
         record["conformal"] = measured_sets(
             raw, y, labels, asked.prior.probabilities, level=coverage, calibration=held,
             groups=_groups_of_both(dataset, calibrate, by), **how,
         )  # fmt: skip
         record["dataset"] = {"name": dataset.name, "hash": dataset.hash, "notice": dataset.notice}
-        curves = evaluation.plotted(arrays["posterior"], y, labels)
-        result = evaluation.Evaluation(record, curves, labels, dataset, ood, y, arrays, outside, fields)
+        curves = evaluation.plotted(arrays["posterior"], y, classifier.outcomes, k)
+        result = evaluation.Evaluation(
+            record, curves, labels, classifier.outcomes, dataset, ood, y, arrays, outside, fields
+        )
         found.append(result)
         if store.folder is not None:
             _write_beside(result, store.folder, asked, show_texts)
@@ -213,16 +216,16 @@ def _record(
     temperature: dict[str, Any] | None,
     resamples: int,
 ) -> dict[str, Any]:
-    p, settings = arrays["posterior"], classifier.settings
+    p, settings, k = arrays["posterior"], classifier.settings, len(classifier.panel.names)
     rng = np.random.default_rng(settings.seed)
-    found = metrics.evaluate_probabilities(p, y, resamples=resamples, rng=rng)
+    found = metrics.evaluate_probabilities(p, y, labels=k, resamples=resamples, rng=rng)
     group_resamples = max(200, resamples // 2)
     groups = {}
     for name, values in fields.items():
         parts = metrics.by_group(p, y, values, resamples=group_resamples, rng=rng)
         groups[name] = {value: group.as_dict() for value, group in parts.items()}
     gaps = subgroup_gaps(p, y, fields, resamples=group_resamples, rng=rng)
-    inside = metrics.headline_values(arrays["posterior_in_class"], y)
+    among = metrics.headline_values(arrays["among_labels"], y)
     return {
         "n": found.pop("n"),
         "k": found.pop("k"),
@@ -234,11 +237,11 @@ def _record(
         "ood": None
         if ood is None or ood_arrays is None
         else _ood(ood, arrays, ood_arrays, resamples=resamples, rng=rng),
-        "alarm": alarm_performance(p, y, arrays["alarm_flag"] == 1),
+        "alarm": alarm_performance(p[:, :k], y, arrays["alarm_flag"] == 1),
         "decisions": _decisions(arrays, y),
         "groups": groups,
         "audit": [{**asdict(g), "gap": g.gap} for g in gaps],
-        "in_class": {name: value.value for name, value in inside.items()},
+        "among_labels": {name: value.value for name, value in among.items()},
         "second_order": evaluation.second_order_spread(arrays, metrics.errors(p, y)),
         "temperature": temperature,
         "provenance": {
@@ -259,23 +262,20 @@ def _decisions(arrays: Arrays, y: Int) -> dict[str, dict[str, int]]:
     return {name: {"n": int(c.sum()), "errors": int((c & wrong).sum())} for name, c in chosen.items()}
 
 
-def _accuracy_at(p: Float, y: Int, **how: Any) -> dict[str, object] | None:
-    """Share of cases whose label is among the first so many; None where so many are most of the panel."""
-    if p.shape[1] <= _FIRST[-1]:
-        return None
+def _accuracy_at(p: Float, y: Int, **how: Any) -> dict[str, object]:
+    """Share of cases whose label is among the first so many outcomes."""
     before = metrics.gold_rank(p, y)
     found = metrics.mean_values({str(k): before < k for k in _FIRST}, **how)
     return {**found.values, "ci": found.ci}
 
 
 def _against(found: Differentials | None, arrays: Arrays, **how: Any) -> dict[str, object] | None:
-    """Posteriors of the cases that have a reference differential, held against it."""
+    """Posteriors among the labels, of the cases that have a reference differential, held against it."""
     if found is None:
         return None
     chosen = {name: values[found.cases] for name, values in arrays.items()}
     return metrics.compare_differentials(
-        chosen["posterior"], chosen["posterior_in_class"], found.inside, found.outside,
-        chosen.get("out_of_class"), **how,
+        chosen["among_labels"], found.inside, found.outside, chosen.get("out_of_class"), **how,
     )  # fmt: skip
 
 
@@ -293,7 +293,6 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
     kind = next((name for name in ("distance", "topic") if name in known), None)
     kinds = None if kind is None else evaluation.group_names(ood.field(kind))
     found = metrics.out_of_class(*usable[score], kinds)
-    k = outside["posterior"].shape[1]
     none: dict[str, float | None] = {"mean_inside": None, "mean_outside": None}  # of these
     ci: dict[str, list[float] | None] = dict.fromkeys(none)
     for name, side in (("mean_inside", arrays), ("mean_outside", outside)):
@@ -308,18 +307,22 @@ def _ood(ood: Dataset, arrays: Arrays, outside: Arrays, **how: Any) -> dict[str,
         **none,
         "ci": ci,
         "entropy_bits": float(entropy_bits(outside["posterior"]).mean()),
-        # What answering "none of these" is meant to do, and what it costs the cases that are of the panel.
-        "entropy_share": float(entropy_bits(outside["posterior"]).mean() / np.log2(k)) if k > 1 else None,
-        "in_class_rise_bits": float(
-            (entropy_bits(arrays["posterior"]) - entropy_bits(arrays["posterior_in_class"])).mean()
-        ),
+        # The share of these cases that are answered as they should be, and what it costs the panel's own.
+        "answered_none": _answered_none(outside),
+        "answered_none_inside": _answered_none(arrays),
         "by": {value: {"n": n, "auroc": v.value} for value, (n, v) in found.by.items()},
         "scores": {name: metrics.out_of_class(a, b).auroc.value for name, (a, b) in usable.items()},
     }
 
 
+def _answered_none(arrays: Arrays) -> float | None:
+    k = arrays["among_labels"].shape[1]
+    return float((arrays["posterior"].argmax(axis=1) == k).mean()) if "out_of_class" in arrays else None
+
+
 def _tempered(arrays: Arrays, temperature: float) -> Arrays:
-    return {**arrays, "posterior": metrics.apply_temperature(arrays["posterior"], temperature)}
+    found = {**arrays, "posterior": metrics.apply_temperature(arrays["posterior"], temperature)}
+    return found | ({"out_of_class": found["posterior"][:, -1]} if "out_of_class" in arrays else {})
 
 
 def _prepare(folder: Path) -> Path:

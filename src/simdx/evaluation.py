@@ -23,6 +23,7 @@ class Evaluation:
     record: dict[str, Any]  # the contract's object, with further keys
     curves: dict[str, Any]  # what the plots draw: reliability, risk–coverage, confusion, strata
     labels: tuple[str, ...]
+    outcomes: tuple[str, ...]  # the labels and, last, none of these where it was weighed
     dataset: Dataset
     ood: Dataset | None
     label_index: Int
@@ -35,19 +36,19 @@ class Evaluation:
 
     def rows(self) -> dict[str, list[Any]]:
         """Per-case columns: ids, labels, probabilities, uncertainty and the fields of `by`."""
-        table = _columns(self.dataset, self.arrays, self.labels)
+        table = _columns(self.dataset, self.arrays, self.outcomes)
         predicted = self.arrays["posterior"].argmax(axis=1)
         table["label"] = [case.label for case in self.dataset.cases]
-        table["predicted"] = [self.labels[i] for i in predicted]
+        table["predicted"] = [self.outcomes[i] for i in predicted]
         table["correct"] = (predicted == self.label_index).tolist()
         table["decision"] = [ACTION_NAMES[int(i)] for i in self.arrays["action"]]
         return table | dict(self.fields)
 
     def ood_rows(self) -> dict[str, list[Any]] | None:
-        return None if self.ood is None else _columns(self.ood, self.ood_arrays or {}, self.labels)
+        return None if self.ood is None else _columns(self.ood, self.ood_arrays or {}, self.outcomes)
 
     def confusion(self) -> Int:
-        """(K, K) cases of a label (row) that were given to a label (column)."""
+        """(outcomes, outcomes) cases of a label (row) that were given to an outcome (column)."""
         return confusion(self.arrays["posterior"], self.label_index)
 
     def worst(self, count: int = 10) -> list[int]:
@@ -57,13 +58,13 @@ class Evaluation:
         return [int(i) for i in wrong[np.argsort(-p[wrong].max(axis=1), kind="stable")][:count]]
 
 
-def _columns(data: Dataset, arrays: Arrays, labels: Sequence[str]) -> dict[str, list[Any]]:
+def _columns(data: Dataset, arrays: Arrays, outcomes: Sequence[str]) -> dict[str, list[Any]]:
     p = arrays["posterior"]
     table: dict[str, list[Any]] = {"id": [case.id for case in data.cases]}
-    for k, label in enumerate(labels):
-        table[f"posterior.{label}"] = p[:, k].tolist()
-    for k, label in enumerate(labels):
-        table[f"posterior_in_class.{label}"] = arrays["posterior_in_class"][:, k].tolist()
+    for k, outcome in enumerate(outcomes):
+        table[f"posterior.{outcome}"] = p[:, k].tolist()
+    for outcome, column in zip(outcomes, arrays["among_labels"].T, strict=False):  # none of these is no label
+        table[f"among_labels.{outcome}"] = column.tolist()
     table["entropy_bits"] = entropy_bits(p).tolist()
     for name in ("out_of_class", "typicality", "effective_simulations", *BITS, "alpha0"):
         if name in arrays:
@@ -103,7 +104,7 @@ def second_order_spread(arrays: Arrays, wrong: Float) -> dict[str, Any] | None:
     }
 
 
-def plotted(p: Float, y: Int, labels: Sequence[str]) -> dict[str, Any]:
+def plotted(p: Float, y: Int, outcomes: Sequence[str], k: int) -> dict[str, Any]:
     """Reliability, risk and coverage, confusion and strata of entropy as plain lists, under their keys."""
     table = reliability(p, y)
     curve = risk_coverage(uncertainty(p), errors(p, y))
@@ -111,7 +112,7 @@ def plotted(p: Float, y: Int, labels: Sequence[str]) -> dict[str, Any]:
     return {
         "reliability": {f.name: getattr(table, f.name).tolist() for f in fields(table)},
         "risk_coverage": {"coverage": curve.coverage[step].tolist(), "risk": curve.risk[step].tolist()},
-        "confusion": {"labels": list(labels), "counts": confusion(p, y).tolist()},
+        "confusion": {"labels": list(outcomes), "counts": confusion(p, y)[:k].tolist()},
         "strata": [
             {"low_bits": s.low_bits, "high_bits": s.high_bits, "n": s.n, "accuracy": s.accuracy.value}
             for s in entropy_strata(p, y)

@@ -47,7 +47,9 @@ def fit_method(data: PanelData, settings: Settings) -> Fitted:
         from simdx.methods.real_cases import check_settings
 
         check_settings(settings)
-    return _fit_of(settings)(data, settings)
+    fitted = _fit_of(settings)(data, settings)
+    fitted.none_of_these = fitted.none_of_these and not settings.closed
+    return fitted
 
 
 def _fit_of(settings: Settings) -> Callable[[PanelData, Settings], Fitted]:

@@ -137,7 +137,7 @@ def prevalence(
     table = classifier.infer_batch(list(texts))
     rates, refused, basis = rates_of(classifier, cases)
     none = table.out_of_class if refused is None else None
-    found, intervals = estimated(table.posterior_in_class, none, rates, np.random.default_rng(seed))
+    found, intervals = estimated(table.among_labels, none, rates, np.random.default_rng(seed))
     shares = [Share(float(v), (float(a), float(b))) for v, (a, b) in zip(found, intervals, strict=True)]
     return Prevalence(
         classifier.panel.name, len(texts), dict(zip(names, shares, strict=False)),

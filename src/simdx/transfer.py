@@ -140,7 +140,7 @@ def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     """The shared constants that suit the other panels; the shipped ones where nothing is clearly better."""
 
     def loss(a: Asked, constants: tuple[float, float]) -> float:
-        return log_loss(a.cases.posterior(a.at(*constants)), a.cases.label_index)
+        return a.cases.log_loss(a.at(*constants))
 
     tried = product(SHARPNESSES, OWN_SHARES)
     losses = {constants: float(np.mean([loss(a, constants) for a in others])) for constants in tried}

@@ -12,28 +12,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isclose
 
-from simdx.types import NONE_OF_THESE
-
 NEXT_TO_NOTHING = 0.005  # bits
 ACTIONS = {"accept": "Accept", "test": "Test further", "review": "Send to review"}
 NO_PROMISE = "no error rate is promised"
 
 
-def outcomes(in_class: Mapping[str, float], out_of_class: float | None) -> dict[str, float]:
-    """What is shown as the answer's probabilities: the labels' and that of none of these, together one.
-
-    An answer's `posterior` speaks of the labels alone: it gives the share of none of these back to the prior.
-    Here that share stands by itself. Without a background there is none to state.
-    """
-    if out_of_class is None:
-        return dict(in_class)
-    return {**{label: (1 - out_of_class) * p for label, p in in_class.items()}, NONE_OF_THESE: out_of_class}
-
-
-def leading(label: str, shown: Mapping[str, float]) -> str:
-    """The answer's label with its probability, or none of these where that has more."""
-    lead = NONE_OF_THESE if shown.get(NONE_OF_THESE, 0.0) > shown[label] else label
-    return f"{lead}, {percent(shown[lead])}"
+def leading(label: str, posterior: Mapping[str, float]) -> str:
+    """The outcome that leads, with its probability."""
+    return f"{label}, {percent(posterior[label])}"
 
 
 def headline(action: str, lead: str) -> str:
@@ -50,14 +36,14 @@ def percent(p: float) -> str:
 
 def simplex_words(
     label: str,
-    in_class: Mapping[str, float],
+    among_labels: Mapping[str, float],
     mean: Mapping[str, float],
     total_bits: float,
     aleatoric_bits: float,
     cap: float | None = None,
 ) -> str:
-    """`label` leads the posterior, `in_class` is that posterior, the rest is D-SMC's own."""
-    same = drawn_around(in_class, mean)
+    """`label` leads the posterior among the labels, the rest is D-SMC's own."""
+    same = drawn_around(among_labels, mean)
     lead = max(mean, key=lambda name: mean[name])
     said = f"{percent(mean[label])} to '{label}'"
     if lead != label:
@@ -78,9 +64,9 @@ def simplex_words(
     )
 
 
-def drawn_around(in_class: Mapping[str, float], mean: Mapping[str, float]) -> bool:
+def drawn_around(among_labels: Mapping[str, float], mean: Mapping[str, float]) -> bool:
     """Is the second order the answer's own, so that it may be drawn around it?"""
-    return all(isclose(mean[name], p, abs_tol=1e-6) for name, p in in_class.items())
+    return all(isclose(mean[name], p, abs_tol=1e-6) for name, p in among_labels.items())
 
 
 def preferences(label: str, preferred: Sequence[str], most: int = 2) -> str:

@@ -48,8 +48,8 @@ def test_answers_are_kept_without_a_text_and_a_killed_run_goes_on(
     seen = toy.observe(CASES)
     table = answered(oracle_for(method), "replies")
     assert table.trace is None
-    assert table.posterior_in_class.argmax(axis=1).tolist() == TRUTH
-    np.testing.assert_allclose(table.posterior_in_class.sum(axis=1), 1)
+    assert table.among_labels.argmax(axis=1).tolist() == TRUTH
+    np.testing.assert_allclose(table.among_labels.sum(axis=1), 1)
     assert table.effective_simulations.tolist() == [calls] * 4
     assert (table.usage["simulator"], table.usage["readable"]) == ("oracle", 4 * calls)
     second = oracle_for(method)
@@ -57,7 +57,7 @@ def test_answers_are_kept_without_a_text_and_a_killed_run_goes_on(
     assert kept.plan(seen).calls == 0
     again = answered(second, "replies")
     assert not second.asked
-    np.testing.assert_array_equal(again.posterior_in_class, table.posterior_in_class)
+    np.testing.assert_array_equal(again.among_labels, table.among_labels)
     written = "".join(path.read_text() for path in (tmp_path / "replies").iterdir())
     assert written
     assert not any(word in written for word in ("apple", "river", "engine", "diagnos"))
@@ -68,7 +68,7 @@ def test_answers_are_kept_without_a_text_and_a_killed_run_goes_on(
     (path,) = (tmp_path / "killed").iterdir()
     path.write_text(path.read_text() + '{"key": "half')
     well = oracle_for(method)
-    assert answered(well, "killed").posterior_in_class.argmax(axis=1).tolist() == TRUTH
+    assert answered(well, "killed").among_labels.argmax(axis=1).tolist() == TRUTH
     assert len(well.asked) == 4 * calls - 2
 
 
@@ -83,7 +83,7 @@ def test_rotations_cancel_a_preference_for_places(toy: PanelData, monkeypatch: p
     biased = Oracle(bias=30.0)  # always says the first option, whatever it is
     infer = fitted(toy, "logits", biased, monkeypatch)
     table = infer.answer(toy.observe(CASES), UNIFORM)
-    assert table.posterior_in_class.argmax(axis=1).tolist() == TRUTH
+    assert table.among_labels.argmax(axis=1).tolist() == TRUTH
     extras = table.usage
     assert extras["position_mass"][0] > 0.6
     assert sum(extras["position_mass"]) == pytest.approx(1, abs=1e-3)
@@ -105,7 +105,7 @@ def test_unreadable_replies_are_counted_not_replaced(toy: PanelData, monkeypatch
     table = infer.answer(toy.observe(CASES), prior)
     counts = {"replies": 32, "readable": 24, "failures": {"no letter": 8}, "unanswered_cases": 1}
     assert counts.items() <= table.usage.items()
-    np.testing.assert_allclose(table.posterior_in_class[1], prior.probabilities)
+    np.testing.assert_allclose(table.among_labels[1], prior.probabilities)
     assert table.effective_simulations.tolist() == [8, 0, 8, 8]
 
 
@@ -114,12 +114,12 @@ def test_fidelity_counts_samples_with_their_own_seeds(
 ) -> None:
     sampler = Oracle(answer=lambda request: "AB"[(request.seed or 0) % 2])
     infer = fitted(toy, "fidelity", sampler, monkeypatch, budget=16, seed=3)
-    p = infer.answer(toy.observe(CASES[:2]), UNIFORM).posterior_in_class
+    p = infer.answer(toy.observe(CASES[:2]), UNIFORM).among_labels
     assert len({request.seed for request in sampler.asked}) == 32
     np.testing.assert_allclose(p[:, 0] * 16, np.round(p[:, 0] * 16))  # shares of sixteen
     assert (p[:, 2] == 0).all()
     assert (p[:, :2] > 0).all()  # one of 2^16 that sixteen fair seeds agree
-    alone = infer.answer(toy.observe(CASES[1:2]), UNIFORM).posterior_in_class
+    alone = infer.answer(toy.observe(CASES[1:2]), UNIFORM).among_labels
     np.testing.assert_array_equal(alone[0], p[1])
 
 

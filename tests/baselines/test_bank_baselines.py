@@ -40,7 +40,7 @@ def panel_data(toy_panel: Panel, toy_bank: Bank, private_home: object) -> PanelD
 def test_the_prior_multiplies_the_odds(panel_data: PanelData, name: str, kernel: str | None) -> None:
     infer, seen = fit_method(panel_data, Settings(method=name, kernel=kernel)), panel_data.observe(CASES)
     prior = np.array([0.5, 0.3, 0.2])
-    flat, skewed = (infer.answer(seen, Prior(p, 3.0)).posterior_in_class for p in (np.full(3, 1 / 3), prior))
+    flat, skewed = (infer.answer(seen, Prior(p, 3.0)).among_labels for p in (np.full(3, 1 / 3), prior))
     expected = flat * prior
     np.testing.assert_allclose(skewed, expected / expected.sum(axis=1, keepdims=True))
 
@@ -57,7 +57,7 @@ def test_tfidf_answers_a_case_without_a_known_word_by_the_prior(panel_data: Pane
     for kernel in ("hard", "soft"):
         infer = fit_method(panel_data, Settings(method="tfidf", kernel=kernel))
         table = infer.answer(panel_data.observe(["zzzz yyyy"]), prior)
-        np.testing.assert_allclose(table.posterior_in_class[0], prior.probabilities)
+        np.testing.assert_allclose(table.among_labels[0], prior.probabilities)
         assert table.effective_simulations[0] == 0
 
 
@@ -70,7 +70,7 @@ def test_tfidf_by_hand(toy_panel: Panel, private_home: object) -> None:
     once, twice = np.log(4 / 2) + 1, np.log(4 / 3) + 1  # of a word in one text, and in two
     length = np.hypot(twice, once)  # "a" is no word: it has one letter
     cosine = np.array([1.0, twice**2 / length**2, 0.0])
-    np.testing.assert_allclose(table.posterior_in_class[0], cosine / cosine.sum())
+    np.testing.assert_allclose(table.among_labels[0], cosine / cosine.sum())
     wordless = PanelData.prepare(toy_panel, replace(bank, texts=("a", "b", "?")), get_embedder("hashing"))
     with pytest.raises(BadInput, match="no word of two letters"):
         fit_method(wordless, Settings(method="tfidf"))

@@ -56,9 +56,9 @@ def test_training_reports_its_card_and_its_loss(cli: Cli, tmp_path: Path) -> Non
 def test_classify_with_a_network(cli: Cli, network: Path) -> None:
     answer = cli("classify", CASE, *ORAL, "--method", "abi", "--network", network, "--json").json
     assert (answer["method"], answer["label"]) == ("abi", "oral mucocele")
-    assert sum(answer["posterior_in_class"].values()) == pytest.approx(1)
+    assert sum(answer["among_labels"].values()) == pytest.approx(1)
     second = answer["second_order"]
-    assert second["mean"] == pytest.approx(answer["posterior_in_class"])
+    assert second["mean"] == pytest.approx(answer["among_labels"])
     assert second["total_bits"] == pytest.approx(second["aleatoric_bits"] + second["epistemic_bits"])
     assert cli("classify", CASE, *ORAL, "--method", "abi", "--network", network).code == 0
 
@@ -72,9 +72,9 @@ def test_a_network_trained_without_out_is_found(cli: Cli, private_home: Path) ->
 def test_a_prior_needs_a_conditioned_network(cli: Cli, network: Path, conditioned: Path) -> None:
     asked = ("classify", CASE, *ORAL, "--method", "abi", "--prior", "atrophic glossitis=0.8", "--json")
     assert "--prior-conditioned" in cli(*asked, "--network", network).complaint
-    tilted = cli(*asked, "--network", conditioned).json["posterior_in_class"]
+    tilted = cli(*asked, "--network", conditioned).json["among_labels"]
     even = cli("classify", CASE, *ORAL, "--method", "abi", "--network", conditioned, "--json").json
-    assert tilted["atrophic glossitis"] > even["posterior_in_class"]["atrophic glossitis"]
+    assert tilted["atrophic glossitis"] > even["among_labels"]["atrophic glossitis"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ ORAL = ("--panel", "oral-lesions")
 LABELS = ["oral squamous cell carcinoma", "oral mucocele", "atrophic glossitis"]
 
 KEYS = {
-    "panel", "method", "engine", "label", "posterior", "posterior_in_class", "entropy_bits", "second_order",
+    "panel", "method", "engine", "label", "posterior", "among_labels", "entropy_bits", "second_order",
     "typicality", "out_of_class", "alarm", "conformal_set", "effective_simulations", "decision", "evidence",
     "sentences", "flip", "provenance",
 }  # fmt: skip
@@ -32,10 +32,12 @@ def check_answer(a: dict) -> None:
     assert math.isclose(sum(p.values()), 1, abs_tol=1e-6)
     assert all(0 <= v <= 1 for v in p.values())
     assert a["label"] == max(p, key=p.__getitem__)
-    out, prior = a["out_of_class"] or 0.0, a["provenance"]["prior"]
-    for label in p:
-        mixed = (1 - out) * a["posterior_in_class"][label] + out * prior[label]
-        assert math.isclose(p[label], mixed, abs_tol=1e-6)
+    among, out = a["among_labels"], a["out_of_class"]
+    weighed = {} if out is None else {"none of these": out}
+    assert list(p) == [*among, *weighed]
+    for outcome, share in ({label: (1 - (out or 0)) * q for label, q in among.items()} | weighed).items():
+        assert math.isclose(p[outcome], share, abs_tol=1e-6)
+    assert math.isclose(sum(among.values()), 1, abs_tol=1e-6)
     entropy = -sum(v * math.log2(v) for v in p.values() if v > 0)
     assert math.isclose(a["entropy_bits"], entropy, abs_tol=1e-6)
     assert a["decision"]["action"] in ("accept", "test", "review")
@@ -188,7 +190,7 @@ def test_a_user_bank_without_background(cli: Cli, tmp_path: Path) -> None:
     )
     a = cli("classify", CASE, *ORAL, "--bank", bank, "--json").json
     check_answer(a)
-    assert (a["out_of_class"], a["posterior"]) == (None, a["posterior_in_class"])
+    assert (a["out_of_class"], a["posterior"]) == (None, a["among_labels"])
     bank.write_text('{"label": "gingivitis", "text": "x"}\n')
     assert "row 1: its label is not in panel" in cli("classify", CASE, *ORAL, "--bank", bank).complaint
 

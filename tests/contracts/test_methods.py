@@ -93,9 +93,11 @@ def test_rows_are_distributions_of_finite_weight(
     name: str, fitted: Fitted, panel_data: PanelData, prior: list[float]
 ) -> None:
     table = fitted.answer(panel_data.observe(CASES), Prior(np.array(prior), 3.0))
-    for p in (table.posterior_in_class, table.posterior):
-        assert len(p) == 3
-        distributions(p, np.array(prior))
+    assert len(table.among_labels) == len(table.posterior) == 3
+    distributions(table.among_labels, np.array(prior))
+    weighed = table.out_of_class is not None
+    assert weighed == fitted.none_of_these
+    distributions(table.posterior, np.array([*prior, 1.0] if weighed else prior))
     assert np.isfinite(table.effective_simulations).all()
     assert table.effective_simulations.shape == table.tolerance.shape == table.entropy_bits.shape == (3,)
     assert ((table.typicality > 0) & (table.typicality <= 1)).all()
@@ -103,7 +105,7 @@ def test_rows_are_distributions_of_finite_weight(
         np.testing.assert_allclose(table.second_order.mean.sum(axis=1), 1, atol=1e-6)
         assert (table.second_order.epistemic_bits >= -1e-9).all()
     if name not in SAMPLED | set(MODELS) and min(prior) > 0:  # whose weights are random ones
-        assert table.posterior_in_class.argmax(axis=1).tolist() == [0, 1, 2]
+        assert table.among_labels.argmax(axis=1).tolist() == [0, 1, 2]
 
 
 def test_texts_of_every_script(house: House, name: str) -> None:
@@ -116,7 +118,7 @@ def test_texts_of_every_script(house: House, name: str) -> None:
     seen = house.panel_data.observe([text for text in SAMPLES if text.strip()])
     asks = house.settings(name).simulator == "oracle"  # the others never see a reply: fitted once is enough
     fitted = house.fit(name, answer=reply) if asks else house[name]
-    p = fitted.answer(seen, UNIFORM).posterior_in_class
+    p = fitted.answer(seen, UNIFORM).among_labels
     assert len(p) == len(seen.texts)
     distributions(p, UNIFORM.probabilities, atol=1e-5)
 
@@ -132,13 +134,13 @@ def test_any_texts_under_any_prior(
     prior = np.array(weights) / sum(weights)
     for name in data.draw(st.lists(st.sampled_from(sorted(VARIANTS)), min_size=4, max_size=4, unique=True)):
         table = house[name].answer(house.panel_data.observe(cases), Prior(prior, 3.0))
-        distributions(table.posterior_in_class, prior, atol=1e-5)
+        distributions(table.among_labels, prior, atol=1e-5)
 
 
 def test_a_larger_prior_never_lowers_a_label(name: str, fitted: Fitted, panel_data: PanelData) -> None:
     seen = panel_data.observe(CASES)
-    flat = fitted.answer(seen, UNIFORM).posterior_in_class
-    raised = fitted.answer(seen, Prior(np.array([0.1, 0.1, 0.8]), 3.0)).posterior_in_class
+    flat = fitted.answer(seen, UNIFORM).among_labels
+    raised = fitted.answer(seen, Prior(np.array([0.1, 0.1, 0.8]), 3.0)).among_labels
     slack = 0.2 if name in SAMPLED else 1e-9  # thirty particles: twice their standard error of .09
     assert (raised[:, 2] >= flat[:, 2] - slack).all()
 
@@ -148,13 +150,13 @@ def test_neither_order_nor_batch_nor_repetition_matters(
     name: str, fitted: Fitted, panel_data: PanelData
 ) -> None:
     slack = 1e-9 if VARIANTS[name]["method"] == "auto" else 1e-6  # the recipe multiplies in double precision
-    together, again = (fitted.answer(panel_data.observe(CASES), UNIFORM).posterior_in_class for _ in range(2))
+    together, again = (fitted.answer(panel_data.observe(CASES), UNIFORM).among_labels for _ in range(2))
     np.testing.assert_allclose(again, together, rtol=0, atol=slack)
-    backwards = fitted.answer(panel_data.observe(CASES[::-1]), UNIFORM).posterior_in_class[::-1]
+    backwards = fitted.answer(panel_data.observe(CASES[::-1]), UNIFORM).among_labels[::-1]
     np.testing.assert_allclose(backwards, together, rtol=0, atol=slack)
     tables = [fitted.answer(panel_data.observe([case]), UNIFORM) for case in CASES]
     alone = joined(tables)
-    np.testing.assert_allclose(alone.posterior_in_class, together, rtol=0, atol=slack)
+    np.testing.assert_allclose(alone.among_labels, together, rtol=0, atol=slack)
     assert len(alone.posterior) == len(alone.typicality) == len(CASES)
     assert (alone.second_order is None) == (tables[0].second_order is None)
 
@@ -192,8 +194,8 @@ def test_a_remote_embedder_makes_any_method_remote(
 def test_what_is_proportional_obeys_bayes_rule(fitted: Fitted, panel_data: PanelData) -> None:
     seen = panel_data.observe((*CASES, "an engine in the red river"))
     prior = np.array([0.7, 0.1, 0.2])
-    expected = fitted.answer(seen, UNIFORM).posterior_in_class * prior
-    found = fitted.answer(seen, Prior(prior, 3.0)).posterior_in_class
+    expected = fitted.answer(seen, UNIFORM).among_labels * prior
+    found = fitted.answer(seen, Prior(prior, 3.0)).among_labels
     np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
 
 
@@ -202,7 +204,7 @@ def test_what_refits_answers_its_own_bank_held_out(name: str, house: House) -> N
     bank = house.panel_data.bank
     rows, answers = cross_fitted(house.panel_data, house.settings(name))
     assert sorted(rows.tolist()) == list(range(len(bank.texts)))
-    right = answers.posterior.argmax(axis=1) == bank.label_index[rows]
+    right = answers.among_labels.argmax(axis=1) == bank.label_index[rows]
     assert right.mean() > 0.6  # chance is a third; zero-shot knows three names alone
 
 

@@ -76,7 +76,7 @@ def data() -> PanelData:
 def test_place_and_taste_are_taken_out(data: PanelData, address: str) -> None:
     fitted = SystemOne(data, Settings(method="systemone", simulator=address))
     classifier = Classifier(PANEL)
-    found = fitted.answer(data.observe([TEXT]), classifier.prior(None)).posterior_in_class[0]
+    found = fitted.answer(data.observe([TEXT]), classifier.prior(None)).among_labels[0]
     expected = np.array([likeness(TEXT, name) for name in data.panel.names])
     np.testing.assert_allclose(found, expected / expected.sum(), atol=1e-6)
 
@@ -93,7 +93,7 @@ def test_it_answers_from_the_command_line_and_is_compared(
     common = ["--panel", PANEL, "--method", "systemone", "--simulator", f"any@{address}", "--json"]
     one = simdx("classify", TEXT, *common)
     assert one["method"] == "systemone"
-    assert sum(one["posterior_in_class"].values()) == pytest.approx(1)
+    assert sum(one["among_labels"].values()) == pytest.approx(1)
     many = simdx("evaluate", "--data", str(cases), *common)
     assert many["n"] == len(rows[::20])
 
@@ -208,6 +208,6 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.filterwarnings("ignore")  # of the libraries that read the weights
 def test_a_real_model_is_asked_through_transformers_serve(data: PanelData, smollm2: str) -> None:
     fitted = SystemOne(data, Settings(method="systemone", simulator=smollm2, budget=2))
-    found = fitted.answer(data.observe([TEXT]), Classifier(PANEL).prior(None)).posterior_in_class[0]
+    found = fitted.answer(data.observe([TEXT]), Classifier(PANEL).prior(None)).among_labels[0]
     assert found.sum() == pytest.approx(1)
     assert found.max() > found.min()  # it says something

@@ -30,10 +30,14 @@ from simdx.methods import AnswerTable
 from simdx.panels.rules import matching, pattern_problem
 from simdx.types import Float, Panel, ReviewRule, SecondOrder
 
+ONE = {"apple": 1, "river": 1, "engine": 1}
+
 
 def facts(p: tuple[float, ...] = (0.9, 0.06, 0.04), **more: object) -> Facts:
-    base = Facts(np.array(p), np.array(p), 0.5, out_of_class=0.1, typicality=0.5, text="a plain case")
-    return replace(base, **more)
+    """`p` is among the labels: a tenth of the whole is none of these, unless it is said otherwise."""
+    outside = more.setdefault("out_of_class", 0.1)
+    left = np.array(p) * (1 - float(outside or 0))  # type: ignore[arg-type]
+    return replace(Facts(left, 0.5, typicality=0.5, text="a plain case"), **more)
 
 
 @pytest.mark.parametrize(
@@ -63,13 +67,17 @@ def test_a_clear_case_is_accepted(toy_panel: Panel, p: Float, outside: float | N
         ({"epistemic_bits": 0.6}, "review", "epistemic 0.600"),
         ({"aleatoric_bits": 1.4}, "test", "ambiguous"),
         ({"entropy_bits": 1.3}, "test", "entropy 1.30"),
-        ({"posterior": np.array([0.7, 0.25, 0.05])}, "test", "leads with only 81 %"),
         (
-            {"posterior": np.array([0.7, 0.25, 0.05]), "out_of_class": 0.9},
+            {"posterior": np.array([0.7, 0.15, 0.05])},
+            "test",
+            "leads with only 70 %, against 15 % for 'river'",
+        ),
+        (
+            {"posterior": np.array([0.09, 0.01, 0.0]), "out_of_class": 0.9},
             "review",
             "no label has more than 9 % ('apple'), none of these 90 %",
         ),
-        ({"posterior": np.array([0.85, 0.02, 0.13])}, "test", "'engine' must not be missed"),
+        ({"posterior": np.array([0.76, 0.02, 0.12])}, "test", "'engine' must not be missed and keeps 12 %"),
         ({"conformal_set": ("apple", "river")}, "test", "90% set holds 'apple', 'river'"),
         ({"effective_simulations": 2.0}, "test", "only 2.0 effective simulations"),
         ({"effective_simulations": 0.0}, "test", "no weighing of simulations"),
@@ -88,7 +96,7 @@ def test_each_reason(toy_panel: Panel, more: dict[str, object], action: str, wor
 
 
 def test_reasons_are_collected_and_the_gravest_decides(toy_panel: Panel) -> None:
-    found = decide(toy_panel, facts((0.6, 0.2, 0.2), out_of_class=0.8, alarm=True))
+    found = decide(toy_panel, facts((0.6, 0.2, 0.2), out_of_class=0.5, alarm=True))
     assert (found.action, len(found.reasons)) == ("review", 4)
     assert found.reason == "; ".join(found.reasons)
 
@@ -96,8 +104,19 @@ def test_reasons_are_collected_and_the_gravest_decides(toy_panel: Panel) -> None
 def test_thresholds_can_be_switched_off(toy_panel: Panel) -> None:
     names = ("confident", "typicality", "out_of_class", "must_not_miss")
     off = Policy(thresholds=Thresholds(**dict.fromkeys(names), alarm=False))
-    worst = facts((0.4, 0.3, 0.3), out_of_class=1.0, typicality=0.0, alarm=True)
+    worst = facts((0.4, 0.3, 0.3), out_of_class=0.2, typicality=0.0, alarm=True)
     assert decide(toy_panel, worst, off).action == "accept"
+
+
+@pytest.mark.parametrize("utility", [None, {"apple": ONE | {"apple": 2}, "test": ONE}])
+def test_none_of_these_is_never_accepted(
+    toy_panel: Panel, utility: dict[str, dict[str, float]] | None
+) -> None:
+    names = ("confident", "typicality", "out_of_class", "must_not_miss")
+    off = Policy(thresholds=Thresholds(**dict.fromkeys(names), alarm=False), utility=utility)
+    found = decide(toy_panel, facts((0.9, 0.1, 0.0), out_of_class=0.49), off)
+    assert (found.action, found.reason) == ("test", "none of these leads with 49 %")
+    assert decide(toy_panel, facts((0.9, 0.1, 0.0), out_of_class=0.4), off).action == "accept"
 
 
 def test_promised_risk(toy_panel: Panel) -> None:
@@ -113,7 +132,6 @@ UTILITY = {
     "test": {"apple": 0.5, "river": 0.5, "engine": 0.5, "none of these": 0.0},
     "review": {"apple": 0.2, "river": 0.2, "engine": 0.2, "none of these": 0.2},
 }
-ONE = {"apple": 1, "river": 1, "engine": 1}
 
 
 def test_utility_decides(toy_panel: Panel) -> None:
@@ -238,7 +256,7 @@ def table(
         none = np.zeros(n)
         second = SecondOrder(posterior, aleatoric + epistemic, aleatoric, epistemic, none, none)
     return AnswerTable(
-        posterior_in_class=posterior, out_of_class=None, prior=Prior.uniform(3),
+        among_labels=posterior, out_of_class=None, prior=Prior.uniform(3),
         effective_simulations=np.ones(n), tolerance=np.ones(n), trace=None, usage=None,
         make_typicality=lambda: np.ones(n), make_second_order=lambda: second,
     )  # fmt: skip

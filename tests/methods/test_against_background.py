@@ -50,7 +50,7 @@ def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: P
     seen = everything.observe(BORDER)
     uniform = Prior.uniform(3)
     probabilities = [
-        fit_method(m, Settings()).answer(seen, uniform).posterior_in_class for m in (named, everything)
+        fit_method(m, Settings()).answer(seen, uniform).among_labels for m in (named, everything)
     ]
     assert np.array_equal(*probabilities)
     share = [BackgroundModel.fit(m).features(seen)[:, 0] for m in (named, everything)]

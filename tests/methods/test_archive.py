@@ -132,17 +132,17 @@ def test_a_text_of_the_archive_is_answered_by_a_fit_without_it(panel_data: Panel
     found = recipe.answer(asked, UNIFORM)
     by_alone, by_whole = (fit(asked, UNIFORM) for fit in (alone, whole))
     for rows, by in ([1], by_alone), ([0, 2], by_whole):
-        assert np.allclose(found.posterior_in_class[rows], by.probabilities[rows])
+        assert np.allclose(found.among_labels[rows], by.probabilities[rows])
         assert np.allclose(found.effective_simulations[rows], by.effective_simulations[rows])
         assert np.allclose(found.tolerance[rows], by.tolerance[rows])
-    assert found.posterior_in_class[1].min() > 1e3 * by_whole.probabilities[1].min()  # less sure
+    assert found.among_labels[1].min() > 1e3 * by_whole.probabilities[1].min()  # less sure
     # evidence follows the fit that answered, row by row
     evidence = recipe.evidence(asked, UNIFORM)
     assert np.allclose(evidence.share[1], alone.evidence(asked, UNIFORM).share[1])
     assert np.allclose(evidence.distance[[0, 2]], whole.evidence(asked, UNIFORM).distance[[0, 2]])
     # what is left of a text when a sentence is taken away goes where the whole text goes
     part = panel_data.observe(["sweet red fruit"], of=[text])
-    assert np.allclose(recipe.answer(part, UNIFORM).posterior_in_class, alone(part, UNIFORM).probabilities)
+    assert np.allclose(recipe.answer(part, UNIFORM).among_labels, alone(part, UNIFORM).probabilities)
 
 
 def test_out_of_class_probabilities_are_left_out_likewise(toy_panel: Panel, panel_data: PanelData) -> None:

@@ -54,8 +54,8 @@ def test_particles_run_every_population_and_heed_every_setting(toy_panel: Panel,
     assert (stopped.provenance.sampler.outcome, stopped.provenance.sampler.populations) == ("acceptance", 1)
     wide = ask(tolerance=2.0)  # everything lies within: the answer is the prior, up to S draws
     assert wide.provenance.tolerance == 2.0
-    assert max(wide.posterior_in_class.values()) < 0.55
-    assert ask(particles=20, stay=0.9).posterior_in_class != ask(particles=20, stay=0.1).posterior_in_class
+    assert max(wide.among_labels.values()) < 0.55
+    assert ask(particles=20, stay=0.9).among_labels != ask(particles=20, stay=0.1).among_labels
 
 
 CASE = Case("a boat", label="apple")

@@ -54,7 +54,7 @@ def test_a_panel_from_the_library_needs_no_model(tmp_path: Path, private_home: P
     assert NEAREST <= len(world.chosen) <= NEAREST + len(library.conditions())
     cases = rows("headache_cases.jsonl")
     table = classifier.infer_batch([case["text"] for case in cases])
-    given = [classifier.panel.names[i] for i in table.posterior.argmax(axis=1)]
+    given = [classifier.outcomes[i] for i in table.posterior.argmax(axis=1)]
     right = np.mean([label == case["label"] for label, case in zip(given, cases, strict=True)])
     assert right >= 0.85
     none = classifier.infer_batch([probe["text"] for probe in outside_of("headaches")]).out_of_class

@@ -24,11 +24,11 @@ def classifier() -> Classifier:
 
 
 def sound(answer: Answer) -> None:
-    for named in (answer.posterior, answer.posterior_in_class, answer.provenance.prior):
+    for named in (answer.posterior, answer.among_labels, answer.provenance.prior):
         assert sum(named.values()) == pytest.approx(1)
         assert min(named.values()) >= 0
     assert answer.label == max(answer.posterior, key=lambda label: answer.posterior[label])
-    assert 0 <= answer.out_of_class <= 1
+    assert 0 <= answer.out_of_class == answer.posterior["none of these"] <= 1
     assert 0 <= answer.typicality <= 1
     assert answer.decision.action in ("accept", "test", "review")
     json.dumps(answer.to_json(), ensure_ascii=False, allow_nan=False).encode("utf-8")

@@ -45,7 +45,7 @@ def test_every_row_is_answered_as_the_classifier_answers_it(job: Job, cases, tmp
     assert np.abs(posteriors(table) - direct.posterior).max() < 1e-5
     # A p-value against 36 simulations moves in steps of 1/37; rounding can cross one.
     assert np.allclose(table.column("typicality").to_numpy(), direct.typicality, atol=1.01 / 37)
-    names = job.classifier().panel.names
+    names = job.classifier().outcomes
     assert table.column("label").to_pylist() == [names[i] for i in direct.posterior.argmax(1)]
     assert json.loads(table.schema.metadata[b"simdx.labels"]) == list(names)
 

@@ -92,7 +92,7 @@ def test_probabilities_are_percentages_and_none_of_these_is_one_of_them(
     outside = answer["out_of_class"]
     assert none["probabilityDecimal"] == pytest.approx(100 * outside, abs=0.01)
     for prediction in labels:
-        p = (1 - outside) * answer["posterior_in_class"][prediction["outcome"]["text"]]
+        p = (1 - outside) * answer["among_labels"][prediction["outcome"]["text"]]
         assert prediction["probabilityDecimal"] == pytest.approx(100 * p, abs=0.01)
     assert f"none of these: {100 * outside:.1f} %" in made["text"]["div"]
 
@@ -124,7 +124,7 @@ def test_percentages_stay_in_bounds_and_sum_to_a_hundred() -> None:
 
 
 def test_without_a_background_the_labels_are_all_there_is(answer: dict) -> None:
-    made = assessed({**answer, "out_of_class": None})
+    made = assessed({**answer, "out_of_class": None, "posterior": answer["among_labels"]})
     assert [p["outcome"]["text"] for p in made["prediction"]] == list(load_panel(PANEL).names)
     assert sum(p["probabilityDecimal"] for p in made["prediction"]) == pytest.approx(100)
 

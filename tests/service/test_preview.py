@@ -70,7 +70,7 @@ def test_no_preview_without_a_recorded_answer_to_the_same_text(guarded: Guarded)
 def test_intervals_hold_the_posterior_and_shrink_with_simulations() -> None:
     def answer(n: float, outside: float, prior: dict[str, float]) -> dict:
         return {
-            "posterior_in_class": {"a": 0.7, "b": 0.3, "c": 0.0}, "effective_simulations": n,
+            "among_labels": {"a": 0.7, "b": 0.3, "c": 0.0}, "effective_simulations": n,
             "out_of_class": outside, "provenance": {"prior": prior},
         }  # fmt: skip
 

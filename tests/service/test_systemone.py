@@ -50,7 +50,7 @@ def test_the_labels_of_a_served_panel_are_answered_by_it(client: TestClient, lab
     plain = client.post("/v1/classify", json={"panel": PANEL, "text": TEXT}).json()
     assert found["x_panel"] == PANEL
     assert list(found["probabilities"]) == list(labels)
-    assert found["probabilities"] == pytest.approx(plain["posterior_in_class"])
+    assert found["probabilities"] == pytest.approx(plain["among_labels"])
     assert found["x_none_of_these"] == pytest.approx(plain["out_of_class"])
     assert found["x_decision"]["action"] == plain["decision"]["action"]
     assert found["x_calibration"] == plain["calibration"]

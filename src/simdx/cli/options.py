@@ -114,6 +114,7 @@ class MethodOptions(MaterialOptions):
     reading: Annotated[
         str | None, Option(help="plain | light | cut | denied: how denied findings count; the bank chooses.")
     ] = None
+    closed: Annotated[bool, Option("--closed", help="The labels alone, without none of these.")] = False
     seed: Seed = 0
 
     def classifier(self, panel: str, **more: Any) -> Classifier:

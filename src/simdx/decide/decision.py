@@ -27,8 +27,7 @@ LEAST_EFFECTIVE = 3.0
 class Facts:
     """What is known of one answer when it is decided about."""
 
-    posterior: Float  # (K,)
-    posterior_in_class: Float  # (K,)
+    posterior: Float  # (K,) of the labels, as every reader shows them: none of these keeps its share
     entropy_bits: float
     out_of_class: float | None = None
     typicality: float | None = None
@@ -42,11 +41,6 @@ class Facts:
     unchecked: tuple[str, ...] = ()  # why no answer of this bank may simply be accepted
     accept_from: float | None = None  # least probability to accept, of a panel that nobody has measured
     text: str = ""
-
-    @property
-    def shown(self) -> list[float]:
-        """(K,) the labels' probabilities as every reader shows them: none of these keeps its share."""
-        return (self.posterior_in_class * (1 - (self.out_of_class or 0.0))).tolist()
 
 
 def decide(
@@ -63,9 +57,12 @@ def decide(
         test = list(_test_reasons(panel, facts, policy))
         accepted = None
     test += _carried_by_too_little(facts)
+    outside = facts.out_of_class or 0.0
+    if not (review or test) and outside > facts.posterior.max():  # a label is accepted, none of these is not
+        test = [f"none of these leads with {percent(outside)}"]
     if not (review or test or accepted):
         top = int(facts.posterior.argmax())
-        shown = percent(facts.shown[top])
+        shown = percent(facts.posterior[top])
         accepted = f"'{panel.names[top]}' has probability {shown}, and no limit of the policy is passed"
     reasons = (*review, *test) or (accepted or "",)
     return DecisionAnswer(
@@ -97,19 +94,19 @@ def _review_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]
 
 
 def _test_reasons(panel: Panel, facts: Facts, policy: Policy) -> Iterator[str]:
-    limit, names, p, shown = policy.thresholds, panel.names, facts.posterior.tolist(), facts.shown
+    limit, names, p = policy.thresholds, panel.names, facts.posterior.tolist()
     order = sorted(range(len(p)), key=lambda i: -p[i])
     top, second = order[0], order[min(1, len(order) - 1)]  # a panel made on the fly may have one label
     for i in order[1:]:
         if panel.labels[i].must_not_miss and _reaches(p[i], limit.must_not_miss):
-            yield f"'{names[i]}' must not be missed and keeps {percent(shown[i])}"
+            yield f"'{names[i]}' must not be missed and keeps {percent(p[i])}"
     if limit.confident is not None and p[top] < limit.confident:
         outside = facts.out_of_class or 0.0
         most, other = (f"'{names[i]}'" for i in (top, second))
         yield (
-            f"{most} leads with only {percent(shown[top])}, against {percent(shown[second])} for {other}"
-            if outside <= shown[top]
-            else f"no label has more than {percent(shown[top])} ({most}), none of these {percent(outside)}"
+            f"{most} leads with only {percent(p[top])}, against {percent(p[second])} for {other}"
+            if outside <= p[top]
+            else f"no label has more than {percent(p[top])} ({most}), none of these {percent(outside)}"
         )
     if policy.origin.refuted:
         yield (
@@ -162,11 +159,8 @@ def _by_utility(panel: Panel, facts: Facts, utility: dict[str, dict[str, float]]
     expected = {}
     for decision, row in utility.items():
         values = np.array([row[name] for name in panel.names])
-        if NONE_OF_THESE in row:
-            inside = float(values @ facts.posterior_in_class)
-            expected[decision] = (1 - outside) * inside + outside * row[NONE_OF_THESE]
-        else:
-            expected[decision] = float(values @ facts.posterior)
+        of_none = row.get(NONE_OF_THESE, float(values.mean()))  # not stated: that of any label
+        expected[decision] = float(values @ facts.posterior) + outside * of_none
     caution = {"review": 2, "test": 1}
     ranked = sorted(expected, key=lambda d: (-round(expected[d], 12), -caution.get(d, 0)))
     best, next_best = ranked[0], ranked[1]

@@ -31,7 +31,7 @@ from simdx.errors import BadInput
 from simdx.methods.calibration_record import thin
 from simdx.methods.fitted import AnswerTable
 from simdx.methods.panel_data import Observations
-from simdx.types import Float
+from simdx.types import NONE_OF_THESE, Float
 
 
 class DecisionParts(NamedTuple):
@@ -61,6 +61,8 @@ class Desk(TunedThresholds):
     def unchecked(self) -> tuple[str, ...]:
         """Why no answer of this bank may simply be accepted; empty where it may."""
         bank, found = self._data.bank, self._fitted.calibration
+        if self._settings.closed:
+            return ("none of these was left out (closed), so that another condition would not be noticed",)
         if found is not None:
             return found.failures_over(bank)
         unweighed = "the bank has no background, so that none of these was never weighed"
@@ -79,11 +81,11 @@ class Desk(TunedThresholds):
     def alarms(self, observations: Observations, table: AnswerTable) -> tuple[Alarms, Float]:
         """The alarm on each answer, with the posteriors (V, N, K) of the views and of a pool's voices."""
         seen = SeenTexts(observations.texts, observations.vectors)
-        found, opinions = self.alarm.judge(seen, table.posterior, table.prior.probabilities)
+        found, opinions = self.alarm.judge(seen, table.of_labels, table.prior.probabilities)
         if table.voices is None:
             return found, opinions
         # Most voices of a pool against its answer: it rests on how loud one was, whatever the views say.
-        most = outvoted(table.voices, table.posterior.argmax(axis=1))
+        most = outvoted(table.voices, table.of_labels.argmax(axis=1))
         return replace(found, flag=found.flag | most), np.concatenate([opinions, [*table.voices.values()]])
 
     def decide(
@@ -99,11 +101,11 @@ class Desk(TunedThresholds):
         note on how they were made."""
         if not observations.texts:
             return []
-        names, prior, posterior = self._data.panel.names, table.prior.probabilities, table.posterior
+        names, prior, of_labels = self._data.panel.names, table.prior.probabilities, table.of_labels
         alarms, opinions = self.alarms(observations, table)
         sets, withheld = self._sets(observations, table)
         notes = (*withheld, *self._round_figures, *(() if note is None else (note,)))
-        sentences = self._sentences(observations.texts, posterior, prior) if explain else None
+        sentences = self._sentences(observations.texts, table.posterior, prior) if explain else None
         second, promise = table.second_order, self._promise(prior)
         voices = (f"voice: {name}" for name in table.voices or ())
         heard = (*(view.name for view in self.alarm.views), *voices)
@@ -112,7 +114,7 @@ class Desk(TunedThresholds):
             alarms.flag.tolist(), alarms.p_value.tolist(), alarms.score.tolist(), strict=True,
         )  # fmt: skip
         preferred = opinions.argmax(axis=2).T.tolist()  # by case and view, as is
-        agreed = opinions[:, np.arange(len(posterior)), posterior.argmax(axis=1)].T.tolist()
+        agreed = opinions[:, np.arange(len(of_labels)), of_labels.argmax(axis=1)].T.tolist()
         out = []
         for i, (text, column) in enumerate(zip(observations.texts, columns, strict=True)):
             entropy, typicality, effective, flag, p_value, score = column
@@ -121,8 +123,7 @@ class Desk(TunedThresholds):
                 for view, label, p in zip(heard, preferred[i], agreed[i], strict=True)
             )
             facts = Facts(
-                posterior=posterior[i],
-                posterior_in_class=table.posterior_in_class[i],
+                posterior=of_labels[i],
                 entropy_bits=entropy,
                 out_of_class=None if table.out_of_class is None else float(table.out_of_class[i]),
                 typicality=typicality,
@@ -143,8 +144,8 @@ class Desk(TunedThresholds):
                     alarm=AlarmAnswer(score=score, flag=flag, p_value=p_value, views=views),
                     conformal_set=facts.conformal_set,
                     sentences=None if sentences is None else sentences[i],
-                    flip=self._flip(observations, i, facts, prior) if explain else None,
-                    missing_finding=self._missing(text, facts, prior) if ask else None,
+                    flip=self._flip(observations, i, table) if explain else None,
+                    missing_finding=self._missing(text, table.posterior[i], prior) if ask else None,
                     notes=notes,
                 )
             )
@@ -176,18 +177,18 @@ class Desk(TunedThresholds):
         largest = tuple(np.inf if stored.largest[n] is None else float(stored.largest[n] or 0) for n in names)
         known = () if scores is None else tuple(scores[n] for n in names)
         limits = ConformalThresholds(stored.kind, stored.level, largest, stored.n, known)
-        posterior, uniform = table.posterior, np.full(len(prior), 1 / len(prior))
+        of_labels, uniform = table.of_labels, np.full(len(prior), 1 / len(prior))
         if not np.allclose(prior, uniform):
             # The scores stay those that were calibrated, under the uniform prior; the labels' shares change.
             moved = limits.under(prior) if self._cheap else None
             if moved is None:
                 return None, ("the policy was calibrated under the uniform prior: no conformal set",)
-            limits, posterior = moved, self._posterior(observations, uniform)
-        inside = limits.sets(posterior)
+            limits, of_labels = moved, self._answered(observations, uniform).of_labels
+        inside = limits.sets(of_labels)
         return [tuple(n for n, held in zip(names, row, strict=True) if held) for row in inside], ()
 
-    def _posterior(self, observations: Observations, prior: Float) -> Float:
-        return self._fitted.answer(observations, Prior(prior, float(len(prior)))).posterior
+    def _answered(self, observations: Observations, prior: Float) -> AnswerTable:
+        return self._fitted.answer(observations, Prior(prior, float(len(prior))))
 
     def _sentences(
         self, texts: Sequence[str], posterior: Float, prior: Float
@@ -199,35 +200,35 @@ class Desk(TunedThresholds):
         variants = [without_each(p) if len(p) > 1 else [] for p in parts]
         flat = [v for vs in variants for v in vs]
         whole = [text for text, vs in zip(texts, variants, strict=True) for _ in vs]
-        rest = self._posterior(self._data.observe(flat, whole), prior) if flat else np.zeros((0, len(prior)))
+        rest = self._answered(self._data.observe(flat, whole), prior).posterior if flat else posterior[:0]
         ends = np.cumsum([len(v) for v in variants])
         return [
             sentence_effects(parts[i], int(p.argmax()), p, prior, rest[ends[i] - len(variants[i]) : ends[i]])
             for i, p in enumerate(posterior)
         ]
 
-    def _flip(self, observations: Observations, i: int, facts: Facts, prior: Float) -> FlipAnswer | None:
-        if not self._cheap:
+    def _flip(self, observations: Observations, i: int, table: AnswerTable) -> FlipAnswer | None:
+        names, leading = self._data.panel.names, int(table.posterior[i].argmax())
+        if not self._cheap or leading == len(names):  # none of these does not hang on a label's prior
             return None
         one = observations.at(np.array([i]))
-        asked = None if self._fitted.proportional else lambda pi: self._posterior(one, pi)[0]
-        leading = int(facts.posterior.argmax())
+        asked = None if self._fitted.proportional else lambda pi: self._answered(one, pi).posterior[0]
+        outside = 0.0 if table.out_of_class is None else float(table.out_of_class[i])
         try:
-            found = find_flip(facts.posterior_in_class, facts.out_of_class or 0.0, prior, leading, asked)
+            found = find_flip(table.among_labels[i], outside, table.prior.probabilities, leading, asked)
         except BadInput:  # an amortised network that was trained for one prior has no other answer
             return None
-        names = self._data.panel.names
-        return None if found is None else FlipAnswer(label=names[found[0]], prior=found[1])
+        return None if found is None else FlipAnswer(label=(*names, NONE_OF_THESE)[found[0]], prior=found[1])
 
-    def _missing(self, text: str, facts: Facts, prior: Float) -> MissingFinding | None:
-        if not self._cheap or (facts.out_of_class or 0.0) >= 0.5:  # the panel's findings are not its own
+    def _missing(self, text: str, posterior: Float, prior: Float) -> MissingFinding | None:
+        names = self._data.panel.names
+        if not self._cheap or posterior[len(names) :].sum() >= 0.5:  # the panel's findings are not its own
             return None
 
         def answer(texts: list[str]) -> Float:
-            return self._posterior(self._data.observe(texts, [text] * len(texts)), prior)
+            return self._answered(self._data.observe(texts, [text] * len(texts)), prior).posterior
 
-        names = self._data.panel.names
-        return missing_finding(text, facts.posterior, names, self._clauses, self.telling, answer)
+        return missing_finding(text, posterior, names, self._clauses, self.telling, answer)
 
     @cached_property
     def telling(self) -> Telling:

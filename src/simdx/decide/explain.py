@@ -1,7 +1,7 @@
 """Why an answer is what it is.
 
 evidence          the simulated descriptions that carried it, for the leading label and its competitors
-sentences         the leading label's probability with each part of the case left out in turn: a positive
+sentences         the leading outcome's probability with each part of the case left out in turn: a positive
                   effect is support, a negative one evidence against. A long case is cut into at most
                   `MOST_PARTS` runs of sentences, so that a case report costs no more than a dozen answers
 flip              the prior that would change the answer. Only the leading label's prior is moved. Where the
@@ -120,20 +120,20 @@ def without_each(parts: Sequence[str]) -> list[str]:
 
 
 def sentence_effects(
-    parts: Sequence[str], label: int, posterior: Float, prior: Float, rest: Float
+    parts: Sequence[str], outcome: int, posterior: Float, prior: Float, rest: Float
 ) -> tuple[SentenceEffect, ...]:
-    """Effects on the leading label, strongest first.
+    """Effects on the leading outcome, strongest first.
 
-    `rest` holds the posteriors (P, K) of the case without each of its P parts. The only part of a case is
-    compared with the prior, which is the answer to an empty text.
+    `rest` holds the posteriors of the case without each of its P parts, a row each. The only part of a case
+    is compared with the prior, which is the answer to an empty text; none of these has no prior to compare.
     """
-    if not parts:
+    if not parts or (len(parts) == 1 and outcome >= len(prior)):
         return ()
     if len(parts) == 1:
-        return (SentenceEffect(text=parts[0], effect=float(posterior[label] - prior[label])),)
+        return (SentenceEffect(text=parts[0], effect=float(posterior[outcome] - prior[outcome])),)
     effects = [
-        SentenceEffect(text=part, effect=float(posterior[label] - p))
-        for part, p in zip(parts, rest[:, label], strict=True)
+        SentenceEffect(text=part, effect=float(posterior[outcome] - p))
+        for part, p in zip(parts, rest[:, outcome], strict=True)
     ]
     return tuple(sorted(effects, key=lambda e: -abs(e.effect)))
 
@@ -146,23 +146,24 @@ ASKED = (10, 12)  # the same where the method itself must answer
 
 
 def find_flip(
-    posterior_in_class: Float,
+    among_labels: Float,
     out_of_class: float,
     prior: Float,
     leading: int,
     answer: Callable[[Float], Float] | None = None,
 ) -> tuple[int, float] | None:
-    """(label, prior): at that prior of the present leading label the answer becomes `label`.
+    """(outcome, prior): at that prior of the present leading label the answer becomes that outcome.
 
-    None when no other label is possible.
+    None when no other label is possible. Outcome K is none of these, whose probability does not depend on how
+    much prior each possible label has.
 
-    `answer(prior)` is the posterior (K,) the decision uses under another prior; it is left out where the
-    method is known to be prior times likelihood.
+    `answer(prior)` is the posterior under another prior; it is left out where the method is known to be prior
+    times likelihood.
     """
     others = np.where(np.arange(len(prior)) == leading, 0.0, prior)
     if others.sum() <= 0 or prior[leading] <= 0:
         return None
-    likelihood = np.divide(posterior_in_class, prior, out=np.zeros(len(prior)), where=prior > 0)
+    likelihood = np.divide(among_labels, prior, out=np.zeros(len(prior)), where=prior > 0)
 
     # Some forty times a case, on a handful of numbers: plain floats are several times faster than arrays.
     weights, fixed = likelihood.tolist(), (others / others.sum()).tolist()
@@ -173,8 +174,8 @@ def find_flip(
         inside = [p * w for p, w in zip(pi, weights, strict=True)]
         total = math.fsum(inside)
         inside = [v / total for v in inside] if total > 0 else pi
-        mixed = [(1 - out_of_class) * v + out_of_class * p for v, p in zip(inside, pi, strict=True)]
-        return mixed.index(max(mixed))
+        shares = [*((1 - out_of_class) * v for v in inside), out_of_class]
+        return shares.index(max(shares))
 
     def at(share: float) -> Float:
         moved = others / others.sum() * (1 - share)
@@ -346,7 +347,7 @@ def missing_finding(
     answer: Callable[[list[str]], Float],
 ) -> MissingFinding | None:
     """The finding of least expected entropy; None when none is expected to lower it."""
-    labels = [int(k) for k in np.flatnonzero(posterior >= LEAST_MASS)]
+    labels = [int(k) for k in np.flatnonzero(posterior[: len(names)] >= LEAST_MASS)]
     topics = clauses.open_findings(text, labels, telling) if len(clauses.texts) else []
     if not topics:
         return None

@@ -33,7 +33,7 @@ from simdx.types import NONE_OF_THESE, Panel
 from simdx.yamlfile import read_mapping
 
 # Part of a kept policy's address: another number where the same texts lead to other thresholds than before.
-TUNING = 4
+TUNING = 5
 # Held-out texts below which a bank cannot say where limits lie: of fewer than 100 answers the 99 % quantile
 # is the most extreme one, whatever it happens to be.
 LEAST_HELD_OUT = 100

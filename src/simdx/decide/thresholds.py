@@ -78,7 +78,8 @@ class TunedThresholds:
 
     def _fingerprint_of(self, settings: Settings) -> dict[str, str]:
         apart = ("method", "engine", "seed", "budget", "simulator", "network", "allow_remote")
-        chosen = {k: v for k, v in asdict(settings).items() if k not in apart and v is not None}
+        said = {k: v for k, v in asdict(settings).items() if v is not None and v is not False}
+        chosen = {k: v for k, v in said.items() if k not in apart}
         found = self._fitted.calibration
         return {
             "bank": self._data.bank.identity[:16],
@@ -162,7 +163,7 @@ class TunedThresholds:
     def fresh_alarm(self) -> Alarm:
         """The alarm with its nulls found now, on simulated text."""
         seen, truth, answers = self._simulated
-        return fit_alarm(self.views(None), seen, truth, None if answers is None else answers.posterior)
+        return fit_alarm(self.views(None), seen, truth, None if answers is None else answers.of_labels)
 
     def views(self, bandwidths: dict[str, float] | None) -> tuple[View, ...]:
         banks, vectors = self._view_banks

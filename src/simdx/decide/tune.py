@@ -27,7 +27,7 @@ from simdx.fitting import fit_method
 from simdx.methods.fitted import AnswerTable, Settings, joined
 from simdx.methods.panel_data import Observations, PanelData
 from simdx.metrics.scores import auroc
-from simdx.types import Float, Int, Panel
+from simdx.types import Float, Int, Mask, Panel
 
 USEFUL = 0.6  # AUROC for errors that a kind of bits needs to be used
 TAIL = 0.01  # of correct answers that a limit on bits may send on
@@ -69,7 +69,8 @@ def tune_on_labelled(
     kind: Kind = "class-conditional",
 ) -> Policy:
     """Thresholds, guaranteed entropy and conformal sets from labelled cases."""
-    sets = calibrate(answers.posterior, truth, level=coverage, kind=kind)
+    sets = calibrate(answers.of_labels, truth, level=coverage, kind=kind)
+    led = _led_by_a_label(answers)
     thresholds, separation = _thresholds(answers, truth, risk)
     # the guaranteed entropy below replaces the round figure and the limit without a guarantee
     thresholds = replace(thresholds, confident=None, entropy_bits=None)
@@ -82,7 +83,7 @@ def tune_on_labelled(
         thresholds=thresholds,
         alarm=alarm_file(alarm),
         conformal=ConformalFile(sets.kind, sets.level, largest, sets.n, scores),
-        risk=control_risk(answers.posterior, truth, target=risk, confidence=confidence),
+        risk=control_risk(answers.posterior[led], truth[led], target=risk, confidence=confidence),
     )
 
 
@@ -102,20 +103,21 @@ def largest_entropy(entropy: Float, wrong: Float, risk: float) -> float | None:
 
 def _refuted(limits: Thresholds, answers: AnswerTable, truth: Int, risk: float) -> bool:
     """Are confident answers wrong more often than `risk`, beyond what chance would do with so few of them?"""
-    sure = answers.posterior.max(axis=1) >= (limits.confident or 0.0)
-    wrong = int((answers.posterior.argmax(axis=1) != truth)[sure].sum())
+    sure = answers.of_labels.max(axis=1) >= (limits.confident or 0.0)
+    wrong = int((answers.of_labels.argmax(axis=1) != truth)[sure].sum())
     from scipy.stats import binom  # slow to import
 
     return float(binom.sf(wrong - 1, int(sure.sum()), risk)) < CHANCE
 
 
 def _thresholds(answers: AnswerTable, truth: Int, risk: float) -> tuple[Thresholds, dict[str, float | None]]:
-    wrong = answers.posterior.argmax(axis=1) != truth
+    led = _led_by_a_label(answers)
+    wrong = (answers.posterior.argmax(axis=1) != truth)[led]
     second = answers.second_order
     kinds = {
-        "entropy_bits": answers.entropy_bits,
-        "aleatoric_bits": None if second is None else second.aleatoric_bits,
-        "epistemic_bits": None if second is None else second.epistemic_bits,
+        "entropy_bits": answers.entropy_bits[led],
+        "aleatoric_bits": None if second is None else second.aleatoric_bits[led],
+        "epistemic_bits": None if second is None else second.epistemic_bits[led],
     }
     separation: dict[str, float | None] = {}
     for name, bits in kinds.items():
@@ -129,13 +131,18 @@ def _thresholds(answers: AnswerTable, truth: Int, risk: float) -> tuple[Threshol
     def where_useful(name: str) -> float | None:
         return usual(kinds[name]) if (separation[name] or 0.0) > USEFUL else None
 
-    limit = largest_entropy(answers.entropy_bits, wrong.astype(float), risk)
+    limit = largest_entropy(answers.entropy_bits[led], wrong.astype(float), risk)
     thresholds = Thresholds(
         entropy_bits=_rounded(0.0 if limit is None else limit),
         aleatoric_bits=_rounded(where_useful("aleatoric_bits")),
         epistemic_bits=_rounded(where_useful("epistemic_bits")),
     )
     return thresholds, separation
+
+
+def _led_by_a_label(answers: AnswerTable) -> Mask:
+    """(N,) the answers that may be accepted: one of none of these never is, however sure."""
+    return answers.posterior.argmax(axis=1) < answers.among_labels.shape[1]
 
 
 def _rounded(value: float | None) -> float | None:

@@ -22,16 +22,16 @@ from functools import reduce
 
 import numpy as np
 
-from simdx.abc.logs import expit, softmax
+from simdx.abc.logs import expit
 from simdx.disk import CannotWrite
 from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
 from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
 from simdx.methods.calibration_record import Calibration, Confused
-from simdx.methods.fitted import Progress, drawn_to_prior
+from simdx.methods.experts import LogLikelihoods, Pool, joined
+from simdx.methods.fitted import Progress, with_none
 from simdx.methods.outside import Novelty
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, library_version
-from simdx.methods.scores import Comparison, fit_labels
 from simdx.methods.world import World, world_log_odds, world_of, world_scale
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
 
@@ -42,17 +42,20 @@ FOLDS = 5
 class HeldOutScores:
     """Scores of texts that the fit does not hold."""
 
-    likelihood: Float  # (n, K) pooled log-likelihoods, not sharpened
+    likelihood: Float  # (n, K) log-likelihoods of the first expert, not sharpened
     label_index: Int  # (n,)
     features: Float | None  # (n, features) of another condition of the panel's own background
     world: Float | None = None  # (n, features) of one of the library
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
     texts: tuple[str, ...] = ()  # what was scored, where the library was asked
+    second: Float | None = None  # (n, K) log-likelihoods of the second expert
 
     def at(self, rows: Int | Mask) -> HeldOutScores:
-        own, world, novelty = (p if p is None else p[rows] for p in (self.features, self.world, self.novelty))
+        perhaps = (self.features, self.world, self.novelty, self.second)
+        own, world, novelty, second = (p if p is None else p[rows] for p in perhaps)
         texts = tuple(np.array(self.texts, dtype=object)[rows]) if self.texts else ()
-        return HeldOutScores(self.likelihood[rows], self.label_index[rows], own, world, novelty, texts)
+        likelihood, label = self.likelihood[rows], self.label_index[rows]
+        return HeldOutScores(likelihood, label, own, world, novelty, texts, second)
 
     def outside(self, under: Calibration) -> Float | None:
         """(n,) probabilities of none of these."""
@@ -66,16 +69,25 @@ class HeldOutScores:
         weighed += [] if self.novelty is None else [self.novelty]
         return expit(reduce(np.logaddexp, weighed))
 
+    def among_labels(self, under: Calibration) -> Float:
+        """(n, K) answers among the labels under the uniform prior."""
+        return np.exp(LogLikelihoods(self.likelihood, self.second).under(under))
+
     def posterior(self, under: Calibration) -> Float:
-        """(n, K) answers under the uniform prior."""
-        shift = np.array(under.shift) if under.shift else 0.0
-        inside = softmax(under.sharpness * self.likelihood + shift, axis=1)
-        uniform = np.full(inside.shape[1], 1 / inside.shape[1])
-        return drawn_to_prior(inside, self.outside(under), uniform)
+        """(n, K + 1) the answers themselves, none of these last; (n, K) where it is not weighed."""
+        return with_none(self.among_labels(under), self.outside(under))
+
+    def log_loss(self, under: Calibration) -> float:
+        """What a fit makes small. None of these counts as no knowledge of the label, shared by all labels:
+        a text far from every simulation must not decide how sharp the answers to all others are."""
+        among, outside = self.among_labels(under), self.outside(under)
+        if outside is not None:
+            among = (1 - outside[:, None]) * among + outside[:, None] / among.shape[1]
+        return log_loss(among, self.label_index)
 
 
 def held_out(
-    labels: Comparison,
+    labels: Pool,
     background: BackgroundModel | None,
     cases: Observations,
     label_index: Int | None = None,
@@ -83,12 +95,13 @@ def held_out(
     """What a fit says of texts; without `label_index` they are of no label."""
     truth = np.zeros(len(cases.texts), dtype=np.int64) if label_index is None else label_index
     features = None if background is None else background.features(cases)
-    return HeldOutScores(labels.log_likelihood(cases), truth, features)
+    said = labels.log_likelihoods(cases)
+    return HeldOutScores(said.first, truth, features, second=said.second)
 
 
 def scores_of(data: PanelData, cases: Observations, label_index: Int | None = None) -> HeldOutScores:
     """What the whole bank says of cases."""
-    found = held_out(fit_labels(data), BackgroundModel.fit(data), cases, label_index)
+    found = held_out(Pool.fit(data), BackgroundModel.fit(data), cases, label_index)
     if (world := World.fit(data)) is not None:
         found = replace(found, world=world.features(cases), texts=cases.texts)
     novelty = None if found.features is None and found.world is None else Novelty.fit(data)
@@ -160,7 +173,7 @@ def rehearse(
         return Calibration(outside=record.TRANSFERRED_OUTSIDE)
     written, hasty, beyond = [], [], []
     for done, (part, held, unknown) in enumerate(folds_of(data)):
-        fits, truth = (fit_labels(part, bandwidth), BackgroundModel.fit(part)), bank.label_index[held]
+        fits, truth = (Pool.fit(part, bandwidth), BackgroundModel.fit(part)), bank.label_index[held]
         texts = tuple(bank.texts[i] for i in held)
         typed = tuple(in_haste(text) for text in texts)
         written.append(held_out(*fits, Observations(texts, embedded.vectors[held]), truth))
@@ -172,7 +185,7 @@ def rehearse(
             progress(done + 1, FOLDS)
     inside = [_joined(written), _joined(hasty)]
     if writer is not None:
-        fits = fit_labels(data, bandwidth), BackgroundModel.fit(data)
+        fits = Pool.fit(data, bandwidth), BackgroundModel.fit(data)
         inside.append(held_out(*fits, data.observe(writer.texts), writer.label_index))
         if fits[1] is not None and writer.outside:
             beyond.append(held_out(*fits, data.observe(writer.outside)))
@@ -191,7 +204,7 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     bank, background = world.bank, world.embedded.background
     assert background is not None
     own, other = dealt(bank.texts, bank.label_index), dealt(bank.background, np.zeros(len(background), int))
-    inside, beyond, posterior = [], [], []
+    inside, beyond, said = [], [], []
     for f in range(WORLD_FOLDS):
         kept, known = np.flatnonzero(own != f), np.flatnonzero(other != f)
         model = BackgroundModel.fit(world.subset(kept, known))
@@ -201,7 +214,7 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
         told = Observations(tuple(bank.texts[i] for i in held), data.embedded.vectors[held])
         inside.append(model.features(told))
         beyond.append(model.features(asked))
-        posterior.append(fit_labels(world.subset(kept, known)).log_likelihood(asked))
+        said.append(Pool.fit(world.subset(kept, known)).log_likelihoods(asked))
     scale = world_scale(np.concatenate(inside))
     found = replace(found, world=scale)
     if found.auroc is not None:
@@ -209,11 +222,15 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     # Without a background of its own, the library's held-out texts are what the panel is rehearsed against.
     from simdx.metrics.ood import ood_auroc
 
-    sharpness = _drawn(found.rehearsed_sharpness or record.SHARPNESS)
-    found = replace(found, sharpness=round(sharpness, 4))
+    known = found.rehearsed_sharpness
+    if known is not None:
+        found = replace(found, sharpness=round(_drawn(known, pooled=found.weight > 0), 4))
     truth = np.zeros(sum(map(len, beyond)), dtype=np.int64)
     texts = tuple(t for f in range(WORLD_FOLDS) for t in np.array(bank.background, dtype=object)[other == f])
-    others = HeldOutScores(np.concatenate(posterior), truth, None, np.concatenate(beyond), texts=texts)
+    told = joined(said)
+    others = HeldOutScores(
+        told.first, truth, None, np.concatenate(beyond), texts=texts, second=told.second
+    )
     none, among = others.outside(found), expit(condition_log_odds(np.concatenate(inside), scale))
     assert none is not None
     return replace(
@@ -224,14 +241,15 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     )
 
 
-def _drawn(rehearsed: float) -> float:
+def _drawn(rehearsed: float, *, pooled: bool) -> float:
     """The sharpness that a bank's own is drawn to."""
-    return float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(record.SHARPNESS)))
+    level = record.POOLED_SHARPNESS if pooled else record.SHARPNESS
+    return float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(level)))
 
 
 def _accept_from(others: HeldOutScores, found: Calibration) -> float:
     """The probability that all but a few of the texts of no label stay below."""
-    wrong = others.posterior(found).max(axis=1)
+    wrong = others.posterior(found)[:, : others.likelihood.shape[1]].max(axis=1)
     return round(float(np.quantile(wrong, 1 - record.UNKNOWN_ACCEPTED)), 6)
 
 
@@ -247,17 +265,20 @@ def calibrate(
     if own.features is not None:
         outside = scale_of(own.features, None if beyond is None else beyond.features)
 
+    pooled = own.second is not None
+    weight = record.SECOND_WEIGHT if pooled else 0.0
+
     def loss(sharpness: float) -> float:
-        tried = Calibration(sharpness=sharpness, outside=outside)
-        return float(np.mean([log_loss(h.posterior(tried), h.label_index) for h in inside]))
+        tried = Calibration(sharpness=sharpness, weight=weight)
+        return float(np.mean([log_loss(h.among_labels(tried), h.label_index) for h in inside]))
 
     rehearsed = least_loss(loss)
-    sharpness = _drawn(rehearsed)
+    sharpness = _drawn(rehearsed, pooled=pooled)
     if outside is None:
         sharpness = min(sharpness, record.UNOPPOSED_SHARPNESS)
     found = Calibration(
-        "rehearsed", sharpness, round(rehearsed, 4), outside=outside, n=len(own.label_index),
-        writers=len(inside),
+        "rehearsed", sharpness, record.SPREAD, weight, round(rehearsed, 4), outside=outside,
+        n=len(own.label_index), writers=len(inside),
     )  # fmt: skip
     none, among = None if beyond is None else beyond.outside(found), own.outside(found)
     if beyond is not None and none is not None and among is not None:
@@ -288,8 +309,9 @@ def least_loss(loss: Callable[[float], float]) -> float:
 
 def confusions(given: Int, truth: Int, names: Sequence[str]) -> tuple[Confused, ...]:
     """Pairs of labels whose texts are often given to each other, the worst first."""
-    table = np.zeros((len(names), len(names)))
+    table = np.zeros((len(names), len(names) + 1))  # the last column: answered none of these
     np.add.at(table, (truth, given), 1)
+    table = table[:, :-1]
     each = np.maximum(table.sum(axis=1), 1)
     share = (table + table.T) / (each[:, None] + each)
     pairs = np.argwhere(np.triu(share >= CONFUSED, 1))
@@ -354,10 +376,12 @@ def dealt(texts: Sequence[str], group: Int) -> Int:
 
 def _joined(found: Sequence[HeldOutScores]) -> HeldOutScores:
     features = [h.features for h in found if h.features is not None]
+    said = joined([LogLikelihoods(h.likelihood, h.second) for h in found])
     return HeldOutScores(
-        np.concatenate([h.likelihood for h in found]),
+        said.first,
         np.concatenate([h.label_index for h in found]),
         np.concatenate(features) if len(features) == len(found) else None,
+        second=said.second,
     )
 
 
@@ -405,9 +429,10 @@ def calibrate_on(
     refuse_few(n)
     rng = np.random.default_rng(seed)
     fold = rng.permutation(n) % FOLDS
-    posterior = np.empty(cases.likelihood.shape)
-    for f in range(FOLDS):
-        posterior[fold == f] = cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, beyond))
+    parts = [cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, beyond)) for f in range(FOLDS)]
+    posterior = np.empty((n, parts[0].shape[1]))
+    for f, part in enumerate(parts):
+        posterior[fold == f] = part
     around = bootstrap_intervals(posterior, truth, metrics=("ece",), resamples=RESAMPLES, rng=rng)["ece"]
     known = around.low is not None and around.high is not None
     return replace(
@@ -441,7 +466,7 @@ def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None
 
     def loss(v: Float) -> float:
         tried = moved(v)
-        total = n * log_loss(cases.posterior(tried), cases.label_index)
+        total = n * cases.log_loss(tried)
         told = None if beyond is None else beyond.outside(tried)
         if told is not None:
             total -= np.log(np.maximum(told, 1e-12)).sum()

@@ -61,6 +61,7 @@ class Settings:
     archive: str | None = None  # and of the unlabelled ones
     allow_remote: bool = False  # whether case text may leave this machine
     replies: str | None = None  # folder in which an asking baseline keeps what was answered
+    closed: bool = False  # the labels are all there is: none of these is not weighed
     seed: int = 0
 
     @classmethod
@@ -93,8 +94,8 @@ class EvidenceWeights:
 class AnswerTable:
     """N answers as columns. Those that not every reader wants are made when they are first read."""
 
-    posterior_in_class: Float  # (N, K)
-    out_of_class: Float | None  # (N,) probability of none of these; None where the method has no such answer
+    among_labels: Float  # (N, K) given that the case has one of the labels
+    out_of_class: Float | None  # (N,) probability of none of these; None where it is not weighed
     prior: Prior
     effective_simulations: Float  # (N,)
     tolerance: Float  # (N,)
@@ -106,8 +107,13 @@ class AnswerTable:
 
     @cached_property
     def posterior(self) -> Float:
-        """(N, K) what the decision uses: none of these leaves its mass to the prior."""
-        return drawn_to_prior(self.posterior_in_class, self.out_of_class, self.prior.probabilities)
+        """(N, K + 1) probabilities of the labels and, last, none of these; (N, K) where it is not weighed."""
+        return with_none(self.among_labels, self.out_of_class)
+
+    @property
+    def of_labels(self) -> Float:
+        """(N, K) the labels' part of the posterior: what none of these leaves them."""
+        return self.posterior[:, : self.among_labels.shape[1]]
 
     @cached_property
     def entropy_bits(self) -> Float:
@@ -123,11 +129,11 @@ class AnswerTable:
         return self.make_second_order()
 
 
-def drawn_to_prior(inside: Float, outside: Float | None, prior: Float) -> Float:
-    """(N, K) what is left of answers among the labels once none of these has its share."""
+def with_none(among: Float, outside: Float | None) -> Float:
+    """(N, K + 1) answers among the labels (N, K) with none of these (N,) as one more outcome, the last."""
     if outside is None:
-        return inside
-    return (1 - outside[:, None]) * inside + outside[:, None] * prior
+        return among
+    return np.column_stack([(1 - outside[:, None]) * among, outside])
 
 
 def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
@@ -145,7 +151,7 @@ def joined(tables: Sequence[AnswerTable]) -> AnswerTable:
     if len(heard) == len(tables):
         voices = {name: np.concatenate([part[name] for part in heard]) for name in heard[0]}
     return AnswerTable(
-        posterior_in_class=np.concatenate([table.posterior_in_class for table in tables]),
+        among_labels=np.concatenate([table.among_labels for table in tables]),
         out_of_class=np.concatenate(known) if len(known) == len(tables) else None,
         prior=tables[0].prior,
         effective_simulations=np.concatenate([table.effective_simulations for table in tables]),
@@ -170,7 +176,7 @@ class Fitted(ABC):
     remote: bool = False  # case text leaves this machine
     # fast: fitted and asked in milliseconds; trained: asked so, and fitted in minutes; slow: neither
     speed: Literal["fast", "trained", "slow"] = "fast"
-    proportional: bool = False  # the in-class posterior is prior times likelihood
+    proportional: bool = False  # the posterior among the labels is prior times likelihood
     none_of_these: bool = False  # it gives a probability of belonging to no label
     calibration: Calibration | None = None  # what its probabilities rest on; None: nobody has looked
     simplex: Simplex | None = None  # what its second order comes from, where pictures may share the draws
@@ -223,8 +229,8 @@ class Fitted(ABC):
     def answer(self, observations: Observations, prior: Prior) -> AnswerTable:
         posterior, trace, usage, voices = self.infer(observations, prior)
         return AnswerTable(
-            posterior_in_class=np.clip(posterior.probabilities, 0.0, 1.0),  # shares may round to above one
-            out_of_class=self.out_of_class(observations, prior),
+            among_labels=np.clip(posterior.probabilities, 0.0, 1.0),  # shares may round to above one
+            out_of_class=self.out_of_class(observations, prior) if self.none_of_these else None,
             prior=prior,
             effective_simulations=posterior.effective_simulations,
             tolerance=posterior.tolerance,

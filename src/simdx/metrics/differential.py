@@ -56,8 +56,7 @@ def rank_correlation(posterior: ArrayLike, reference: ArrayLike) -> Float:
 
 
 def compare_differentials(
-    posterior: ArrayLike,
-    in_class: ArrayLike,
+    among_labels: ArrayLike,
     reference: ArrayLike,
     outside: ArrayLike,
     none_of_these: ArrayLike | None = None,
@@ -69,14 +68,13 @@ def compare_differentials(
 
     `reference` (N, K) is the mass on the panel's labels as given, `outside` (N,) that on other conditions;
     together they sum to one. The reference is renormalised over the panel; a case whose reference names no
-    label of the panel is left out of those figures and counted. `in_class` has the same figures for the
-    posterior that does not give way to none of these.
+    label of the panel is left out of those figures and counted.
     """
     given, other = np.asarray(reference, dtype=np.float64), np.asarray(outside, dtype=np.float64)
     mass = given.sum(axis=1)
     known = mass > 0
     scaled = given[known] / mass[known, None]
-    p, q = (np.asarray(x, dtype=np.float64)[known] for x in (posterior, in_class))
+    p = np.asarray(among_labels, dtype=np.float64)[known]
     found = mean_values(_terms(p, scaled), resamples=resamples, rng=rng)
     if given.shape[1] <= TOP:
         found = found.because("top3_recall", "the panel has three labels or fewer")
@@ -86,7 +84,6 @@ def compare_differentials(
         "n_naming_no_label": int((~known).sum()),
         **found.as_dict(),
         **least,
-        "in_class": mean_values(_terms(q, scaled)).values,
         "outside": _outside(other, none_of_these, resamples, rng),
     }
 

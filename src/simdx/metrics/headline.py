@@ -8,13 +8,15 @@ from simdx.metrics.resampling import HEADLINE, bootstrap_intervals
 from simdx.metrics.value import Value, checked
 
 
-def headline_values(probabilities: ArrayLike, label_index: ArrayLike) -> dict[str, Value]:
-    """Every headline metric and the further calibration errors as `Value`s."""
+def headline_values(
+    probabilities: ArrayLike, label_index: ArrayLike, labels: int | None = None
+) -> dict[str, Value]:
+    """Every headline metric and the further calibration errors as `Value`s; `labels` as for `macro_f1`."""
     p, y = checked(probabilities, label_index)
     doubt, wrong = selective.uncertainty(p), selective.errors(p, y)
     return {
         "accuracy": scores.accuracy(p, y),
-        "macro_f1": scores.macro_f1(p, y),
+        "macro_f1": scores.macro_f1(p, y, labels),
         "brier": scores.brier(p, y),
         "ece": calibration.ece(p, y),
         "nll": scores.nll(p, y),
@@ -34,24 +36,26 @@ def evaluate_probabilities(
     probabilities: ArrayLike,
     label_index: ArrayLike,
     *,
+    labels: int | None = None,
     resamples: int = 2000,
     rng: np.random.Generator | None = None,
 ) -> dict[str, object]:
     """The headline metrics as plain numbers or None, with `ci` and, under `undefined`, every reason.
 
-    Intervals are drawn only when a generator is given; otherwise `ci` maps every metric to None.
+    Intervals are drawn only when a generator is given; otherwise `ci` maps every metric to None. `labels` as
+    for `macro_f1`.
     """
-    values = headline_values(probabilities, label_index)
+    values = headline_values(probabilities, label_index, labels)
     reasons = {name: value.reason for name, value in values.items() if value.reason}
     ci: dict[str, list[float] | None] = dict.fromkeys(HEADLINE)
     if rng is not None:
-        found = bootstrap_intervals(probabilities, label_index, resamples=resamples, rng=rng)
+        found = bootstrap_intervals(probabilities, label_index, labels=labels, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)
     return {
         "n": int(p.shape[0]),
-        "k": int(p.shape[1]),
+        "k": labels or int(p.shape[1]),
         **{name: value.value for name, value in values.items()},
         "ci": ci,
         "undefined": reasons,

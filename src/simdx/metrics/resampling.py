@@ -87,6 +87,7 @@ def bootstrap_intervals(
     probabilities: ArrayLike,
     label_index: ArrayLike,
     *,
+    labels: int | None = None,
     metrics: Sequence[str] = HEADLINE,
     resamples: int = 2000,
     rng: np.random.Generator,
@@ -97,7 +98,8 @@ def bootstrap_intervals(
     if not y.size:
         return {name: Interval(None, None, NO_CASES) for name in metrics}
     spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
-    return intervals_of(WeightedMetrics(p, y, metrics), len(y), spans, resamples=resamples, rng=rng)
+    statistic = WeightedMetrics(p, y, metrics, labels)
+    return intervals_of(statistic, len(y), spans, resamples=resamples, rng=rng)
 
 
 def intervals_of(
@@ -120,6 +122,7 @@ def paired_bootstrap(
     second: ArrayLike,
     label_index: ArrayLike,
     *,
+    labels: int | None = None,
     metrics: Sequence[str] = PAIRED,
     resamples: int = 10_000,
     rng: np.random.Generator,
@@ -130,7 +133,7 @@ def paired_bootstrap(
     _check(resamples)
     if not y.size:
         return {name: Difference(name, None, None, None, None, resamples, NO_CASES) for name in metrics}
-    one, two = WeightedMetrics(a, y, metrics), WeightedMetrics(b, y, metrics)
+    one, two = WeightedMetrics(a, y, metrics, labels), WeightedMetrics(b, y, metrics, labels)
     unit = np.ones((1, len(y)))
     point = (two(unit) - one(unit))[0]
     draws = resampled(lambda w: two(w) - one(w), len(y), resamples, rng)
@@ -174,14 +177,16 @@ def _check(resamples: int) -> None:
 
 
 class WeightedMetrics:
-    """The metrics of one set of predictions as functions of counts (B, N)."""
+    """The metrics of one set of predictions as functions of counts (B, N); `labels` as for `macro_f1`."""
 
-    def __init__(self, p: Float, y: Int, metrics: Sequence[str] = HEADLINE) -> None:
+    def __init__(
+        self, p: Float, y: Int, metrics: Sequence[str] = HEADLINE, labels: int | None = None
+    ) -> None:
         unknown = sorted(set(metrics) - set(HEADLINE))
         if unknown:
             raise BadInput(f"there is no bootstrap for {unknown[0]!r}; choose among {', '.join(HEADLINE)}")
         self.names = tuple(metrics)
-        self._p, self._y = p, y
+        self._p, self._y, self._labels = p, y, labels
         self._error = (predictions(p) != y).astype(float)
         self._parts: dict[str, Callable[[Float], Float]] = {
             "accuracy": _mean_of(1 - self._error),
@@ -208,8 +213,8 @@ class WeightedMetrics:
         cell = np.zeros((n, k * k))
         cell[np.arange(n), self._y * k + predictions(self._p)] = 1
         table = (w @ cell).reshape(-1, k, k)
-        hits = np.diagonal(table, axis1=1, axis2=2)
-        either = table.sum(axis=1) + table.sum(axis=2)
+        hits = np.diagonal(table, axis1=1, axis2=2)[:, : self._labels]
+        either = (table.sum(axis=1) + table.sum(axis=2))[:, : self._labels]
         f1 = 2 * hits / np.maximum(either, 1)
         return f1.sum(axis=1) / (either > 0).sum(axis=1)
 

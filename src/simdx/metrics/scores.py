@@ -39,13 +39,16 @@ def gold_rank(probabilities: ArrayLike, label_index: ArrayLike) -> Int:
     return ((p > own) | ((p == own) & earlier)).sum(axis=1)
 
 
-def macro_f1(probabilities: ArrayLike, label_index: ArrayLike) -> Value:
-    """Unweighted mean of F1 over the labels that occur as gold label or prediction."""
+def macro_f1(probabilities: ArrayLike, label_index: ArrayLike, labels: int | None = None) -> Value:
+    """Unweighted mean of F1 over the labels that occur as gold label or prediction.
+
+    `labels`: how many of the columns are labels, where another outcome stands behind them.
+    """
     table = confusion(probabilities, label_index)
     if not table.sum():
         return undefined(NO_CASES)
-    hits = np.diagonal(table).astype(float)
-    either = table.sum(axis=0) + table.sum(axis=1)
+    hits = np.diagonal(table).astype(float)[:labels]
+    either = (table.sum(axis=0) + table.sum(axis=1))[:labels]
     return defined((2 * hits[either > 0] / either[either > 0]).mean())
 
 

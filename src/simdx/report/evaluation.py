@@ -55,8 +55,10 @@ def render_evaluation(
         dataset=result.dataset,
         curves=result.curves,
         figures=figures,
-        entropy_drawing=plots.entropy_plot(bits[right], bits[~right], outside, math.log2(len(result.labels))),
-        simplex_drawing=plots.ternary_plot(p, y, result.labels) if three else "",
+        entropy_drawing=plots.entropy_plot(
+            bits[right], bits[~right], outside, math.log2(len(result.outcomes))
+        ),
+        simplex_drawing=plots.ternary_plot(result.arrays["among_labels"], y, result.labels) if three else "",
         gaps=[Gap(**{k: v for k, v in row.items() if k != "gap"}) for row in record["audit"]],
         correction="holm",
         small=SMALL,
@@ -70,7 +72,7 @@ def _worst(result: Evaluation, answers: Mapping[int, Answer], show_texts: bool) 
         best = int(p.argmax())
         evidence = answers[i].evidence if i in answers else ()
         yield {
-            "id": case.id, "answered": result.labels[best], "probability": p[best], "label": case.label or "",
-            "gold": p[result.label_index[i]], "text": case.text if show_texts else None,
+            "id": case.id, "label": case.label or "", "text": case.text if show_texts else None,
+            "answered": result.outcomes[best], "probability": p[best], "gold": p[result.label_index[i]],
             "evidence": [(f"{e.distance:.3f}", e.label, e.text) for e in evidence],
         }  # fmt: skip

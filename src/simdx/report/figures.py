@@ -79,8 +79,12 @@ def set_notes(found: Mapping[str, Any]) -> list[str]:
 
 
 def none_words(found: Mapping[str, Any]) -> list[str]:
-    """The mean probability of none of these, for cases outside the panel and for its own."""
+    """None of these for cases outside the panel and for its own: mean probability, share of answers."""
     if found["mean_outside"] is None or found["mean_inside"] is None:
         return []
     outside, inside = ("{} ({})".format(*figure(found, f"mean_{side}")) for side in ("outside", "inside"))
-    return [f"none of these: {outside} on average for them, {inside} for the panel's own cases"]
+    answered = (f"{found[key]:.0%}" for key in ("answered_none", "answered_none_inside"))
+    return [
+        f"none of these: {outside} on average for them, {inside} for the panel's own cases",
+        "answered none of these: {} of them, {} of the panel's own cases".format(*answered),
+    ]

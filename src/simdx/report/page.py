@@ -34,6 +34,10 @@ class Section:
         return math.log2(len(self.answer.posterior))
 
     @property
+    def label_bits(self) -> float:
+        return math.log2(len(self.answer.among_labels))
+
+    @property
     def provenance(self) -> str:
         return json.dumps(self.answer.to_json()["provenance"], indent=1, ensure_ascii=False)
 

@@ -46,12 +46,6 @@ def print_evaluation(result: Evaluation) -> None:
         console.print(f"out of class: {found['n']} cases, AUROC {shown} by {found['score']}")
         for line in figures.none_words(found):
             console.print(line)
-        share = found["entropy_share"]
-        console.print(
-            f"their answers: mean entropy {found['entropy_bits']:.2f} bits"
-            + ("" if share is None else f", {100 * share:.0f} % of the most")
-            + f"; saying so costs in-class answers {found['in_class_rise_bits']:.2f} bits"
-        )
     for field, groups in record["groups"].items():
         rows = []
         for value, g in groups.items():
@@ -64,12 +58,12 @@ def print_evaluation(result: Evaluation) -> None:
 
 def _print_errors(console: Console, result: Evaluation) -> None:
     """What was taken for what, and which cases, by their ids: their texts are not shown here."""
-    table, labels = result.confusion(), result.labels
+    table, labels = result.confusion(), result.outcomes
     pairs = [(int(table[i, j]), i, j) for i, j in np.argwhere(table) if i != j]
     if not pairs:
         console.print("no case was answered wrongly")
         return
-    console.print("taken for another label:")
+    console.print("taken for something else:")
     for n, i, j in sorted(pairs, key=lambda pair: -pair[0])[:MOST_PAIRS]:
         console.print(f"  {n:4} of {int(table[i].sum())} {escape(labels[i])} → {escape(labels[j])}")
     console.print("wrong cases, the surest first:")

@@ -41,7 +41,7 @@ def print_answer(answer: Answer, console: Console, *, verbose: bool = False) -> 
 
 def _print_bars(answer: Answer, console: Console, most: int | None) -> None:
     """One bar a label by falling probability, none of these the last."""
-    shown = answer.outcomes
+    shown = dict(answer.posterior)
     outside = shown.pop(NONE_OF_THESE, None)
     ranked = sorted(shown.items(), key=lambda item: -item[1])
     if most is not None and len(ranked) > most + 1:

@@ -57,8 +57,8 @@ def classify_parquet(
         raise BadInput(f"--block-rows is {block_rows}: give at least 1")
     spans, input_digest = cut(source, columns, block_rows)
     classifier = job.classifier()  # refuses what cannot be answered before anything is written
-    if job.top is not None and not 1 <= job.top <= len(classifier.panel.names):
-        raise BadInput(f"--top is {job.top}: give a number from 1 to {len(classifier.panel.names)}")
+    if job.top is not None and not 1 <= job.top <= len(classifier.outcomes):
+        raise BadInput(f"--top is {job.top}: give a number from 1 to {len(classifier.outcomes)}")
     described = job.describe(classifier)
     described |= {"input": input_digest, "block_rows": block_rows, "columns": asdict(columns)}
     _open_output(output, described)

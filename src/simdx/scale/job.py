@@ -52,7 +52,7 @@ class Job:
         return {
             "recipe": recipe_of(self.settings.method),
             "panel": classifier.panel.name,
-            "labels": list(classifier.panel.names),
+            "labels": list(classifier.outcomes),
             "bank": classifier.bank.identity,
             "embedder": classifier.embedder.id,
             "settings": asdict(self.settings),

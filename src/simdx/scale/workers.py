@@ -107,13 +107,13 @@ class BlockWorker:
             errors, lambda rows: self._rows(Observations(tuple(texts[i] for i in rows), vectors[rows]))
         )
         rows = [{ERROR: one} if isinstance(one, str) else one for one in found]
-        names = json.dumps(list(self._classifier.panel.names), ensure_ascii=False)
+        names = json.dumps(list(self._classifier.outcomes), ensure_ascii=False)
         schema = pa.schema(_column_types(self.job), metadata={"simdx.labels": names})
         return pa.Table.from_pylist(rows, schema).add_column(0, ID, table.column(ID))
 
     def _rows(self, seen: Observations) -> list[dict[str, Any]]:
         """One answer per observation, by the names of the output's columns."""
-        names, top = self._classifier.panel.names, self.job.top
+        names, top = self._classifier.outcomes, self.job.top
         batch = self._classifier.infer_batch_observed(seen, self.job.prior)
         order = np.argsort(-batch.posterior, axis=1, kind="stable")[:, : top or 1]
         ranked = np.take_along_axis(batch.posterior, order, axis=1)

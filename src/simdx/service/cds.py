@@ -15,8 +15,8 @@ from pydantic_core import PydanticCustomError
 
 from simdx.service.problems import Problem
 from simdx.service.schemas import shown
-from simdx.types import Panel
-from simdx.words import ACTIONS, NO_PROMISE, leading, outcomes
+from simdx.types import NONE_OF_THESE, Panel
+from simdx.words import ACTIONS, NO_PROMISE, leading
 
 HOOKS = ("patient-view", "order-select")
 SUMMARY_LENGTH = 139  # the specification says fewer than 140 characters
@@ -192,7 +192,7 @@ def reply(cards: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> dict
 def why_no_card(answer: Mapping[str, Any]) -> str | None:
     """What an answer says that would make a card with a label mislead, or None."""
     outside, typicality = answer["out_of_class"], answer["typicality"]
-    if outside is not None and outside >= NONE_IS_LIKELY:
+    if outside is not None and (outside >= NONE_IS_LIKELY or answer["label"] == NONE_OF_THESE):
         return f"more likely none of the panel's labels (probability {outside:.2f})"
     if typicality is not None and typicality < UNLIKE:
         return f"unlike the descriptions the panel knows (typicality {typicality:.3f})"
@@ -211,8 +211,8 @@ def card(
 ) -> dict[str, Any]:
     """One card; `read` names the resource the text came from, `unread` those left out, and why."""
     label, action = answer["label"], answer["decision"]["action"]
-    urgent = action != "accept" or panel.labels[panel.names.index(label)].must_not_miss
-    summary = f"{ACTIONS[action]}: {leading(label, _shown(answer))}"
+    urgent = action != "accept" or any(one.must_not_miss for one in panel.labels if one.name == label)
+    summary = f"{ACTIONS[action]}: {leading(label, answer['posterior'])}"
     create = {
         "type": "create",
         "description": "Create a preliminary RiskAssessment with the whole posterior",
@@ -242,10 +242,6 @@ def card(
     }
 
 
-def _shown(answer: Mapping[str, Any]) -> dict[str, float]:
-    return outcomes(answer["posterior_in_class"], answer["out_of_class"])
-
-
 def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence[str]) -> str:
     decision = answer["decision"]
     abstains = decision["action"] != "accept"
@@ -254,7 +250,7 @@ def _detail(answer: Mapping[str, Any], panel: Panel, read: str, unread: Sequence
     lines = [f"**{said}**{promise}: {decision['reason']}.", ""]
     lines += [f"Read: {read}.", *(f"Not read: {line}." for line in unread), ""]
     lines += ["| label | probability | prior |", "|---|---|---|"]
-    for label, p in sorted(_shown(answer).items(), key=lambda item: -item[1]):
+    for label, p in sorted(answer["posterior"].items(), key=lambda item: -item[1]):
         prior = answer["provenance"]["prior"].get(label)
         name = label.replace("|", "\\|")
         lines.append(f"| {name} | {100 * p:.1f} % | {'' if prior is None else f'{100 * prior:.1f} %'} |")

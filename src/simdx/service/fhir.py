@@ -14,7 +14,7 @@ from typing import Any
 
 from simdx import __version__
 from simdx.types import NONE_OF_THESE, Label, Panel
-from simdx.words import ACTIONS, outcomes
+from simdx.words import ACTIONS
 
 FHIR_VERSION = "4.0.1"
 RELEASED = "2026-11-01"  # when the statement below last changed
@@ -95,12 +95,11 @@ def hashed_text(text: str) -> dict[str, Any]:
 
 
 def _predictions(answer: Mapping[str, Any], panel: Panel) -> list[dict[str, Any]]:
-    inside, prior = answer["posterior_in_class"], answer["provenance"]["prior"]
-    shares = outcomes(inside, answer["out_of_class"])
+    among, prior, shares = answer["among_labels"], answer["provenance"]["prior"], answer["posterior"]
     shown = dict(zip(shares, percentages(list(shares.values())), strict=True))
     given = "given that the case is one of the panel's labels"
     told = [
-        (name, _concept(label), f"Prior {prior[name]:.3f}; posterior {inside[name]:.3f} {given}.")
+        (name, _concept(label), f"Prior {prior[name]:.3f}; posterior {among[name]:.3f} {given}.")
         for name, label in zip(panel.names, panel.labels, strict=True)
     ]
     if NONE_OF_THESE in shown:
@@ -146,8 +145,7 @@ def _notes(answer: Mapping[str, Any], panel: Panel) -> list[str]:
 
 
 def _narrative(answer: Mapping[str, Any]) -> str:
-    shown = outcomes(answer["posterior_in_class"], answer["out_of_class"])
-    ranked = sorted(shown.items(), key=lambda item: -item[1])
+    ranked = sorted(answer["posterior"].items(), key=lambda item: -item[1])
     rows = "".join(f"<li>{escape(label)}: {100 * p:.1f} %</li>" for label, p in ranked)
     decision = answer["decision"]
     return (

@@ -17,32 +17,31 @@ import numpy as np
 from scipy.special import betaincinv
 
 from simdx.abc.prior import Prior
-from simdx.answer import Answer
+from simdx.answer import Answer, by_name
 from simdx.classifier import Classifier
 from simdx.methods import Observations
 from simdx.types import Float
-from simdx.words import outcomes
 
 COVERAGE = 0.9
 
 
 def posterior_intervals(answer: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """label -> (low, high) for the outcomes of an answer's JSON."""
-    inside = answer["posterior_in_class"]
+    """label -> (low, high) for the labels of an answer's JSON."""
+    among = answer["among_labels"]
     low, high = share_intervals(
-        np.fromiter(inside.values(), dtype=float),
+        np.fromiter(among.values(), dtype=float),
         answer["effective_simulations"],
-        np.array([answer["provenance"]["prior"][label] for label in inside]),
+        np.array([answer["provenance"]["prior"][label] for label in among]),
         answer["out_of_class"],
     )
-    return {label: (float(a), float(b)) for label, a, b in zip(inside, low, high, strict=True)}
+    return {label: (float(a), float(b)) for label, a, b in zip(among, low, high, strict=True)}
 
 
 def share_intervals(
-    inside: Float, effective: float | None, prior: Float, outside: float | None
+    among: Float, effective: float | None, prior: Float, outside: float | None
 ) -> tuple[Float, Float]:
-    """(K,) lower and (K,) upper ends, from one case's in-class posterior (K,) and what pulls it."""
-    p = np.clip(inside, 0, 1)
+    """(K,) lower and (K,) upper ends, from one case's posterior among the labels (K,)."""
+    p = np.clip(among, 0, 1)
     n = max(0.0, float(effective or 0.0))
     tail = (1 - COVERAGE) / 2
     low = betaincinv(n * p + 0.5, n * (1 - p) + 0.5, tail)
@@ -55,11 +54,11 @@ def share_intervals(
 def preview(classifier: Classifier, case: Observations, prior: Prior) -> dict[str, Any]:
     """One case's outcomes and their intervals."""
     table, names = classifier.infer_batch_observed(case, prior), classifier.panel.names
-    inside = table.posterior_in_class[0]
     share = None if table.out_of_class is None else float(table.out_of_class[0])
-    low, high = share_intervals(inside, float(table.effective_simulations[0]), prior.probabilities, share)
+    effective = float(table.effective_simulations[0])
+    low, high = share_intervals(table.among_labels[0], effective, prior.probabilities, share)
     return {
-        "outcomes": outcomes(dict(zip(names, inside.tolist(), strict=True)), share),
+        "outcomes": by_name(classifier.outcomes, table.posterior[0]),
         "intervals": dict(zip(names, zip(low.tolist(), high.tolist(), strict=True), strict=True)),
     }
 
@@ -70,7 +69,7 @@ def beside(
     """What the page shows beside an answer."""
     drawn = classifier.simplex_draws_observed(case, prior, draws) if draws else ()
     return {
-        "outcomes": answer.outcomes,
+        "outcomes": answer.posterior,
         "intervals": posterior_intervals(answer.to_json()),
         "words": {
             "headline": answer.headline,

@@ -28,6 +28,7 @@ from simdx.service.state import (
     state_of,
 )
 from simdx.service.wire import Json, dump
+from simdx.types import NONE_OF_THESE
 
 router = APIRouter()
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
@@ -110,7 +111,8 @@ async def feedback(request: Request, caller: MayClassify) -> Response:
     names = state.registry.panel(found.panel).names
     if body.label is not None and body.label not in names:
         raise Problem("bad-input", f"label: give one of {', '.join(names)}, or null for none of them.")
-    agrees = found.to_json()["answer"]["label"] == body.label
+    final = NONE_OF_THESE if body.label is None else body.label
+    agrees = found.to_json()["answer"]["label"] == final
     entry = judgement(request, caller, "feedback", found, {"label": body.label, "agrees": agrees})
     await asyncio.to_thread(state.log().append, [entry])
     state.meters.feedback.labels(found.panel, str(agrees).lower()).inc()

@@ -253,8 +253,7 @@ def typed(
     question: ChoiceQuestion | ScoreQuestion | NoulQuestion, answer: Mapping[str, Any]
 ) -> dict[str, Any]:
     """An answer of the engine in the question's own shape."""
-    among = answer.get("among_labels") or answer["posterior_in_class"]
-    p = {option: float(among[label_of(option)]) for option in question.options}
+    p = {option: float(answer["among_labels"][label_of(option)]) for option in question.options}
     found: dict[str, Any] = {"type": question.type}
     if isinstance(question, NoulQuestion):
         found["noul"] = p["true"]

@@ -121,7 +121,7 @@ export async function run(event) {
 
 function line(t, answer) {
   return el("tr", {}, el("td", { class: "num" }, String(t.i + 2)), el("td", { class: "clip" }, t.text),
-    el("td", {}, answer.label), el("td", { class: "num" }, percent((1 - (answer.out_of_class ?? 0)) * answer.posterior_in_class[answer.label])),
+    el("td", {}, answer.label), el("td", { class: "num" }, percent(answer.posterior[answer.label])),
     el("td", { class: "num" }, answer.out_of_class === null ? "" : percent(answer.out_of_class, 0)),
     el("td", {}, el("span", { class: "pill", "data-action": answer.decision.action, "data-promised": answer.decision.promise !== null }, answer.decision.action)));
 }

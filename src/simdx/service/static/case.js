@@ -243,7 +243,7 @@ function showDoubts(answer, words) {
 
 // The second order is drawn around the answer where it is the answer's own; a second comparison stands by itself.
 function showSecondOrder(answer, draws, words) {
-  const second = answer.second_order, labels = Object.keys(answer.posterior), own = words.uncertainty_is_its_own;
+  const second = answer.second_order, labels = Object.keys(answer.among_labels), own = words.uncertainty_is_its_own;
   $("second").hidden = !second;
   if (!second) return;
   $("second-title").textContent = own ? "Spread of these probabilities" : "A second comparison: D-SMC";
