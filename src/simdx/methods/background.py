@@ -26,8 +26,10 @@ BACKGROUND_BANDWIDTH = 0.05  # of the kernel here; the answer among labels has i
 KINDS = 9
 LEAST_TEXTS = 8  # of a kind, on average: a smaller background is divided into fewer
 MOST_LINKED = 2000  # texts; a larger background is grouped by a part of it
-# Log odds of another condition for a standard deviation of the features: nearly a step, at the threshold.
-SLOPE = 8.0
+# Where the threshold lies is found as if it were nearly a step. Where it should lie for real text is not
+# known to better than a third of a standard deviation of the features, so that log odds rise more slowly.
+STEP = 8.0
+SLOPE = 3.0
 # Mean probability of none of these that held-out simulated texts of the labels get. It is also the prior mass
 # of another condition that `--none-prior` is compared with.
 INSIDE_SHARE = 0.05
@@ -90,8 +92,8 @@ class BackgroundModel:
 
         Log odds of the background against the best of the possible labels, by summary and kernel together and
         by a regression on the joint rows; and how little the summary has to say for any label (its energy),
-        which also tells conditions that the background does not hold. The second expert's are its own log odds
-        and energy.
+        which also tells conditions that the background does not hold. The second expert's are its own log
+        odds and energy.
         """
         every = np.ones(self.n_labels, dtype=bool) if possible is None else possible
         c = self.comparison
@@ -170,6 +172,6 @@ def threshold_at(score: Float, share: float) -> float:
     low, high = float(score.min()) - 5, float(score.max()) + 5
     for _ in range(60):
         middle = (low + high) / 2
-        above = expit(SLOPE * (score - middle)).mean() > share
+        above = expit(STEP * (score - middle)).mean() > share
         low, high = (middle, high) if above else (low, middle)
     return (low + high) / 2

@@ -3,14 +3,16 @@
 rehearsed   A fifth of every label's texts is left out at a time, and with it a fifth of the background's
             kinds, and both are asked of a fit to the rest: as written, and as somebody in a hurry types
             them. A second writer's texts join where there are some. From the answers follow: the sharpness
-            of least log loss, drawn three quarters of the way to that of other panels, because real text
-            differs from simulated text in more than haste; the threshold of none of these at which texts of
-            the labels lose a stated share of their probability; and pairs of labels that the bank itself
-            cannot tell apart
-labelled    Sharpness, a shift for each label and the threshold have the largest posterior density under a
-            normal prior around what was rehearsed, so that a few cases move them little and many move them
-            far. The reported calibration error is cross-fitted: each fifth of the cases is answered by what
-            the others say. Cases of the labels alone raise the threshold; some of none of them keep it
+            of least log loss, drawn a little to that of other panels; how far it may be off (`spread`), which
+            is what was left over when each of fifteen panels was answered with what the others say
+            (results/experts); the threshold of none of these at which texts of the labels lose a stated
+            share of their probability; and pairs of labels that the bank itself cannot tell apart
+labelled    From eight cases on. Sharpness, the weight of the second expert, a shift for each label and the
+            threshold have the largest posterior density under a normal prior around what was rehearsed, as
+            wide as panels differ, so that a few cases move them little and many move them far. What is still
+            not known of the sharpness stays its spread. The reported calibration error, from twenty cases on,
+            is cross-fitted: each fifth of the cases is answered by what the others say. Cases of the labels
+            alone raise the threshold; some of none of them keep it
 """
 
 from __future__ import annotations
@@ -77,14 +79,6 @@ class HeldOutScores:
         """(n, K + 1) the answers themselves, none of these last; (n, K) where it is not weighed."""
         return with_none(self.among_labels(under), self.outside(under))
 
-    def log_loss(self, under: Calibration) -> float:
-        """What a fit makes small. None of these counts as no knowledge of the label, shared by all labels:
-        a text far from every simulation must not decide how sharp the answers to all others are."""
-        among, outside = self.among_labels(under), self.outside(under)
-        if outside is not None:
-            among = (1 - outside[:, None]) * among + outside[:, None] / among.shape[1]
-        return log_loss(among, self.label_index)
-
 
 def held_out(
     labels: Pool,
@@ -118,7 +112,7 @@ def log_loss(posterior: Float, truth: Int) -> float:
 FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
 MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
 FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
-OWN_SHARE = 0.25  # of the rehearsed sharpness in the calibrated one, on the log scale
+OWN_SHARE = 0.7  # of the rehearsed sharpness in the calibrated one, on the log scale
 CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
 MISTYPED = 0.15  # of the longer words of a text typed in haste
 DROPPED = 0.3  # of its words
@@ -166,11 +160,22 @@ def rehearse(
 ) -> Calibration:
     """The calibration of a bank by itself; that of other panels where there is too little to leave out."""
     data = thinned(replace(data, real=None))
-    bank, embedded = data.bank, data.embedded
     if not can_rehearse(data):
-        if embedded.background is None:
+        if data.embedded.background is None:
             return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)  # too few texts to meet the library with
         return Calibration(outside=record.TRANSFERRED_OUTSIDE)
+    found = calibrate(data.panel.names, *rehearsal(data, bandwidth, writer, progress))
+    return with_world(data, found)
+
+
+def rehearsal(
+    data: PanelData,
+    bandwidth: float | None = None,
+    writer: SecondWriter | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[HeldOutScores], HeldOutScores | None]:
+    """Scores of held-out texts of the labels, as written, in haste and by another writer, and of others."""
+    bank, embedded = data.bank, data.embedded
     written, hasty, beyond = [], [], []
     for done, (part, held, unknown) in enumerate(folds_of(data)):
         fits, truth = (Pool.fit(part, bandwidth), BackgroundModel.fit(part)), bank.label_index[held]
@@ -189,8 +194,7 @@ def rehearse(
         inside.append(held_out(*fits, data.observe(writer.texts), writer.label_index))
         if fits[1] is not None and writer.outside:
             beyond.append(held_out(*fits, data.observe(writer.outside)))
-    found = calibrate(data.panel.names, inside, _joined(beyond) if beyond else None)
-    return with_world(data, found)
+    return inside, _joined(beyond) if beyond else None
 
 
 WORLD_FOLDS = 2  # of the five: a fit against the library takes a second
@@ -228,9 +232,7 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     truth = np.zeros(sum(map(len, beyond)), dtype=np.int64)
     texts = tuple(t for f in range(WORLD_FOLDS) for t in np.array(bank.background, dtype=object)[other == f])
     told = joined(said)
-    others = HeldOutScores(
-        told.first, truth, None, np.concatenate(beyond), texts=texts, second=told.second
-    )
+    others = HeldOutScores(told.first, truth, None, np.concatenate(beyond), texts=texts, second=told.second)
     none, among = others.outside(found), expit(condition_log_odds(np.concatenate(inside), scale))
     assert none is not None
     return replace(
@@ -387,9 +389,13 @@ def _joined(found: Sequence[HeldOutScores]) -> HeldOutScores:
 
 # --------------------------------------------------------------------------- labelled
 
-FEWEST_CASES = 20  # of the panel's labels
-# Spreads of the normal prior. Fixed before they were tried on cases, but for the last, which was .2 and .3.
-SHARPNESS_SPREAD = 1.0  # of log sharpness: panels differ by less
+FEWEST_CASES = 8  # labelled rows, those of none of the labels counted
+FEWEST_INSIDE = 4  # of them, of the panel's labels
+TELLING_CASES = 20  # from which on the calibration error is stated
+# Spreads of the normal prior over panels; that of log sharpness is what was not known before (`spread`).
+# They are those of results/experts, where each panel is answered with what the others say.
+UNKNOWN_SPREAD = 1.0  # of log sharpness, where nothing was rehearsed
+WEIGHT_SPREAD = 1.0  # of the logarithm of the second expert's weight
 SHIFT_SPREAD = 0.5  # of each label's log odds: what a label's share of real text may be off by
 THRESHOLD_SPREAD = 0.3  # in standard deviations of the features
 FURTHEST = 2.0  # that any of them may move
@@ -401,21 +407,38 @@ def calibrated_on(data: PanelData, cases: Sequence[Case]) -> PanelData:
     for i, case in enumerate(cases):
         if case.label not in (*data.panel.names, NONE_OF_THESE):
             raise BadInput(f"calibration case {i + 1} has no label of panel '{data.panel.name}'")
-    refuse_few(sum(case.label != NONE_OF_THESE for case in cases))
+    refuse_few(cases)
     rehearsed = calibrated(data)
     return replace(rehearsed, calibration=measured_on(rehearsed, cases))
 
 
-def measured_on(data: PanelData, cases: Sequence[Case]) -> Calibration:
-    """What labelled cases, those of none of the labels named so, make of the data's own calibration."""
+def measured_on(
+    data: PanelData, cases: Sequence[Case], beside: Callable[[Sequence[Case]], PanelData] | None = None
+) -> Calibration:
+    """What labelled cases, those of none of the labels named so, make of the data's own calibration.
+
+    `beside`: the data with these cases beside its bank. A fifth of the cases is then asked of a fit with the
+    other four fifths, because a case that the fit holds says nothing about a new one.
+    """
     assert data.calibration is not None
-    names = data.panel.names
-    inside = [case for case in cases if case.label != NONE_OF_THESE]
-    others = [case.text for case in cases if case.label == NONE_OF_THESE]
-    labels = np.array([names.index(str(case.label)) for case in inside], dtype=np.int64)
-    asked = scores_of(data, data.observe([case.text for case in inside]), labels)
-    beyond = scores_of(data, data.observe(others)) if others else None
-    return calibrate_on(asked, data.calibration, beyond)
+    names = (*data.panel.names, NONE_OF_THESE)
+    label = np.array([names.index(str(case.label)) for case in cases], dtype=np.int64)
+    order: Int = np.arange(len(cases))
+    if beside is None:
+        asked = scores_of(data, data.observe([case.text for case in cases]), label)
+    else:
+        fold = dealt([case.text for case in cases], label)  # −1: the only case of its label, asked with none
+        parts = []
+        for f in np.unique(fold):
+            held = np.flatnonzero(fold == f)
+            others = [case for case, own in zip(cases, fold, strict=True) if own != f]
+            part = beside(others) if others else data
+            parts.append(scores_of(part, part.observe([cases[i].text for i in held]), label[held]))
+        order = np.concatenate([np.flatnonzero(fold == f) for f in np.unique(fold)])
+        asked = _joined(parts)
+    inside = label[order] < len(names) - 1
+    beyond = asked.at(~inside) if (~inside).any() else None
+    return calibrate_on(asked.at(inside), data.calibration, beyond)
 
 
 def calibrate_on(
@@ -425,54 +448,86 @@ def calibrate_on(
     from simdx.metrics.calibration import ece
     from simdx.metrics.resampling import bootstrap_intervals
 
-    n, truth = len(cases.label_index), cases.label_index
-    refuse_few(n)
+    found = replace(fit_on(cases, base, beyond), basis="measured", n=len(cases.label_index), writers=0)
     rng = np.random.default_rng(seed)
-    fold = rng.permutation(n) % FOLDS
-    parts = [cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, beyond)) for f in range(FOLDS)]
-    posterior = np.empty((n, parts[0].shape[1]))
-    for f, part in enumerate(parts):
-        posterior[fold == f] = part
+    posterior, truth = crossfitted(cases, base, beyond, rng)
+    found = replace(found, accuracy=float((posterior.argmax(axis=1) == truth).mean()))
+    others = 0 if beyond is None else len(beyond.label_index)
+    if found.n + others < TELLING_CASES:
+        return replace(found, ece=None, ece_interval=None)
     around = bootstrap_intervals(posterior, truth, metrics=("ece",), resamples=RESAMPLES, rng=rng)["ece"]
     known = around.low is not None and around.high is not None
     return replace(
-        fit_on(cases, base, beyond),
-        basis="measured",
-        n=n,
-        writers=0,
-        accuracy=float((posterior.argmax(axis=1) == truth).mean()),
+        found,
         ece=ece(posterior, truth).value,
         ece_interval=(float(around.low or 0), float(around.high or 0)) if known else None,
     )
 
 
-def refuse_few(n: int) -> None:
+def crossfitted(
+    cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None, rng: np.random.Generator
+) -> tuple[Float, Int]:
+    """Answers to the cases of the labels, each fifth by what the others say, and their labels."""
+    n = len(cases.label_index)
+    fold = rng.permutation(n) % FOLDS
+    used = [f for f in range(FOLDS) if (fold == f).any()]
+    apart = None if beyond is None else rng.permutation(len(beyond.label_index)) % FOLDS
+    rows, parts = [], []
+    for f in used:
+        kept = beyond if beyond is None or apart is None or (apart == f).all() else beyond.at(apart != f)
+        rows.append(np.flatnonzero(fold == f))
+        parts.append(cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, kept)))
+    return np.concatenate(parts)[np.argsort(np.concatenate(rows))], cases.label_index
+
+
+def refuse_few(cases: Sequence[Case]) -> None:
+    n, inside = len(cases), sum(case.label != NONE_OF_THESE for case in cases)
     if n < FEWEST_CASES:
         raise BadInput(f"{n} labelled cases are too few to calibrate on: give {FEWEST_CASES} at least")
+    if inside < FEWEST_INSIDE:
+        raise BadInput(
+            f"{inside} of the {n} labelled cases have a label of the panel: give {FEWEST_INSIDE} at least"
+        )
 
 
 def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None) -> Calibration:
-    """Sharpness, shifts and threshold of largest posterior density."""
+    """Sharpness, weight of the second expert, threshold and shifts of largest posterior density.
+
+    How far sharpness may still be off is the curvature there.
+    """
     from scipy.optimize import minimize
 
-    n, n_labels = cases.likelihood.shape
-    spread = np.array([SHARPNESS_SPREAD, *[SHIFT_SPREAD] * n_labels, THRESHOLD_SPREAD])
+    n_labels = cases.likelihood.shape[1]
+    known = base.spread or UNKNOWN_SPREAD
+    spread = np.array([known, WEIGHT_SPREAD, THRESHOLD_SPREAD, *[SHIFT_SPREAD] * n_labels])
 
     def moved(v: Float) -> Calibration:
         scales = (base.outside, base.world)  # one step for both: a few cases cannot tell them apart
-        own, world = (s and replace(s, threshold=s.threshold + float(v[-1])) for s in scales)
-        sharpness, shift = float(base.sharpness * np.exp(v[0])), tuple(v[1:-1] - v[1:-1].mean())
-        return replace(base, sharpness=sharpness, shift=shift, outside=own, world=world)
+        own, world = (s and replace(s, threshold=s.threshold + float(v[2])) for s in scales)
+        sharpness, weight = (
+            float(a * np.exp(b)) for a, b in zip((base.sharpness, base.weight), v, strict=False)
+        )
+        shift = tuple((v[3:] - v[3:].mean()).tolist())
+        return replace(
+            base, sharpness=sharpness, spread=0.0, weight=weight, shift=shift, outside=own, world=world
+        )
 
     def loss(v: Float) -> float:
         tried = moved(v)
-        total = n * cases.log_loss(tried)
+        said = cases.posterior(tried)[np.arange(len(cases.label_index)), cases.label_index]
         told = None if beyond is None else beyond.outside(tried)
-        if told is not None:
-            total -= np.log(np.maximum(told, 1e-12)).sum()
-        return float(total + 0.5 * ((v / spread) ** 2).sum())
+        found = said if told is None else np.concatenate([said, told])
+        return float(0.5 * ((v / spread) ** 2).sum() - np.log(np.maximum(found, 1e-12)).sum())
 
-    bounds = [(-FURTHEST, FURTHEST)] * (2 + n_labels)
-    found = moved(minimize(loss, np.zeros(2 + n_labels), method="L-BFGS-B", bounds=bounds).x)
-    rounded = tuple(round(float(s), 4) for s in found.shift)
-    return replace(found, sharpness=round(found.sharpness, 4), shift=rounded)
+    start = np.zeros(3 + n_labels)
+    v = minimize(loss, start, method="L-BFGS-B", bounds=[(-FURTHEST, FURTHEST)] * len(start)).x
+    found, step = moved(v), np.zeros(len(v))
+    step[0] = 0.05
+    curvature = (loss(v + step) - 2 * loss(v) + loss(v - step)) / step[0] ** 2
+    return replace(
+        found,
+        sharpness=round(found.sharpness, 4),
+        spread=round(float(min(known, max(curvature, 1e-6) ** -0.5)), 4),
+        weight=round(found.weight, 4),
+        shift=tuple(round(s, 4) for s in found.shift),
+    )

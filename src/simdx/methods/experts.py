@@ -7,9 +7,10 @@ second  a logistic regression on the vectors of the other embedders: a sentence 
     score_k = first_k + weight · second_k
     log p_k = log mean over s of softmax_k(s · score + shift),   log s ~ Normal(log sharpness, spread²)
 
-The mean over sharpness says that nobody knows how sure a new panel's answers should be: at a spread of 0 it is
-the plug-in answer, and a wider one is softer where it was surest. It is taken under the uniform prior, so that
-the prior still enters by Bayes' rule. Weight, sharpness and spread are the calibration's (`calibration`).
+The mean over sharpness says that nobody knows how sure a new panel's answers should be: at a spread of 0 it
+is the plug-in answer, and a wider one is softer where it was surest. It is taken under the uniform prior, so
+that the prior still enters by Bayes' rule. Weight, sharpness and spread are the calibration's
+(`calibration`).
 
 One joined vector, which this replaces, let the second embedder move only the kernel.
 """
@@ -62,9 +63,7 @@ class SecondExpert:
             apart = Apart(rows.real, rows.centre.embedded[first:])
         space = Space.fit(bank, centre=True, apart=apart)
         weight = None if rows.weight is None else rows.weight[space.rows]
-        return cls(
-            space, fit_logistic(space.bank, space.label_index, space.n_labels, SECOND_PENALTY, weight)
-        )
+        return cls(space, fit_logistic(space.bank, space.label_index, space.n_labels, SECOND_PENALTY, weight))
 
     def scores(self, observations: Observations) -> Float:
         """(N, K) what log-probabilities are made of."""
