@@ -28,6 +28,7 @@ from simdx.abc.space import Space
 from simdx.abc.typicality import Typicality
 from simdx.errors import BadInput
 from simdx.methods.calibration_record import Calibration
+from simdx.methods.experts import LogLikelihoods
 from simdx.methods.panel_data import Observations, PanelData, TrainingRows
 from simdx.methods.recipe import sharpened
 from simdx.methods.scores import BANDWIDTH, Comparison, Seen
@@ -88,7 +89,7 @@ def score_bank(
     seen = c.observe(observations)
     summary, kernel = c.summary(seen), c.kernel(c.near(seen))
     pooled = log_softmax(summary, axis=1) + log_softmax(kernel, axis=1)
-    posterior = sharpened(pooled, uniform.probabilities, SCORED)
+    posterior = sharpened(LogLikelihoods(pooled), uniform.probabilities, SCORED)
     embedded = c.space.transform(observations.vectors)
     answered = exact.multinomial(c.space.bank, c.label_index, k, embedded, uniform, bandwidth=c.bandwidth)
     by_embedding = answered.probabilities

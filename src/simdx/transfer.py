@@ -30,19 +30,19 @@ from simdx.methods.calibration import (
     log_loss,
     scores_of,
 )
-from simdx.methods.calibration_record import SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
-from simdx.methods.scores import fit_labels
+from simdx.methods.calibration_record import POOLED_SHARPNESS, SHARPNESS, UNOPPOSED_SHARPNESS, Calibration
+from simdx.methods.experts import Pool
 from simdx.metrics.calibration import apply_temperature, ece, fit_temperature, top_label_ece
 from simdx.metrics.ood import ood_auroc
 from simdx.metrics.resampling import bootstrap_intervals
 from simdx.panels import load_source
 from simdx.types import Float, Int
 
-SHARPNESSES = (1.4, 1.6, 1.8, 2.0, 2.2, 2.5)  # shared constants to choose from
-OWN_SHARES = (0.0, 0.25, 0.5, 0.75)
+SHARPNESSES = (0.8, 1.0, 1.2, 1.4, 1.66, 2.0)  # shared constants to choose from
+OWN_SHARES = (0.0, 0.25, 0.5, 0.7, 0.9)
 TIE = 0.002  # nats of mean log loss that no choice is made of; the shipped constants win a tie
 BANDWIDTHS = (0.03, 0.05, 0.07, 0.1, 0.15)  # of the kernel: does the shipped one transfer?
-LABELLED = (20, 50, 100)
+LABELLED = (12, 20, 50, 100)
 DRAWS = 5
 RESAMPLES = 1_000
 
@@ -112,7 +112,7 @@ def ask(entry: LabelledPanel, embedder: str | None = None) -> Asked:
         supervised = None
     by_bandwidth = {}
     for bandwidth in BANDWIDTHS:
-        likelihood = fit_labels(data, bandwidth).log_likelihood(seen)
+        likelihood = Pool.fit(data, bandwidth).log_likelihoods(seen).pooled(data.calibration.weight)
         by_bandwidth[f"{bandwidth:g}"] = _least_log_loss(likelihood, truth)
     answered = scores_of(data, seen, truth)
     return Asked(panel.name, answered, outside, data.calibration, supervised, by_bandwidth)
@@ -132,7 +132,7 @@ def run(
         "panels": panels,
         "mean_ece": mean,
         "worst": {"panel": worst["panel"], "ece": worst["ece"]["value"]},
-        "shipped": {"sharpness": SHARPNESS, "own_share": OWN_SHARE},
+        "shipped": {"sharpness": SHARPNESS, "pooled_sharpness": POOLED_SHARPNESS, "own_share": OWN_SHARE},
     }
 
 
@@ -140,12 +140,12 @@ def chosen(others: Sequence[Asked]) -> tuple[float, float]:
     """The shared constants that suit the other panels; the shipped ones where nothing is clearly better."""
 
     def loss(a: Asked, constants: tuple[float, float]) -> float:
-        return a.cases.log_loss(a.at(*constants))
+        return log_loss(a.cases.among_labels(a.at(*constants)), a.cases.label_index)
 
     tried = product(SHARPNESSES, OWN_SHARES)
     losses = {constants: float(np.mean([loss(a, constants) for a in others])) for constants in tried}
     best = min(losses, key=lambda c: losses[c])
-    shipped = (SHARPNESS, OWN_SHARE)
+    shipped = (POOLED_SHARPNESS if others[0].calibration.weight else SHARPNESS, OWN_SHARE)
     return shipped if losses.get(shipped, np.inf) <= losses[best] + TIE else best
 
 

@@ -25,8 +25,16 @@ from simdx.abc.prior import Prior
 from simdx.baselines.by_bank import posterior_of
 from simdx.egress import is_loopback, open_http
 from simdx.errors import BadInput, RunFailed
-from simdx.methods.calibration import FEWEST_CASES, HeldOutScores, calibrate_on, calibrated, fit_on, scores_of
+from simdx.methods.calibration import (
+    TELLING_CASES,
+    HeldOutScores,
+    calibrate_on,
+    calibrated,
+    fit_on,
+    scores_of,
+)
 from simdx.methods.calibration_record import Calibration
+from simdx.methods.experts import LogLikelihoods
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.outside import Outside
 from simdx.methods.panel_data import Observations, PanelData
@@ -163,7 +171,7 @@ class Upstream(SystemOne):
 
     def take(self, asked: HeldOutScores, beyond: HeldOutScores | None) -> None:
         assert self.calibration is not None
-        enough = len(asked.label_index) >= FEWEST_CASES
+        enough = len(asked.label_index) >= TELLING_CASES
         self.calibration = (calibrate_on if enough else fit_on)(asked, self.calibration, beyond)
         if self._outside is not None:
             self._outside = replace(self._outside, calibration=self.calibration)
@@ -171,7 +179,7 @@ class Upstream(SystemOne):
     def scores(self, observations: Observations, truth: Int | None = None) -> HeldOutScores:
         """What the server says of the labels, and the panel of none of these."""
         told = np.log(self._said(observations.texts))
-        return replace(scores_of(self.data, observations, truth), likelihood=told)
+        return replace(scores_of(self.data, observations, truth), likelihood=told, second=None)
 
     def _said(self, texts: Sequence[str]) -> Float:
         with ThreadPoolExecutor(TOGETHER) as several:
@@ -182,7 +190,7 @@ class Upstream(SystemOne):
     def infer(self, observations: Observations, prior: Prior) -> Inferred:
         assert self.calibration is not None
         told, n = self._said(observations.texts), len(observations.texts)
-        posterior = sharpened(np.log(told), prior.probabilities, self.calibration)
+        posterior = sharpened(LogLikelihoods(np.log(told)), prior.probabilities, self.calibration)
         return Inferred(Posterior(posterior, np.zeros(n), np.full(n, np.nan)), voices={UPSTREAM: told})
 
     def out_of_class(self, observations: Observations, prior: Prior) -> Float | None:

@@ -7,9 +7,10 @@ import pytest
 from scipy.special import softmax
 
 from simdx.errors import BadInput
-from simdx.methods.calibration import HeldOutScores, calibrate_on, fit_on
+from simdx.methods.calibration import HeldOutScores, calibrate_on, fit_on, refuse_few
 from simdx.methods.calibration_record import Calibration, OutsideScale
 from simdx.metrics.calibration import ece
+from simdx.types import NONE_OF_THESE, Case
 
 SCALE = OutsideScale((0.0,), (1.0,), 1.5)
 
@@ -62,7 +63,33 @@ def test_cases_inside_raise_the_threshold_and_cases_outside_hold_it() -> None:
 
 def test_too_few_are_refused() -> None:
     with pytest.raises(BadInput, match="too few"):
-        calibrate_on(cases(19, 1.0), Calibration())
+        refuse_few([Case("fever", label="flu")] * 7)
+    with pytest.raises(BadInput, match="2 of the 9"):
+        refuse_few([*[Case("a rash", label=NONE_OF_THESE)] * 7, *[Case("fever", label="flu")] * 2])
+    refuse_few([Case("fever", label="flu")] * 8)
+
+
+def test_a_dozen_cases_calibrate_but_state_no_error_and_accept_nothing() -> None:
+    found = calibrate_on(cases(12, 0.5), Calibration(sharpness=2.0, spread=0.25, outside=SCALE))
+    assert found.sharpness < 2.0
+    assert (found.ece, found.ece_interval) == (None, None)
+    assert "too few to say" in found.sentence()
+    assert any("12 labelled cases" in reason for reason in found.failures())
+
+
+def test_what_is_known_of_the_sharpness_shrinks_its_spread() -> None:
+    base = Calibration(sharpness=0.5, spread=0.25, outside=SCALE)
+    few, many = (fit_on(cases(n, 0.5), base).spread for n in (10, 400))
+    assert 0 < many < few <= 0.25
+
+
+def test_labels_choose_the_expert_that_is_right() -> None:
+    """The second expert tells the label, the first says something else."""
+    told, base = cases(60, 1.0), Calibration(sharpness=1.0, spread=0.25, weight=0.5, outside=SCALE)
+    noise = np.random.default_rng(5).normal(size=told.likelihood.shape)
+    better = fit_on(replace(told, likelihood=noise, second=told.likelihood), base)
+    worse = fit_on(replace(told, second=noise), base)
+    assert better.weight > 0.5 > worse.weight
 
 
 def test_a_wide_interval_never_accepts() -> None:

@@ -15,10 +15,10 @@ from simdx.datasets import Dataset
 from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
 from simdx.methods import PanelData
+from simdx.methods.logistic import fit_logistic
 from simdx.methods.outside import BackgroundModel
 from simdx.methods.real_cases import WEIGHT, with_real
 from simdx.methods.recipe import LabelPosterior
-from simdx.methods.logistic import fit_logistic
 from simdx.methods.scores import self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
 

@@ -16,17 +16,20 @@ import numpy as np
 
 from simdx.abc.logs import expit, log_softmax, logit, logsumexp
 from simdx.methods.calibration_record import OutsideScale
+from simdx.methods.experts import SecondExpert, first_block
 from simdx.methods.panel_data import Observations, PanelData, gather, standing_against
 from simdx.methods.scores import KERNEL_SHARE, Comparison
-from simdx.methods.speed import Arrays
+from simdx.methods.speed import Arrays, named, part
 from simdx.types import Float, Int, Mask
 
 BACKGROUND_BANDWIDTH = 0.05  # of the kernel here; the answer among labels has its own
 KINDS = 9
 LEAST_TEXTS = 8  # of a kind, on average: a smaller background is divided into fewer
 MOST_LINKED = 2000  # texts; a larger background is grouped by a part of it
-# Log odds of another condition for a standard deviation of the features: nearly a step, at the threshold.
-SLOPE = 8.0
+# Where the threshold lies is found as if it were nearly a step. Where it should lie for real text is not
+# known to better than a third of a standard deviation of the features, so that log odds rise more slowly.
+STEP = 8.0
+SLOPE = 3.0
 # Mean probability of none of these that held-out simulated texts of the labels get. It is also the prior mass
 # of another condition that `--none-prior` is compared with.
 INSIDE_SHARE = 0.05
@@ -40,6 +43,7 @@ class BackgroundModel:
 
     comparison: Comparison  # the panel's labels, then the kinds
     log_share: Float  # (kinds,) of the background's texts
+    second: SecondExpert | None = None  # of the same labels and kinds
 
     @classmethod
     def fit(
@@ -51,18 +55,26 @@ class BackgroundModel:
             return None
         rows = gather(data, standing_against(data.bank), background=True)
         comparison = Comparison.fit(
-            data.lexicon, rows, bandwidth=bandwidth, self_consistent=False, regress_joint=True,
+            data.lexicon, first_block(rows), bandwidth=bandwidth, self_consistent=False, regress_joint=True,
             split_last=lambda joint: kinds_of(joint, kinds, grouped=len(data.bank.background)),
         )  # fmt: skip
         share = np.bincount(comparison.label_index, weights=comparison.weight)[bank.n_labels :]
-        return cls(comparison, np.log(share / share.sum()))
+        finer = np.empty(len(rows.texts), dtype=np.int64)
+        finer[comparison.space.rows] = comparison.label_index
+        return cls(comparison, np.log(share / share.sum()), SecondExpert.fit(rows, finer))
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, data: PanelData) -> BackgroundModel:
         """What `fit` made."""
         comparison = Comparison.from_arrays(arrays, data, BACKGROUND_BANDWIDTH)
         share = np.bincount(comparison.label_index)[data.embedded.n_labels :]
-        return cls(comparison, np.log(share / share.sum()))
+        second = SecondExpert.from_arrays(part(arrays, "second"), data.embedded.blocks)
+        return cls(comparison, np.log(share / share.sum()), second)
+
+    def arrays(self) -> dict[str, Float]:
+        """What was fitted, for a compiled panel."""
+        second = {} if self.second is None else named("second", self.second.arrays())
+        return {**self.comparison.arrays(), **second}
 
     @property
     def n_labels(self) -> int:
@@ -76,10 +88,12 @@ class BackgroundModel:
 
     def features(self, observations: Observations, possible: Mask | None = None) -> Float:
         """(N, 3) features of another condition, each larger the more it looks like one; not calibrated.
+        A second expert brings two more.
 
         Log odds of the background against the best of the possible labels, by summary and kernel together and
         by a regression on the joint rows; and how little the summary has to say for any label (its energy),
-        which also tells conditions that the background does not hold.
+        which also tells conditions that the background does not hold. The second expert's are its own log
+        odds and energy.
         """
         every = np.ones(self.n_labels, dtype=bool) if possible is None else possible
         c = self.comparison
@@ -90,7 +104,13 @@ class BackgroundModel:
         pooled = self.folded(summary + kernel)
         regressed = self.folded(log_softmax(c.joint.scores(seen), axis=1))
         leads = [s[:, -1] - s[:, :-1][:, every].max(axis=1) for s in (pooled, regressed)]
-        return np.stack([*leads, -logsumexp(evidence[:, : self.n_labels][:, every], axis=1)], axis=1)
+        energies = [-logsumexp(evidence[:, : self.n_labels][:, every], axis=1)]
+        if self.second is not None:
+            sensed = self.second.scores(observations)
+            of_kinds = self.folded(log_softmax(sensed, axis=1))
+            leads.append(of_kinds[:, -1] - of_kinds[:, :-1][:, every].max(axis=1))
+            energies.append(-logsumexp(sensed[:, : self.n_labels][:, every], axis=1))
+        return np.stack([*leads, *energies], axis=1)
 
 
 def kinds_of(rows: Float, most: int = KINDS, grouped: int | None = None) -> Int:
@@ -154,6 +174,6 @@ def threshold_at(score: Float, share: float) -> float:
     low, high = float(score.min()) - 5, float(score.max()) + 5
     for _ in range(60):
         middle = (low + high) / 2
-        above = expit(SLOPE * (score - middle)).mean() > share
+        above = expit(STEP * (score - middle)).mean() > share
         low, high = (middle, high) if above else (low, middle)
     return (low + high) / 2

@@ -3,14 +3,16 @@
 rehearsed   A fifth of every label's texts is left out at a time, and with it a fifth of the background's
             kinds, and both are asked of a fit to the rest: as written, and as somebody in a hurry types
             them. A second writer's texts join where there are some. From the answers follow: the sharpness
-            of least log loss, drawn three quarters of the way to that of other panels, because real text
-            differs from simulated text in more than haste; the threshold of none of these at which texts of
-            the labels lose a stated share of their probability; and pairs of labels that the bank itself
-            cannot tell apart
-labelled    Sharpness, a shift for each label and the threshold have the largest posterior density under a
-            normal prior around what was rehearsed, so that a few cases move them little and many move them
-            far. The reported calibration error is cross-fitted: each fifth of the cases is answered by what
-            the others say. Cases of the labels alone raise the threshold; some of none of them keep it
+            of least log loss, drawn a little to that of other panels; how far it may be off (`spread`), which
+            is what was left over when each of fifteen panels was answered with what the others say
+            (results/experts); the threshold of none of these at which texts of the labels lose a stated
+            share of their probability; and pairs of labels that the bank itself cannot tell apart
+labelled    From eight cases on. Sharpness, the weight of the second expert, a shift for each label and the
+            threshold have the largest posterior density under a normal prior around what was rehearsed, as
+            wide as panels differ, so that a few cases move them little and many move them far. What is still
+            not known of the sharpness stays its spread. The reported calibration error, from twenty cases on,
+            is cross-fitted: each fifth of the cases is answered by what the others say. Cases of the labels
+            alone raise the threshold; some of none of them keep it
 """
 
 from __future__ import annotations
@@ -22,16 +24,16 @@ from functools import reduce
 
 import numpy as np
 
-from simdx.abc.logs import expit, softmax
+from simdx.abc.logs import expit
 from simdx.disk import CannotWrite
 from simdx.errors import BadInput
 from simdx.methods import calibration_record as record
 from simdx.methods.background import BackgroundModel, condition_log_odds, kinds_of, scale_of
 from simdx.methods.calibration_record import Calibration, Confused
+from simdx.methods.experts import LogLikelihoods, Pool, joined
 from simdx.methods.fitted import Progress, with_none
 from simdx.methods.outside import Novelty
 from simdx.methods.panel_data import RECIPE_VERSION, Observations, PanelData, world_identity
-from simdx.methods.scores import Comparison, fit_labels
 from simdx.methods.world import World, strangers, world_log_odds, world_scale
 from simdx.methods.world import held_out as held_out_of
 from simdx.types import NONE_OF_THESE, Case, Float, Int, Mask, case_key, content_hash
@@ -43,17 +45,20 @@ FOLDS = 5
 class HeldOutScores:
     """Scores of texts that the fit does not hold."""
 
-    likelihood: Float  # (n, K) pooled log-likelihoods, not sharpened
+    likelihood: Float  # (n, K) log-likelihoods of the first expert, not sharpened
     label_index: Int  # (n,)
     features: Float | None  # (n, features) of another condition of the panel's own background
     world: Float | None = None  # (n, features) of one of the library
     novelty: Float | None = None  # (n,) log odds of another kind of text; not rehearsed
     texts: tuple[str, ...] = ()  # what was scored, where the library was asked
+    second: Float | None = None  # (n, K) log-likelihoods of the second expert
 
     def at(self, rows: Int | Mask) -> HeldOutScores:
-        own, world, novelty = (p if p is None else p[rows] for p in (self.features, self.world, self.novelty))
+        perhaps = (self.features, self.world, self.novelty, self.second)
+        own, world, novelty, second = (p if p is None else p[rows] for p in perhaps)
         texts = tuple(np.array(self.texts, dtype=object)[rows]) if self.texts else ()
-        return HeldOutScores(self.likelihood[rows], self.label_index[rows], own, world, novelty, texts)
+        likelihood, label = self.likelihood[rows], self.label_index[rows]
+        return HeldOutScores(likelihood, label, own, world, novelty, texts, second)
 
     def outside(self, under: Calibration) -> Float | None:
         """(n,) probabilities of none of these."""
@@ -69,24 +74,15 @@ class HeldOutScores:
 
     def among_labels(self, under: Calibration) -> Float:
         """(n, K) answers among the labels under the uniform prior."""
-        shift = np.array(under.shift) if under.shift else 0.0
-        return softmax(under.sharpness * self.likelihood + shift, axis=1)
+        return np.exp(LogLikelihoods(self.likelihood, self.second).under(under))
 
     def posterior(self, under: Calibration) -> Float:
         """(n, K + 1) the answers themselves, none of these last; (n, K) where it is not weighed."""
         return with_none(self.among_labels(under), self.outside(under))
 
-    def log_loss(self, under: Calibration) -> float:
-        """What a fit makes small. None of these counts as no knowledge of the label, shared by all labels:
-        a text far from every simulation must not decide how sharp the answers to all others are."""
-        among, outside = self.among_labels(under), self.outside(under)
-        if outside is not None:
-            among = (1 - outside[:, None]) * among + outside[:, None] / among.shape[1]
-        return log_loss(among, self.label_index)
-
 
 def held_out(
-    labels: Comparison,
+    labels: Pool,
     background: BackgroundModel | None,
     cases: Observations,
     label_index: Int | None = None,
@@ -94,12 +90,13 @@ def held_out(
     """What a fit says of texts; without `label_index` they are of no label."""
     truth = np.zeros(len(cases.texts), dtype=np.int64) if label_index is None else label_index
     features = None if background is None else background.features(cases)
-    return HeldOutScores(labels.log_likelihood(cases), truth, features)
+    said = labels.log_likelihoods(cases)
+    return HeldOutScores(said.first, truth, features, second=said.second)
 
 
 def scores_of(data: PanelData, cases: Observations, label_index: Int | None = None) -> HeldOutScores:
     """What the whole bank says of cases."""
-    found = held_out(fit_labels(data), BackgroundModel.fit(data), cases, label_index)
+    found = held_out(Pool.fit(data), BackgroundModel.fit(data), cases, label_index)
     if (world := World.fit(data)) is not None:
         found = replace(found, world=world.features(world.compared(cases)), texts=cases.texts)
     novelty = None if found.features is None and found.world is None else Novelty.fit(data)
@@ -116,7 +113,7 @@ def log_loss(posterior: Float, truth: Int) -> float:
 FEWEST = 10  # texts that can be left out; below it nothing is rehearsed
 MOST = 1_200  # texts; a larger bank is rehearsed by an even part of it
 FLATTEST, STEEPEST = 0.3, 4.0  # sharpness that is looked for
-OWN_SHARE = 0.25  # of the rehearsed sharpness in the calibrated one, on the log scale
+OWN_SHARE = 0.7  # of the rehearsed sharpness in the calibrated one, on the log scale
 CONFUSED = 0.2  # share of two labels' texts that are given to each other, above which they overlap
 MISTYPED = 0.15  # of the longer words of a text typed in haste
 DROPPED = 0.3  # of its words
@@ -164,14 +161,25 @@ def rehearse(
 ) -> Calibration:
     """The calibration of a bank by itself; that of other panels where there is too little to leave out."""
     data = thinned(replace(data, real=None))
-    bank, embedded = data.bank, data.embedded
     if not can_rehearse(data):
-        if embedded.background is None:
+        if data.embedded.background is None:
             return Calibration(sharpness=record.UNOPPOSED_SHARPNESS)  # too few texts to meet the library with
         return Calibration(outside=record.TRANSFERRED_OUTSIDE)
+    found = calibrate(data.panel.names, *rehearsal(data, bandwidth, writer, progress))
+    return with_world(data, found)
+
+
+def rehearsal(
+    data: PanelData,
+    bandwidth: float | None = None,
+    writer: SecondWriter | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[HeldOutScores], HeldOutScores | None]:
+    """Scores of held-out texts of the labels, as written, in haste and by another writer, and of others."""
+    bank, embedded = data.bank, data.embedded
     written, hasty, beyond = [], [], []
     for done, (part, held, unknown) in enumerate(folds_of(data)):
-        fits, truth = (fit_labels(part, bandwidth), BackgroundModel.fit(part)), bank.label_index[held]
+        fits, truth = (Pool.fit(part, bandwidth), BackgroundModel.fit(part)), bank.label_index[held]
         texts = tuple(bank.texts[i] for i in held)
         typed = tuple(in_haste(text) for text in texts)
         written.append(held_out(*fits, Observations(texts, embedded.vectors[held]), truth))
@@ -183,12 +191,11 @@ def rehearse(
             progress(done + 1, FOLDS)
     inside = [_joined(written), _joined(hasty)]
     if writer is not None:
-        fits = fit_labels(data, bandwidth), BackgroundModel.fit(data)
+        fits = Pool.fit(data, bandwidth), BackgroundModel.fit(data)
         inside.append(held_out(*fits, data.observe(writer.texts), writer.label_index))
         if fits[1] is not None and writer.outside:
             beyond.append(held_out(*fits, data.observe(writer.outside)))
-    found = calibrate(data.panel.names, inside, _joined(beyond) if beyond else None)
-    return with_world(data, found)
+    return inside, _joined(beyond) if beyond else None
 
 
 def with_world(data: PanelData, found: Calibration) -> Calibration:
@@ -204,10 +211,14 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     from simdx.metrics.ood import ood_auroc
 
     seen, compared = asked
-    found = replace(found, sharpness=round(_drawn(found.rehearsed_sharpness or record.SHARPNESS), 4))
+    known = found.rehearsed_sharpness
+    if known is not None:
+        found = replace(found, sharpness=round(_drawn(known, pooled=found.weight > 0), 4))
     truth = np.zeros(len(seen.texts), dtype=np.int64)
-    lead = fit_labels(data).log_likelihood(seen)
-    others = HeldOutScores(lead, truth, None, world.features(compared), texts=seen.texts)
+    told = Pool.fit(data).log_likelihoods(seen)
+    others = HeldOutScores(
+        told.first, truth, None, world.features(compared), texts=seen.texts, second=told.second
+    )
     inside = np.concatenate([part.world.features(part.compared) for part in held_out_of(world)])
     none, among = others.outside(found), expit(condition_log_odds(inside, scale))
     assert none is not None
@@ -219,9 +230,10 @@ def with_world(data: PanelData, found: Calibration) -> Calibration:
     )
 
 
-def _drawn(rehearsed: float) -> float:
+def _drawn(rehearsed: float, *, pooled: bool) -> float:
     """The sharpness that a bank's own is drawn to."""
-    return float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(record.SHARPNESS)))
+    level = record.POOLED_SHARPNESS if pooled else record.SHARPNESS
+    return float(np.exp(OWN_SHARE * np.log(rehearsed) + (1 - OWN_SHARE) * np.log(level)))
 
 
 def _accept_from(others: HeldOutScores, found: Calibration) -> float:
@@ -242,17 +254,20 @@ def calibrate(
     if own.features is not None:
         outside = scale_of(own.features, None if beyond is None else beyond.features)
 
+    pooled = own.second is not None
+    weight = record.SECOND_WEIGHT if pooled else 0.0
+
     def loss(sharpness: float) -> float:
-        tried = Calibration(sharpness=sharpness, outside=outside)
-        return float(np.mean([h.log_loss(tried) for h in inside]))
+        tried = Calibration(sharpness=sharpness, weight=weight)
+        return float(np.mean([log_loss(h.among_labels(tried), h.label_index) for h in inside]))
 
     rehearsed = least_loss(loss)
-    sharpness = _drawn(rehearsed)
+    sharpness = _drawn(rehearsed, pooled=pooled)
     if outside is None:
         sharpness = min(sharpness, record.UNOPPOSED_SHARPNESS)
     found = Calibration(
-        "rehearsed", sharpness, round(rehearsed, 4), outside=outside, n=len(own.label_index),
-        writers=len(inside),
+        "rehearsed", sharpness, record.SPREAD, weight, round(rehearsed, 4), outside=outside,
+        n=len(own.label_index), writers=len(inside),
     )  # fmt: skip
     none, among = None if beyond is None else beyond.outside(found), own.outside(found)
     if beyond is not None and none is not None and among is not None:
@@ -350,18 +365,24 @@ def dealt(texts: Sequence[str], group: Int) -> Int:
 
 def _joined(found: Sequence[HeldOutScores]) -> HeldOutScores:
     features = [h.features for h in found if h.features is not None]
+    said = joined([LogLikelihoods(h.likelihood, h.second) for h in found])
     return HeldOutScores(
-        np.concatenate([h.likelihood for h in found]),
+        said.first,
         np.concatenate([h.label_index for h in found]),
         np.concatenate(features) if len(features) == len(found) else None,
+        second=said.second,
     )
 
 
 # --------------------------------------------------------------------------- labelled
 
-FEWEST_CASES = 20  # of the panel's labels
-# Spreads of the normal prior. Fixed before they were tried on cases, but for the last, which was .2 and .3.
-SHARPNESS_SPREAD = 1.0  # of log sharpness: panels differ by less
+FEWEST_CASES = 8  # labelled rows, those of none of the labels counted
+FEWEST_INSIDE = 4  # of them, of the panel's labels
+TELLING_CASES = 20  # from which on the calibration error is stated
+# Spreads of the normal prior over panels; that of log sharpness is what was not known before (`spread`).
+# They are those of results/experts, where each panel is answered with what the others say.
+UNKNOWN_SPREAD = 1.0  # of log sharpness, where nothing was rehearsed
+WEIGHT_SPREAD = 1.0  # of the logarithm of the second expert's weight
 SHIFT_SPREAD = 0.5  # of each label's log odds: what a label's share of real text may be off by
 THRESHOLD_SPREAD = 0.3  # in standard deviations of the features
 FURTHEST = 2.0  # that any of them may move
@@ -373,21 +394,38 @@ def calibrated_on(data: PanelData, cases: Sequence[Case]) -> PanelData:
     for i, case in enumerate(cases):
         if case.label not in (*data.panel.names, NONE_OF_THESE):
             raise BadInput(f"calibration case {i + 1} has no label of panel '{data.panel.name}'")
-    refuse_few(sum(case.label != NONE_OF_THESE for case in cases))
+    refuse_few(cases)
     rehearsed = calibrated(data)
     return replace(rehearsed, calibration=measured_on(rehearsed, cases))
 
 
-def measured_on(data: PanelData, cases: Sequence[Case]) -> Calibration:
-    """What labelled cases, those of none of the labels named so, make of the data's own calibration."""
+def measured_on(
+    data: PanelData, cases: Sequence[Case], beside: Callable[[Sequence[Case]], PanelData] | None = None
+) -> Calibration:
+    """What labelled cases, those of none of the labels named so, make of the data's own calibration.
+
+    `beside`: the data with these cases beside its bank. A fifth of the cases is then asked of a fit with the
+    other four fifths, because a case that the fit holds says nothing about a new one.
+    """
     assert data.calibration is not None
-    names = data.panel.names
-    inside = [case for case in cases if case.label != NONE_OF_THESE]
-    others = [case.text for case in cases if case.label == NONE_OF_THESE]
-    labels = np.array([names.index(str(case.label)) for case in inside], dtype=np.int64)
-    asked = scores_of(data, data.observe([case.text for case in inside]), labels)
-    beyond = scores_of(data, data.observe(others)) if others else None
-    return calibrate_on(asked, data.calibration, beyond)
+    names = (*data.panel.names, NONE_OF_THESE)
+    label = np.array([names.index(str(case.label)) for case in cases], dtype=np.int64)
+    order: Int = np.arange(len(cases))
+    if beside is None:
+        asked = scores_of(data, data.observe([case.text for case in cases]), label)
+    else:
+        fold = dealt([case.text for case in cases], label)  # −1: the only case of its label, asked with none
+        parts = []
+        for f in np.unique(fold):
+            held = np.flatnonzero(fold == f)
+            others = [case for case, own in zip(cases, fold, strict=True) if own != f]
+            part = beside(others) if others else data
+            parts.append(scores_of(part, part.observe([cases[i].text for i in held]), label[held]))
+        order = np.concatenate([np.flatnonzero(fold == f) for f in np.unique(fold)])
+        asked = _joined(parts)
+    inside = label[order] < len(names) - 1
+    beyond = asked.at(~inside) if (~inside).any() else None
+    return calibrate_on(asked.at(inside), data.calibration, beyond)
 
 
 def calibrate_on(
@@ -397,54 +435,86 @@ def calibrate_on(
     from simdx.metrics.calibration import ece
     from simdx.metrics.resampling import bootstrap_intervals
 
-    n, truth = len(cases.label_index), cases.label_index
-    refuse_few(n)
+    found = replace(fit_on(cases, base, beyond), basis="measured", n=len(cases.label_index), writers=0)
     rng = np.random.default_rng(seed)
-    fold = rng.permutation(n) % FOLDS
-    parts = [cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, beyond)) for f in range(FOLDS)]
-    posterior = np.empty((n, parts[0].shape[1]))
-    for f, part in enumerate(parts):
-        posterior[fold == f] = part
+    posterior, truth = crossfitted(cases, base, beyond, rng)
+    found = replace(found, accuracy=float((posterior.argmax(axis=1) == truth).mean()))
+    others = 0 if beyond is None else len(beyond.label_index)
+    if found.n + others < TELLING_CASES:
+        return replace(found, ece=None, ece_interval=None)
     around = bootstrap_intervals(posterior, truth, metrics=("ece",), resamples=RESAMPLES, rng=rng)["ece"]
     known = around.low is not None and around.high is not None
     return replace(
-        fit_on(cases, base, beyond),
-        basis="measured",
-        n=n,
-        writers=0,
-        accuracy=float((posterior.argmax(axis=1) == truth).mean()),
+        found,
         ece=ece(posterior, truth).value,
         ece_interval=(float(around.low or 0), float(around.high or 0)) if known else None,
     )
 
 
-def refuse_few(n: int) -> None:
+def crossfitted(
+    cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None, rng: np.random.Generator
+) -> tuple[Float, Int]:
+    """Answers to the cases of the labels, each fifth by what the others say, and their labels."""
+    n = len(cases.label_index)
+    fold = rng.permutation(n) % FOLDS
+    used = [f for f in range(FOLDS) if (fold == f).any()]
+    apart = None if beyond is None else rng.permutation(len(beyond.label_index)) % FOLDS
+    rows, parts = [], []
+    for f in used:
+        kept = beyond if beyond is None or apart is None or (apart == f).all() else beyond.at(apart != f)
+        rows.append(np.flatnonzero(fold == f))
+        parts.append(cases.at(fold == f).posterior(fit_on(cases.at(fold != f), base, kept)))
+    return np.concatenate(parts)[np.argsort(np.concatenate(rows))], cases.label_index
+
+
+def refuse_few(cases: Sequence[Case]) -> None:
+    n, inside = len(cases), sum(case.label != NONE_OF_THESE for case in cases)
     if n < FEWEST_CASES:
         raise BadInput(f"{n} labelled cases are too few to calibrate on: give {FEWEST_CASES} at least")
+    if inside < FEWEST_INSIDE:
+        raise BadInput(
+            f"{inside} of the {n} labelled cases have a label of the panel: give {FEWEST_INSIDE} at least"
+        )
 
 
 def fit_on(cases: HeldOutScores, base: Calibration, beyond: HeldOutScores | None = None) -> Calibration:
-    """Sharpness, shifts and threshold of largest posterior density."""
+    """Sharpness, weight of the second expert, threshold and shifts of largest posterior density.
+
+    How far sharpness may still be off is the curvature there.
+    """
     from scipy.optimize import minimize
 
-    n, n_labels = cases.likelihood.shape
-    spread = np.array([SHARPNESS_SPREAD, *[SHIFT_SPREAD] * n_labels, THRESHOLD_SPREAD])
+    n_labels = cases.likelihood.shape[1]
+    known = base.spread or UNKNOWN_SPREAD
+    spread = np.array([known, WEIGHT_SPREAD, THRESHOLD_SPREAD, *[SHIFT_SPREAD] * n_labels])
 
     def moved(v: Float) -> Calibration:
         scales = (base.outside, base.world)  # one step for both: a few cases cannot tell them apart
-        own, world = (s and replace(s, threshold=s.threshold + float(v[-1])) for s in scales)
-        sharpness, shift = float(base.sharpness * np.exp(v[0])), tuple(v[1:-1] - v[1:-1].mean())
-        return replace(base, sharpness=sharpness, shift=shift, outside=own, world=world)
+        own, world = (s and replace(s, threshold=s.threshold + float(v[2])) for s in scales)
+        sharpness, weight = (
+            float(a * np.exp(b)) for a, b in zip((base.sharpness, base.weight), v, strict=False)
+        )
+        shift = tuple((v[3:] - v[3:].mean()).tolist())
+        return replace(
+            base, sharpness=sharpness, spread=0.0, weight=weight, shift=shift, outside=own, world=world
+        )
 
     def loss(v: Float) -> float:
         tried = moved(v)
-        total = n * cases.log_loss(tried)
+        said = cases.posterior(tried)[np.arange(len(cases.label_index)), cases.label_index]
         told = None if beyond is None else beyond.outside(tried)
-        if told is not None:
-            total -= np.log(np.maximum(told, 1e-12)).sum()
-        return float(total + 0.5 * ((v / spread) ** 2).sum())
+        found = said if told is None else np.concatenate([said, told])
+        return float(0.5 * ((v / spread) ** 2).sum() - np.log(np.maximum(found, 1e-12)).sum())
 
-    bounds = [(-FURTHEST, FURTHEST)] * (2 + n_labels)
-    found = moved(minimize(loss, np.zeros(2 + n_labels), method="L-BFGS-B", bounds=bounds).x)
-    rounded = tuple(round(float(s), 4) for s in found.shift)
-    return replace(found, sharpness=round(found.sharpness, 4), shift=rounded)
+    start = np.zeros(3 + n_labels)
+    v = minimize(loss, start, method="L-BFGS-B", bounds=[(-FURTHEST, FURTHEST)] * len(start)).x
+    found, step = moved(v), np.zeros(len(v))
+    step[0] = 0.05
+    curvature = (loss(v + step) - 2 * loss(v) + loss(v - step)) / step[0] ** 2
+    return replace(
+        found,
+        sharpness=round(found.sharpness, 4),
+        spread=round(float(min(known, max(curvature, 1e-6) ** -0.5)), 4),
+        weight=round(found.weight, 4),
+        shift=tuple(round(s, 4) for s in found.shift),
+    )

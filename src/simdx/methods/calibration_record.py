@@ -1,6 +1,8 @@
 """A calibration as it is kept: the numbers that make probabilities of scores, and what they rest on.
 
 sharpness   the exponent of the pooled likelihood
+spread      how far its logarithm may be off: answers are a mean over that, and softer for it
+weight      of the second expert's log-likelihood beside the first's (`experts`)
 shift       log odds added to each label; only labelled cases can tell them
 outside     a soft threshold on the features of another condition, in units of the panel's own simulated texts
 
@@ -26,8 +28,12 @@ from simdx.disk import make_folder, seal_holds, sealed, write_atomically
 from simdx.models.verify import home
 from simdx.types import Bank, content_hash
 
-# Of the pooled likelihood, to which that of a bank is drawn: chosen over the panels of results/transfer.
-SHARPNESS = 2.0
+# To which the sharpness of a bank is drawn, of the recipe alone and of the pool; how far the logarithm of
+# what comes out may be off; and the weight of the second expert: chosen over the panels of results/experts.
+SHARPNESS = 1.66
+POOLED_SHARPNESS = 1.0
+SPREAD = 0.25
+SECOND_WEIGHT = 0.5
 # Without a background nothing stands for none of these, and confidence has to pay for that.
 UNOPPOSED_SHARPNESS = 1.0
 # A rehearsal below these has not shown that the bank can carry an accepted answer.
@@ -102,6 +108,8 @@ class Calibration:
 
     basis: Basis = "transferred"
     sharpness: Annotated[float, Field(gt=0, lt=100)] = SHARPNESS
+    spread: Annotated[float, Field(ge=0, lt=5)] = 0.0
+    weight: Annotated[float, Field(ge=0, lt=10)] = 0.0
     rehearsed_sharpness: float | None = None  # of the bank by itself, before it was drawn to other panels'
     shift: tuple[float, ...] = ()  # (K,) or nothing
     outside: OutsideScale | None = None  # of the panel's own background
@@ -123,7 +131,8 @@ class Calibration:
     def digest(self) -> str:
         """Identity of the numbers that answers depend on, for what was found under them."""
         world = [] if self.world is None else [str(self.world)]
-        return content_hash(str(self.sharpness), str(self.shift), str(self.outside), str(self.floor), *world)
+        pool = f"{self.sharpness} {self.spread} {self.weight}"
+        return content_hash(pool, str(self.shift), str(self.outside), str(self.floor), *world)
 
     def unshown(self) -> tuple[str, ...]:
         """What nobody has looked at, so that nothing is accepted before labelled cases have."""
@@ -143,6 +152,8 @@ class Calibration:
             said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
         if self.auroc is not None and self.auroc < LEAST_AUROC:
             said.append(f"the bank does not tell its background from its labels (AUROC {self.auroc:.2f})")
+        if self.basis == "measured" and self.ece is None:
+            said.append(f"{self.n} labelled cases are too few to say how far the calibration is off")
         if self.ece_interval is not None and self.ece_interval[1] > WIDEST_ECE:
             said.append(f"the calibration error may be as large as {self.ece_interval[1]:.2f}")
         return tuple(said)
@@ -169,11 +180,17 @@ class Calibration:
         if self.basis == "transferred":
             return "calibration transferred from other panels; never checked on this one"
         if self.basis == "measured":
+            if self.ece is None:
+                return f"calibration measured on {self.n} labelled cases, too few to say how far it is off"
             return f"calibration measured on {self.n} labelled cases{_off(self.ece, self.ece_interval)}"
         if self.checked:
             error = _off(self.checked_ece, self.checked_interval)
             return f"calibration checked on {self.checked} labelled cases{error}"
-        return f"calibration rehearsed on {self.n} simulated texts; no real case has checked it"
+        overlap = ""
+        if self.confused:
+            pair = self.confused[0]
+            overlap = f"; '{pair.first}' and '{pair.second}' overlap there, and answers are softer for it"
+        return f"calibration rehearsed on {self.n} simulated texts; no real case has checked it{overlap}"
 
 
 def _off(error: float | None, interval: tuple[float, float] | None) -> str:

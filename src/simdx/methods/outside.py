@@ -72,7 +72,7 @@ class Outside:
 
     def arrays(self) -> dict[str, Float]:
         """What was fitted, for a compiled panel."""
-        own = {} if self.background is None else named("outside", self.background.comparison.arrays())
+        own = {} if self.background is None else named("outside", self.background.arrays())
         novelty = {} if self.novelty is None else named("novelty", self.novelty.arrays())
         world = {} if self.world is None else named("world", self.world.arrays())
         return {**own, **world, **novelty}

@@ -24,7 +24,7 @@ import numpy as np
 from simdx.abc.prior import Prior
 from simdx.abc.space import mean_of
 from simdx.errors import BadInput
-from simdx.methods.calibration import calibrated, calibrated_on
+from simdx.methods.calibration import calibrated, calibrated_on, measured_on, refuse_few
 from simdx.methods.fitted import Settings
 from simdx.methods.outside import Outside
 from simdx.methods.panel_data import FOLDS, Centre, Observations, PanelData, RealCases, check_text, fold_of
@@ -66,13 +66,15 @@ class Given:
         if len(self.archive):
             out["archive"] = _identity(self.archive_weight, map(content_hash, self.archive))
         if self.calibration:
-            if out:
-                raise BadInput("calibration cases stand alone: leave out the real cases to compare with")
-            out["real"] = "calibration " + _identity(None, _hashes(self.calibration))
+            if len(self.archive) or (self.labelled and list(self.labelled) != list(self.calibration)):
+                raise BadInput("calibration cases stand alone, or are the real cases to compare with")
+            out["real"] = "calibration " + _identity(self.weight, _hashes(self.calibration))
         return out
 
     def added_to(self, data: PanelData, settings: Settings) -> PanelData:
         check_settings(settings)
+        if self.labelled and self.calibration:
+            return calibrated_beside(data, self.labelled, self.weight)
         if self.labelled:
             data = with_real(data, self.labelled, self.weight)
         if len(self.archive):
@@ -124,6 +126,18 @@ def with_real(data: PanelData, labelled: Sequence[Case], weight: float | None = 
     n = len(texts)
     vectors = data.observe(texts).vectors  # not from the cache: nothing of real cases is written
     return data.with_real(RealCases(texts, index, vectors, np.full(n, weight), np.full(n, -1)))
+
+
+def calibrated_beside(data: PanelData, labelled: Sequence[Case], weight: float | None = None) -> PanelData:
+    """The data with labelled real cases beside its bank, and a calibration measured on the same cases.
+
+    Each fifth of them is asked of a fit that holds the others (`measured_on`).
+    """
+    refuse_few(labelled)
+    found = with_real(calibrated(data), labelled, weight)
+    rehearsed = replace(found, real=None)
+    by_them = measured_on(rehearsed, labelled, lambda some: with_real(rehearsed, some, weight))
+    return replace(found, calibration=by_them)
 
 
 # --------------------------------------------------------------------------- archive

@@ -4,7 +4,8 @@ For a text x and the K labels of a panel,
 
     score_k   = log softmax_k(W·t(x) + b)                  regression on lexical rows t    (`scores`)
               + log mean_{i in label k} exp(cos(x, x_i)/h) + bias_k, normalised over k     kernel (`scores`)
-    inside_k  ∝ exp(sharpness · score_k + shift_k) · prior_k                               (`calibration`)
+              + weight · log softmax_k(V·e(x) + c)         regression on a sentence encoder e (`experts`)
+    inside_k  ∝ mean over sharpness of softmax_k(sharpness · score + shift) · prior_k      (`calibration`)
     none      = sigmoid(log odds of another condition, or of another kind of text)         (`outside`)
     posterior = (1 − none) · inside + none · prior                                         (`fitted`)
 
@@ -27,6 +28,7 @@ from simdx.disk import CannotWrite, arrays_hash
 from simdx.errors import BadInput
 from simdx.methods.calibration import calibrated
 from simdx.methods.calibration_record import Calibration
+from simdx.methods.experts import LogLikelihoods, Pool
 from simdx.methods.fitted import (
     AnswerTable,
     CrossFitted,
@@ -38,7 +40,6 @@ from simdx.methods.fitted import (
 )
 from simdx.methods.outside import Outside
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.methods.scores import BANDWIDTH, Comparison, fit_labels
 from simdx.methods.smc import SimplexPosterior
 from simdx.methods.speed import keep, named, part
 from simdx.types import Float, Posterior, SecondOrder
@@ -47,14 +48,15 @@ NOT_FITTED = ("policy.", "words.")  # arrays of a compiled panel that the decisi
 
 
 class LabelPosterior:
-    """Among the labels: both scores, sharpened and shifted, times the prior."""
+    """Among the labels: the experts' scores, pooled, sharpened and shifted, times the prior."""
 
     def __init__(self, data: PanelData, bandwidth: float | None = None) -> None:
         self.calibration = data.calibration or Calibration()
         if data.compiled is None or data.real is not None or bandwidth is not None:
-            self.comparison = fit_labels(data, bandwidth)
+            self.pool = Pool.fit(data, bandwidth)
         else:
-            self.comparison = Comparison.from_arrays(part(data.compiled, "labels"), data, BANDWIDTH)
+            self.pool = Pool.from_arrays(part(data.compiled, "labels"), data)
+        self.comparison = self.pool.first
         # Label-sorted rows that are simulations: what may be shown as evidence.
         self.simulated = np.flatnonzero(self.comparison.space.rows < len(data.bank.texts))
 
@@ -62,7 +64,8 @@ class LabelPosterior:
         c, p = self.comparison, prior.probabilities
         seen = c.observe(observations)
         near = c.near(seen)
-        posterior = sharpened(c.pooled(seen, near), p, self.calibration)
+        second = None if self.pool.second is None else self.pool.second.log_likelihood(observations)
+        posterior = sharpened(LogLikelihoods(c.pooled(seen, near), second), p, self.calibration)
         return Posterior(posterior, c.effective(near, p), np.full(len(posterior), c.bandwidth))
 
     def evidence(self, observations: Observations, prior: Prior) -> EvidenceWeights:
@@ -78,12 +81,11 @@ class LabelPosterior:
         )
 
 
-def sharpened(log_likelihood: Float, prior: Float, calibration: Calibration) -> Float:
+def sharpened(found: LogLikelihoods, prior: Float, calibration: Calibration) -> Float:
     """(N, K) posteriors from log-likelihoods and a prior (K,) or (N, K)."""
     with np.errstate(divide="ignore"):
         log_prior = np.log(prior)
-    shift = np.array(calibration.shift) if calibration.shift else 0.0
-    return np.exp(log_softmax(calibration.sharpness * log_likelihood + shift + log_prior, axis=1))
+    return np.exp(log_softmax(found.under(calibration) + log_prior, axis=1))
 
 
 class Recipe(Fitted):
@@ -118,7 +120,7 @@ class Recipe(Fitted):
             return None
         if self.data.compiled is not None:
             return {n: a for n, a in self.data.compiled.items() if not n.startswith(NOT_FITTED)}
-        labels = named("labels", self.labels.comparison.arrays())
+        labels = named("labels", self.labels.pool.arrays())
         outside = {} if self.outside is None else self.outside.arrays()
         return {**self.data.arrays(), **labels, **outside, "typicality": self.typicality.reference}
 

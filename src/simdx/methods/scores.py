@@ -21,7 +21,7 @@ from simdx.abc.logs import log_softmax, logsumexp
 from simdx.abc.space import Apart, Space
 from simdx.methods.features import LexicalBasis, LexicalSpace, Lexicon
 from simdx.methods.logistic import PENALTY, Logistic, fit_logistic
-from simdx.methods.panel_data import Observations, PanelData, TrainingRows, gather
+from simdx.methods.panel_data import Observations, PanelData, TrainingRows
 from simdx.methods.speed import Arrays, OneSlotCache, named, part
 from simdx.types import Float, Int
 
@@ -165,10 +165,11 @@ class Comparison:
         embedded, lexicon = data.embedded, data.lexicon
         places, label = arrays["places"].astype(np.int64), arrays["labels"].astype(np.int64)
         others = [] if embedded.background is None else [embedded.background]
-        vectors = np.concatenate([embedded.vectors, *others])[places]
+        width = embedded.blocks[0]
+        vectors = np.concatenate([embedded.vectors, *others])[places, :width]
         n_labels = int(label.max()) + 1
         rows = arrays["rows"].astype(np.int64)
-        space = Space.placed(vectors, label, rows, n_labels, embedded.blocks, arrays["mean"])
+        space = Space.placed(vectors, label, rows, n_labels, (width,), arrays["mean"])
         basis = LexicalBasis(lexicon, lexicon.taken.at(places), places)
         joint = part(arrays, "joint")
         return cls(
@@ -180,7 +181,8 @@ class Comparison:
     def observe(self, observations: Observations) -> Seen:
 
         def seen() -> Seen:
-            placed = self.space.transform(observations.vectors).astype(np.float64)
+            own = observations.vectors[:, : sum(self.space.blocks)]  # other embedders have their own expert
+            placed = self.space.transform(own).astype(np.float64)
             return Seen(self.lexical.cosines(observations.texts), placed)
 
         return self.last.get(observations.texts, seen)
@@ -247,12 +249,6 @@ class Comparison:
             offset = (np.log(prior) + self.bias - np.log(mass))[self.label_index]
             offset = offset if self.weight is None else offset + np.log(self.weight)
         return np.exp(log_softmax(cosine / self.bandwidth + offset, axis=1))
-
-
-def fit_labels(data: PanelData, bandwidth: float | None = None) -> Comparison:
-    """Among the labels: every simulation, and real cases beside them where there are some."""
-    rows = gather(data, np.arange(len(data.bank.texts)), background=False)
-    return Comparison.fit(data.lexicon, rows, bandwidth=bandwidth or BANDWIDTH, self_consistent=True)
 
 
 def with_last_split(space: Space, part: Int) -> tuple[Space, Int]:

@@ -1,0 +1,159 @@
+"""A pool of experts: each representation of a text brings its own log-likelihood, and they are added.
+
+first   the recipe's two scores on words and on the first embedder (`scores`)
+second  a logistic regression on the vectors of the other embedders: a sentence encoder sees what words do
+        not say. It is fitted to the same simulations
+
+    score_k = first_k + weight · second_k
+    log p_k = log mean over s of softmax_k(s · score + shift),   log s ~ Normal(log sharpness, spread²)
+
+The mean over sharpness says that nobody knows how sure a new panel's answers should be: at a spread of 0 it
+is the plug-in answer, and a wider one is softer where it was surest. It is taken under the uniform prior, so
+that the prior still enters by Bayes' rule. Weight, sharpness and spread are the calibration's
+(`calibration`).
+
+One joined vector, which this replaces, let the second embedder move only the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simdx.abc.logs import log_softmax, logsumexp
+from simdx.abc.space import Apart, Space
+from simdx.methods.calibration_record import Calibration
+from simdx.methods.logistic import Logistic, fit_logistic
+from simdx.methods.panel_data import Observations, PanelData, TrainingRows, gather
+from simdx.methods.scores import BANDWIDTH, Comparison
+from simdx.methods.speed import Arrays, named, part
+from simdx.types import Float, Int, Mask
+
+SECOND_PENALTY = 0.1  # of the second expert's regression, on unit vectors
+# Of a mean over a standard normal variable, here log sharpness: Gauss and Hermite's five points.
+NODES, _MASS = np.polynomial.hermite_e.hermegauss(5)
+LOG_MASS = np.log(_MASS / _MASS.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecondExpert:
+    """A regression on the blocks of a vector after the first."""
+
+    space: Space  # of those blocks
+    model: Logistic
+
+    @classmethod
+    def fit(cls, rows: TrainingRows, label_index: Int | None = None) -> SecondExpert | None:
+        """None where there is one embedder. `label_index`: finer labels than the rows' own."""
+        first, *others = rows.bank.blocks
+        if not others:
+            return None
+        label = rows.bank.label_index if label_index is None else label_index
+        bank = replace(
+            rows.bank,
+            vectors=rows.bank.vectors[:, first:],
+            blocks=tuple(others),
+            label_index=label,
+            n_labels=int(label.max()) + 1,
+        )
+        apart = None
+        if rows.real is not None and rows.centre is not None:
+            apart = Apart(rows.real, rows.centre.embedded[first:])
+        space = Space.fit(bank, centre=True, apart=apart)
+        weight = None if rows.weight is None else rows.weight[space.rows]
+        return cls(space, fit_logistic(space.bank, space.label_index, space.n_labels, SECOND_PENALTY, weight))
+
+    def scores(self, observations: Observations) -> Float:
+        """(N, K) what log-probabilities are made of."""
+        return self.model.scores(self.space.transform(observations.vectors[:, -sum(self.space.blocks) :]))
+
+    def log_likelihood(self, observations: Observations) -> Float:
+        return log_softmax(self.scores(observations), axis=1)
+
+    def arrays(self) -> dict[str, Float]:
+        assert self.space.mean is not None
+        return {"weights": self.model.weights, "bias": self.model.bias, "mean": self.space.mean}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, blocks: tuple[int, ...]) -> SecondExpert | None:
+        """What `fit` made; the rows it was fitted to are not needed any more."""
+        if not arrays:
+            return None
+        mean, n_labels = arrays["mean"], len(arrays["bias"])
+        none = np.zeros(0, dtype=np.int64)
+        space = Space.placed(np.zeros((0, len(mean))), none, none, n_labels, blocks[1:], mean)
+        return cls(space, Logistic(arrays["weights"], arrays["bias"]))
+
+
+def first_block(rows: TrainingRows) -> TrainingRows:
+    """The rows as the first expert sees them."""
+    first, *others = rows.bank.blocks
+    if not others:
+        return rows
+    bank = replace(rows.bank, vectors=rows.bank.vectors[:, :first], blocks=(first,))
+    centre = None if rows.centre is None else replace(rows.centre, embedded=rows.centre.embedded[:first])
+    return replace(rows, bank=bank, centre=centre)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Both experts, fitted to the labels' simulations."""
+
+    first: Comparison
+    second: SecondExpert | None
+
+    @classmethod
+    def fit(cls, data: PanelData, bandwidth: float | None = None) -> Pool:
+        """Every simulation, and real cases beside them where there are some."""
+        rows = gather(data, np.arange(len(data.bank.texts)), background=False)
+        first = Comparison.fit(
+            data.lexicon, first_block(rows), bandwidth=bandwidth or BANDWIDTH, self_consistent=True
+        )
+        return cls(first, SecondExpert.fit(rows))
+
+    def log_likelihoods(self, observations: Observations) -> LogLikelihoods:
+        own = self.first.log_likelihood(observations)
+        return LogLikelihoods(own, None if self.second is None else self.second.log_likelihood(observations))
+
+    def arrays(self) -> dict[str, Float]:
+        second = {} if self.second is None else named("second", self.second.arrays())
+        return {**self.first.arrays(), **second}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, data: PanelData) -> Pool:
+        first = Comparison.from_arrays(arrays, data, BANDWIDTH)
+        return cls(first, SecondExpert.from_arrays(part(arrays, "second"), data.embedded.blocks))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogLikelihoods:
+    """(N, K) of each expert, up to a constant per case."""
+
+    first: Float
+    second: Float | None = None
+
+    def at(self, rows: Int | Mask) -> LogLikelihoods:
+        return LogLikelihoods(self.first[rows], None if self.second is None else self.second[rows])
+
+    def pooled(self, weight: float) -> Float:
+        return self.first if self.second is None else self.first + weight * self.second
+
+    def under(self, calibration: Calibration) -> Float:
+        """(N, K) log-probabilities under the uniform prior, as sure as the calibration says."""
+        score = self.pooled(calibration.weight)
+        shift = np.array(calibration.shift) if calibration.shift else 0.0
+        if not calibration.spread:
+            return log_softmax(calibration.sharpness * score + shift, axis=1)
+        sharpness = calibration.sharpness * np.exp(calibration.spread * NODES)
+        each = [log_softmax(s * score + shift, axis=1) + m for s, m in zip(sharpness, LOG_MASS, strict=True)]
+        return logsumexp(np.stack(each), axis=0)
+
+
+def joined(found: Sequence[LogLikelihoods]) -> LogLikelihoods:
+    second = [f.second for f in found if f.second is not None]
+    return LogLikelihoods(
+        np.concatenate([f.first for f in found]),
+        np.concatenate(second) if len(second) == len(found) else None,
+    )
