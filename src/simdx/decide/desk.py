@@ -234,7 +234,7 @@ class Desk(TunedThresholds):
         if not excluded(prior).any() or not self._cheap:
             return None
         with suppress(BadInput):  # an amortised network that was trained for one prior has no other answer
-            return self._posterior(observations, np.full(len(prior), 1 / len(prior)))
+            return self._answered(observations, np.full(len(prior), 1 / len(prior))).of_labels
         return None
 
     def _promise(self, prior: Float) -> str | None:

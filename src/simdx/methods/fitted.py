@@ -137,7 +137,7 @@ class AnswerTable:
 
         return replace(
             self,
-            posterior_in_class=self.posterior_in_class[rows],
+            among_labels=self.among_labels[rows],
             out_of_class=None if self.out_of_class is None else self.out_of_class[rows],
             effective_simulations=self.effective_simulations[rows],
             tolerance=self.tolerance[rows],

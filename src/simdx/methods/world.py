@@ -106,7 +106,7 @@ def _seen(data: PanelData, texts: Sequence[str], vectors: Float) -> tuple[Float,
     """Directions and words of texts, whose vectors by the panel's embedder are known."""
     from simdx import library
 
-    has_own = data.embedder.id.split("+")[0] == library.EMBEDDER
+    has_own = data.embedder.id.startswith(library.EMBEDDER)
     raw = vectors[:, : data.embedder.blocks[0]] if has_own else library.embedded(texts)
     return library.directions(raw), library.words(texts)
 
