@@ -44,7 +44,7 @@ def test_a_reply_is_read_however_it_is_wrapped(path: Path) -> None:
     "reply",
     [
         "### Label: Migraine\n{0}\n{1}\n\n### tension-type headache – 5 texts\n1) {2}",
-        'Here:\n{{"migraine": [{{"text": "{0}", "tone": 1}}, "{1}"], "tension_headache": {{"texts": ["{2}"]}}}}',
+        '{{"migraine": [{{"text": "{0}", "tone": 1}}, "{1}"], "tension_headache": {{"texts": ["{2}"]}}}}',
         '[{{"label": "migraine", "texts": ["{0}", "{1}"]}}, {{"label": "Tension Headache", "text": "{2}"}}',
         '### Migraine\n```json\n["{0}", "{1}"]\n```\n### Tension headache\n```json\n["{2}"]\n```\nVoilà!',
         "- label: migraine\n text: {0}\n- label: migraine\n text: {1}\n- label: tension headache\n text: {2}",
@@ -53,7 +53,7 @@ def test_a_reply_is_read_however_it_is_wrapped(path: Path) -> None:
         "[migraine] {0}\n[migraine] {1}\n[tension headache] {2}\nI hope this helps [1].",
         "migraine\t{0}\nmigraine\t{1}\ntension headache\t{2}",
         "## Migraine\n### Typical\n1. {0}\n### Early\n2. {1}\n## Tension headache\n1. {2}\n## Sinus\n1. {0}",
-        "**Migraine:** {0}\n\n**Migraine:** {1}\n\n**Tension headache:** {2}\n\ncluster headache | It wakes m",
+        "**Migraine:** {0}\n\n**Migraine:** {1}\n\n**Tension headache:** {2}\n\ncluster headache | It wakes",
     ],
 )
 def test_further_habits(reply: str) -> None:

@@ -71,8 +71,9 @@ def _write_prompts(prompts: list[str], out: Path | None) -> list[Path]:
 
     if out is None:
         return []
-    several = len(prompts) > 1
-    paths = [out.with_stem(f"{out.stem}-{i}") if several else out for i in range(1, len(prompts) + 1)]
+    paths = (
+        [] if not prompts else [out, *(out.with_stem(f"{out.stem}-{i}") for i in range(2, len(prompts) + 1))]
+    )
     for path, prompt in zip(paths, prompts, strict=True):
         write_atomically(path, prompt)
     return paths
@@ -159,9 +160,9 @@ def _tell_gathered(
     from simdx.panels.load import name_bank
     from simdx.types import NONE_OF_THESE
 
-    written = (
-        _write_prompts(prompts(panel, found.missing), folder / "next-prompt.txt") if found.missing else []
-    )
+    following = folder / "next-prompt.txt"
+    following.unlink(missing_ok=True)
+    written = _write_prompts(prompts(panel, found.missing)[:1], following)
     named = False
     if own and found.usable:
         place = Path(name) / "panel.yaml" if Path(name).is_dir() else Path(name)
@@ -187,7 +188,7 @@ def _tell_gathered(
         lines.append(
             f"still missing: {', '.join(f'{n} {topic}' for topic, n in found.missing.items())[:400]}"
         )
-        lines.append(f"the next prompt is in {', '.join(map(str, written))}; then: {again}")
+        lines.append(f"the next prompt is in {following}; then: {again}")
     if found.usable:
         lines.append(f"the bank can be used: {ask}")
     else:
@@ -196,7 +197,7 @@ def _tell_gathered(
         "panel": panel.name, "labels": labels, "background": len(found.background),
         "rejected": dict(found.rejected), "missing": dict(found.missing), "unknown": dict(found.unknown),
         "hash": read_manifest(folder)["hash"] if found.usable else None,
-        "bank": str(folder) if found.usable else None, "next_prompts": list(map(str, written)),
+        "bank": str(folder) if found.usable else None, "next_prompt": str(following) if written else None,
     }  # fmt: skip
     say(json, shown, *lines)
 

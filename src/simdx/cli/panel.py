@@ -83,7 +83,8 @@ def new(
 ) -> None:
     """Scaffold a panel file, with comments where there is something to decide."""
     from simdx.bank.files import write_atomically
-    from simdx.library import suggestions
+    from simdx.bank.plan import weak_model_words
+    from simdx.library import find, meant_by
     from simdx.panels import load_panel
     from simdx.panels.load import parse_panel, scaffold
 
@@ -95,23 +96,33 @@ def new(
         raise BadInput(f"{path} exists already: choose another name, nothing was written")
     if not path.parent.is_dir():
         raise BadInput(f"the folder {path.parent} does not exist")
-    known = _from_library(labels) if register != "general" else {}
+    known = from_library(labels, register)
     write_atomically(path, scaffold(path.stem, labels, register, known))
     write_line(f"wrote {path}: {len(load_panel(path).names)} labels")
-    unknown = [name for name in labels if name not in known]
+    unknown = [name for name in labels if meant_by(name) is None]
     if not unknown:
         write_line(f"the library describes every label: ask with 'simdx classify TEXT --panel {path}'")
         return
     for name in unknown if label and register != "general" else ():
-        near = ", ".join(m.condition.name for m in suggestions(name, 3, medical=True))
+        near = ", ".join(m.condition.name for m in find(name, 3, medical=True))
         write_line(f"the library does not know '{name}' (nearest by meaning: {near})")
-    write_line(f"edit it, check it with 'simdx panel check {path}', then build a bank")
+    write_line(
+        f"edit it and check it with 'simdx panel check {path}'. Then it needs a bank, the better way first:"
+    )
+    write_line("  1  labels of the library alone: no model, seconds ('simdx library search WORDS')")
+    write_line(
+        f"  2  any chat model: 'simdx bank ask --panel {path}', then 'simdx bank import {path} reply.txt'"
+    )
+    build = f"simdx bank build --panel {path} --per-label 40 --out {path.with_suffix('')}-bank"
+    write_line(f"  3  the embedded model ({weak_model_words(load_panel(path), 40)}): '{build}'")
 
 
-def _from_library(labels: Iterable[str]) -> "dict[str, Condition]":
+def from_library(labels: Iterable[str], register: str) -> "dict[str, Condition]":
     """Labels that name a condition of the library, by name, alias or code."""
     from simdx.library import meant_by
 
+    if register == "general":  # no code of a disease belongs to a text that is not about illness
+        return {}
     found = {name: match for name in labels if (match := meant_by(name)) is not None}
     for name, match in found.items():
         if match.how != "name":
