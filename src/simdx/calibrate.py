@@ -13,7 +13,7 @@ from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData
-from simdx.methods.calibration import FOLDS, SecondWriter, address_for, measured_on, refuse_few, rehearse
+from simdx.methods.calibration import FEWEST_CASES, FOLDS, SecondWriter, address_for, measured_on, rehearse
 from simdx.methods.calibration_record import FILE, Calibration, keep
 from simdx.methods.fitted import Progress
 from simdx.panels import PACKAGED, load_source
@@ -112,7 +112,9 @@ def _labelled(panel: Panel, bank: Bank, data: Path) -> Dataset:
     held = {*bank.texts, *bank.background}
     if known := sum(text in held for text in cases.texts):
         raise BadInput(f"{known} of the cases in {data.name} are texts of the bank: give real ones")
-    refuse_few(sum(case.label != NONE_OF_THESE for case in cases.cases))
+    if len(cases.cases) < FEWEST_CASES:
+        few = f"{len(cases.cases)} labelled cases are too few to calibrate on"
+        raise BadInput(f"{few}, and it takes {FEWEST_CASES}: the calibration stays as it is")
     return cases
 
 

@@ -155,9 +155,8 @@ def _tell_gathered(
 ) -> None:
     """Say what has come together and what is missing, write the next prompt, name the bank in the panel."""
     from simdx.bank.chat import prompts
-    from simdx.bank.files import BACKGROUND_FILE, BANK_FILE, read_manifest
+    from simdx.bank.files import BACKGROUND_FILE, BANK_FILE, name_bank, read_manifest
     from simdx.panels import load_source
-    from simdx.panels.load import name_bank
     from simdx.types import NONE_OF_THESE
 
     following = folder / "next-prompt.txt"

@@ -115,8 +115,8 @@ def _chosen_way(file: Path, per_label: int, yes: bool) -> str | None:
 
 def _built(file: Path, simulator: str, per_label: int, yes: bool) -> tuple[object, ...]:
     """Let a model write the bank, and name it in the panel; what the rehearsal is told of it."""
+    from simdx.bank.files import name_bank
     from simdx.panels import load_source
-    from simdx.panels.load import name_bank
 
     _describe(file, simulator, yes)
     bank = file.parent / "bank"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from simdx.disk import write_atomically
 from simdx.errors import BadInput
 from simdx.panels.schema import LabelFile, PanelFile
 from simdx.types import Panel
@@ -203,27 +202,3 @@ def scaffold(
         "",
     ]
     return "\n".join(lines)
-
-
-def name_bank(file: Path, bank: str, background: str | None) -> bool:
-    """Let a panel file name its bank, in the place of any it named; False where it has to be done by hand."""
-    text = re.sub(
-        r"^(?:banks|background|against_background):[ \t]*\S.*\n?", "", file.read_text("utf-8"), flags=re.M
-    )
-    lines = [
-        f"banks: [{json.dumps(bank)}]",
-        *([f"background: {json.dumps(background)}"] if background else []),
-    ]
-    text = text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
-    before, trial = load_panel(file), file.with_name(f".{file.name}.trial")
-    try:
-        write_atomically(trial, text)
-        after = read_panel_file(trial)
-    except BadInput:
-        return False
-    finally:
-        trial.unlink(missing_ok=True)
-    if after.panel.labels != before.labels or len(after.banks) != 1:
-        return False
-    write_atomically(file, text)
-    return True
