@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from simdx.bank.conditions import CONDITIONS, outside, read_conditions
+from simdx.bank.describe import usable
 from simdx.bank.plan import larger_than
 from simdx.panels import load_panel
+from simdx.types import Label, Panel
 from tests.cli.conftest import Cli
 
 BUILD = ("bank", "build", "--panel", "oral-lesions", "--simulator", "scripted", "--per-label", "3")
@@ -82,6 +84,13 @@ def test_descriptions_are_proposed_shown_and_written_only_when_accepted(cli: Cli
     assert load_panel(panel).labels[1].description == "swollen jaw"
     assert cli("panel", "describe", panel, "--simulator", "nobody", "--json").json["proposed"] == {}
     assert "cannot be changed" in cli("panel", "describe", "oral-lesions").complaint
+
+
+def test_a_list_of_headings_is_no_description() -> None:
+    panel = Panel("h", (Label("tension headache"), Label("gout")))
+    said = "Headache, Triggers, Symptoms, Findings."
+    assert usable(panel, panel.labels[0], said) is None
+    assert usable(panel, panel.labels[0], "a pressing band on both sides, worse in the evening") is not None
 
 
 def test_a_weak_bank_is_called_weak_and_the_next_model_named(
@@ -177,7 +186,7 @@ def test_a_table_is_imported_by_its_columns(cli: Cli, tmp_path: Path, private_ho
     plain.write_text("label,text\napple,red\nstone,grey\n")
     odd = cli(*given, plain, "--out", tmp_path / "c").complaint
     assert "line 3: what stands in 'label' is not a label of the panel (apple, river)" in odd
-    assert "stone" not in odd
+    assert "a row in all, 'stone' on line 3" in odd
     assert not (tmp_path / "c").exists()
     assert "bank import --from a.csv" in cli("classify", "red", "--panel", panel, "--bank", plain).complaint
 
