@@ -61,7 +61,8 @@ def ask(
     elif not written:
         write_line("\n---- the next prompt ----\n".join(asked))
     again = f"simdx bank import {_quoted(panel)} reply.txt"
-    note(f"{len(asked)} to paste into a chat model, one at a time; save each reply to a file, then: {again}")
+    several = f"{len(asked)} prompts to paste, one by one," if len(asked) > 1 else "a prompt to paste"
+    note(f"{several} into any chat model; save each reply to a file, then: {again}")
     for path in written:
         note(f"  {path}")
 
