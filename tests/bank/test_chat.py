@@ -93,6 +93,13 @@ def test_the_prompt_asks_for_what_is_missing() -> None:
     assert prompts(HEADACHES, {}) == []
 
 
+def test_the_prompt_itself_is_no_reply() -> None:
+    (asked,) = prompts(HEADACHES, wanted(HEADACHES, 25))
+    assert read_reply(asked, HEADACHES)[0] == []
+    conversation = f"You said:\n{asked}\nThe model said:\nmigraine | It throbs on one side.\n"
+    assert [row.text for row in read_reply(conversation, HEADACHES)[0]] == ["It throbs on one side."]
+
+
 def test_replies_add_up_and_the_same_one_twice_changes_nothing(tmp_path: Path) -> None:
     folder, replies = tmp_path / "chat", [path.read_text("utf-8") for path in REPLIES]
     first = gather(HEADACHES, replies[:1], folder, 5)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from simdx.bank import files
 from simdx.bank.prompts import kind_of
-from simdx.bank.reply import ReplyText, read_reply
+from simdx.bank.reply import FIRST_LINE, LAST_LINE, ReplyText, read_reply
 from simdx.bank.scrub import Duplicates, Scrubber, names_one_of
 from simdx.disk import make_folder
 from simdx.errors import BadInput, RunFailed
@@ -62,7 +62,7 @@ def prompts(panel: Panel, missing: Mapping[str, int]) -> list[str]:
 
 def _prompt(panel: Panel, group: Mapping[str, int]) -> str:
     kind, something = kind_of(panel), "condition" if panel.is_clinical else "subject"
-    lines = ["I test a program that sorts texts by label. Please invent texts for it.", "", "The labels:"]
+    lines = [FIRST_LINE, "", "The labels:"]
     lines += [f"- {x.name}" + (f": {x.description.strip()}" if x.description else "") for x in panel.labels]
     lines += ["", "Write these texts, every one different:"]
     lines += [f'- {n} for "{topic}"' for topic, n in group.items() if topic != NONE_OF_THESE]
@@ -82,7 +82,7 @@ def _prompt(panel: Panel, group: Mapping[str, int]) -> str:
         f"No text contains any of these words: {', '.join(dict.fromkeys(names))}. No text says what the "
         f"{something} is called, gives advice or explains itself.",
         "",
-        "Answer with one line a text and nothing else: the label, a bar, the text. As here:",
+        LAST_LINE,
     ]
     shown = [f"{topic} (its name)" if topic == NONE_OF_THESE else topic for topic in group]
     lines += [f"{topic} | …" for topic in shown[:1] + shown[1:][-1:]]

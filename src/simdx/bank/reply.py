@@ -21,6 +21,10 @@ from simdx.library.search import plain
 from simdx.types import Panel
 
 LARGEST_REPLY = 20_000_000  # characters
+# How the prompt begins and ends (`chat`): where a whole conversation was saved, it is no reply.
+FIRST_LINE = "I test a program that sorts texts by label. Please invent texts for it."
+LAST_LINE = "Answer with one line a text and nothing else: the label, a bar, the text. As here:"
+_PROMPT = re.compile(re.escape(FIRST_LINE) + ".*?" + re.escape(LAST_LINE) + r"(?:\n[^\n]*\| …)*", re.S)
 Topic = tuple[str | None, str]  # (label, "") or (None, condition)
 
 
@@ -91,6 +95,7 @@ class _Reader:
 
     def read(self, text: str) -> None:
         text = text.replace("\r\n", "\n").replace("\u200b", "")
+        text = _PROMPT.sub("", text)
         text = re.sub(r"<think(?:ing)?>.*?</think(?:ing)?>", "", text, flags=re.S | re.I)
         if re.search(r"[\[{,]\s*“", text):
             text = text.translate({0x201C: '"', 0x201D: '"'})
