@@ -203,8 +203,9 @@ class Classifier:
         found = self.fitted.calibration
         if found is None:
             return None
-        same = {name: getattr(found, name) for name in ("basis", "n", "writers", "ece", "ece_interval")}
-        return CalibrationAnswer(sentence=found.sentence(), **same)
+        same = {name: getattr(found, name) for name in ("basis", "n", "writers")}
+        ece, interval = found.error_on_cases
+        return CalibrationAnswer(sentence=found.sentence(), ece=ece, ece_interval=interval, **same)
 
     @cached_property
     def desk(self) -> Desk:
@@ -296,9 +297,16 @@ class Classifier:
             self._answer(i, text, table, parts[i], evidence[i]) for i, text in enumerate(observations.texts)
         ]
 
-    def infer_batch(self, texts: Sequence[str], prior: PriorLike = None) -> AnswerTable:
-        """The same numbers as columns, without evidence or decisions."""
-        return self.infer_batch_observed(self.observe(list(texts)), prior)
+    def infer_batch(
+        self, texts: Sequence[str], prior: PriorLike = None, *, decisions: bool = False
+    ) -> AnswerTable:
+        """The same numbers as columns, with decisions if asked for; `.to_frame()` is a table for pandas."""
+        observations = self.observe(list(texts))
+        table = replace(self.infer_batch_observed(observations, prior), names=self.panel.names)
+        if not decisions:
+            return table
+        parts = self.desk.decide(observations, table, explain=False) if len(observations.texts) else []
+        return replace(table, decisions=tuple(part.decision for part in parts))
 
     def infer_batch_observed(self, observations: Observations, prior: PriorLike = None) -> AnswerTable:
         """As `infer_batch`, for texts observed before, here or by another worker."""

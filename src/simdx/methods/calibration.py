@@ -420,7 +420,7 @@ def measured_on(
             held = np.flatnonzero(fold == f)
             others = [case for case, own in zip(cases, fold, strict=True) if own != f]
             part = beside(others) if others else data
-            parts.append(scores_of(part, part.observe([cases[i].text for i in held]), label[held]))
+            parts.append(scores_of(part, part.observe([cases[int(i)].text for i in held]), label[held]))
         order = np.concatenate([np.flatnonzero(fold == f) for f in np.unique(fold)])
         asked = _joined(parts)
     inside = label[order] < len(names) - 1

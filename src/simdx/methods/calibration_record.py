@@ -149,7 +149,8 @@ class Calibration:
         """What was looked at and speaks against accepting any answer."""
         said = []
         if self.accuracy is not None and self.accuracy < LEAST_ACCURACY:
-            said.append(f"only {self.accuracy:.0%} of the bank's own texts were given to their label")
+            whose = "the labelled cases" if self.basis == "measured" else "the bank's own texts"
+            said.append(f"only {self.accuracy:.0%} of {whose} were given to their label")
         if self.auroc is not None and self.auroc < LEAST_AUROC:
             said.append(f"the bank does not tell its background from its labels (AUROC {self.auroc:.2f})")
         if self.basis == "measured" and self.ece is None:
@@ -175,6 +176,13 @@ class Calibration:
         """The probability below which nothing is accepted, as long as no labelled case has been looked at."""
         return self.accept_from if self.basis == "rehearsed" and not self.checked else None
 
+    @property
+    def error_on_cases(self) -> tuple[float | None, tuple[float, float] | None]:
+        """The calibration error on labelled cases, with its interval: what simulated texts gave is none."""
+        if self.basis == "measured":
+            return self.ece, self.ece_interval
+        return (self.checked_ece, self.checked_interval) if self.checked else (None, None)
+
     def sentence(self) -> str:
         """What the calibration rests on, in one sentence."""
         if self.basis == "transferred":
@@ -182,10 +190,9 @@ class Calibration:
         if self.basis == "measured":
             if self.ece is None:
                 return f"calibration measured on {self.n} labelled cases, too few to say how far it is off"
-            return f"calibration measured on {self.n} labelled cases{_off(self.ece, self.ece_interval)}"
+            return f"calibration measured on {self.n} labelled cases{_off(*self.error_on_cases)}"
         if self.checked:
-            error = _off(self.checked_ece, self.checked_interval)
-            return f"calibration checked on {self.checked} labelled cases{error}"
+            return f"calibration checked on {self.checked} labelled cases{_off(*self.error_on_cases)}"
         overlap = ""
         if self.confused:
             pair = self.confused[0]
