@@ -15,7 +15,7 @@ from math import isclose
 from simdx.types import NONE_OF_THESE
 
 NEXT_TO_NOTHING = 0.005  # bits
-ACTIONS = {"accept": "Accept", "test": "Test further", "review": "Send to review"}
+ACTIONS = {"accept": "Accept", "likely": "Likely", "test": "Test further", "review": "Send to review"}
 NO_PROMISE = "no error rate is promised"
 
 
@@ -107,3 +107,27 @@ def alarm_words(label: str, preferred: Sequence[str], p_value: float | None, rai
     if all_for_it:
         return votes
     return f"{votes}; not unusual, as {share} of correct answers have no more support"
+
+
+# An emergency is named beside an answer from this probability on, or from half of the leading label's.
+NEAR, LEAST_NEAR = 0.05, 0.01
+MOST_NEAR = 3
+
+
+def outside_words(
+    none_leads: bool, lead: float, nearest: Sequence[tuple[str, float, bool]], most: int = MOST_NEAR
+) -> str | None:
+    """What none of these may be: the nearest condition where none of these leads, and emergencies that come
+    near the leading label. `lead` is that label's probability, `nearest` has (condition, probability,
+    emergency), the most probable first."""
+    least = max(LEAST_NEAR, min(NEAR, lead / 2))
+    named = [(name, p) for name, p, emergency in nearest if emergency and p >= least][:most]
+    if not none_leads:
+        said = [f"{name} (emergency), {percent(p)}" for name, p in named]
+        return f"also possible: {', '.join(said)}" if said else None
+    if not nearest:
+        return None
+    first, _, urgent = nearest[0]
+    others = [f"{name} (emergency)" for name, _ in named if name != first]
+    also = f"; also near: {', '.join(others)}" if others else ""
+    return f"none of these; nearest: {first}{' (emergency)' * urgent}{also}"
