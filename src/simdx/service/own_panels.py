@@ -73,7 +73,8 @@ async def panel(
 async def ask(request: Request, caller: MayClassify) -> Response:
     body, state = schemas.parse(schemas.AskBody, request), state_of(request)
     check_panel(caller, body.panel)
-    classifier, longest = state.registry.check(body.panel, "auto"), state.config.limits.text_characters
+    classifier = state.registry.check(body.panel, state.registry.methods[0])
+    longest = state.config.limits.text_characters
     if any(len(text) > longest for text in body.texts):
         raise Problem("too-large", f"texts: a text is at most {longest:,} characters.")
     chosen = await _workshop(request).run(caller.name, texts_to_ask, classifier, body.texts, body.count)
@@ -85,7 +86,7 @@ def panel_of(names: Sequence[str]) -> tuple[Panel, str]:
     matches = {name: match for name in names if (match := library.meant_by(name)) is not None}
     conditions = {name: match.condition for name, match in matches.items()}
     if len(matches) < len(names) or len({c.name for c in conditions.values()}) < len(names):
-        raise Problem("bad-input", "label: give different names of the library; see GET /v1/library.")
+        raise Problem("bad-input", "labels: give different names of the library; see GET /v1/library.")
     medical = any(condition.medical for condition in conditions.values())
     register = "clinician" if medical else "general"
     file = scaffold(MADE, dict.fromkeys(names, ""), register, conditions if medical else {})

@@ -15,9 +15,7 @@ from simdx.service.problems import from_validation
 
 MOST_TEXTS = 256
 MOST_LABELS = 20  # of a panel made of the library
-MADE = (
-    "made"  # its name, and that of every other panel made on the fly: for tokens, metrics and the audit log
-)
+MADE = "made"  # the name of every panel made on the fly: for tokens, metrics and the audit log
 EXAMPLE_TEXT = (
     "A 24-year-old noticed a soft, bluish, painless swelling of the lower lip two weeks after biting it; "
     "it emptied once and came back."
