@@ -5,7 +5,15 @@ import itertools
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.words import alarm_words, headline, leading, outcomes, preferences, simplex_words
+from simdx.words import (
+    alarm_words,
+    headline,
+    leading,
+    outcomes,
+    outside_words,
+    preferences,
+    simplex_words,
+)
 
 SURE = {"apple": 0.999, "river": 0.001}
 BLUNT = {"apple": 0.7, "river": 0.3}
@@ -91,3 +99,19 @@ def test_no_vote_makes_the_sentence_deny_itself(raised: bool) -> None:
                 assert "weakly" not in said
                 assert ("not unusual" in said) is not raised
     assert "no other reading" in alarm_words("apple", (), None, raised=raised)
+
+
+@pytest.mark.parametrize(
+    ("none_leads", "lead", "nearest", "said"),
+    [
+        (True, 0.02, [("sepsis", 0.5, True)], "none of these; nearest: sepsis (emergency)"),
+        (True, 0.02, [("cold", 0.5, False), ("sepsis", 0.1, True), ("stroke", 0.001, True)],
+         "none of these; nearest: cold; also near: sepsis (emergency)"),
+        (True, 0.02, [], None),
+        (False, 0.7, [("cold", 0.2, False), ("sepsis", 0.06, True)], "also possible: sepsis (emergency), 6 %"),
+        (False, 0.06, [("sepsis", 0.04, True)], "also possible: sepsis (emergency), 4 %"),  # half of the label's
+        (False, 0.9, [("cold", 0.06, False), ("sepsis", 0.03, True)], None),
+    ],
+)  # fmt: skip
+def test_emergencies_near_the_answer_are_named(none_leads, lead, nearest, said) -> None:  # type: ignore[no-untyped-def]
+    assert outside_words(none_leads, lead, nearest) == said

@@ -1,15 +1,14 @@
 """A caller's own panels: labels found in the library, a panel made of them, and which texts to label.
 
-Nothing is kept on disk. A panel of the library's labels is described by the library's texts, as `simdx panel
-new` describes it, and stands against one text of every emergency and of every second other condition: the
-whole library takes half a minute to fit.
+Nothing is kept on disk. A panel of the library's labels is the one that `simdx panel new` writes. Here it has
+some texts of each label, and stands against one text of every emergency and of every fourth other condition:
+it must answer in seconds, and the whole library takes half a minute to fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import yaml
@@ -17,9 +16,9 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from simdx import library
-from simdx.bank.files import library_bank
+from simdx.bank.files import assemble
 from simdx.calibrate import texts_to_ask
-from simdx.panels import PanelSource, disclaimer
+from simdx.panels import disclaimer
 from simdx.panels.load import parse_panel, scaffold
 from simdx.service import schemas
 from simdx.service.problems import Problem
@@ -30,7 +29,8 @@ from simdx.service.wire import Json
 from simdx.types import Bank, Panel
 
 FOUND = 12  # conditions that a search gives
-EVERY = 2  # of the conditions that are no emergency, every second one stands against the labels
+TEXTS_EACH = 24  # of a label
+EVERY = 4  # of the conditions that are no emergency, every fourth stands against the labels
 
 router = APIRouter()
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -96,7 +96,12 @@ def panel_of(names: Sequence[str]) -> tuple[Panel, str]:
 def panel_with_bank(options: Mapping[str, str]) -> tuple[Panel, Bank]:
     """For the workshop: the panel of the options' names, with the library's texts."""
     made, _ = panel_of(list(options))
-    bank = library_bank(PanelSource(made, Path(), (), None))
+    rows = [
+        (label.name, own[i * len(own) // TEXTS_EACH] if len(own) > TEXTS_EACH else own[i])
+        for label in made.labels
+        for own in [library.texts_for(label)]
+        for i in range(min(TEXTS_EACH, len(own)))
+    ]
     related = library.related_to(made.labels)
     first: dict[str, str] = {}
     for text in library.texts():
@@ -104,7 +109,7 @@ def panel_with_bank(options: Mapping[str, str]) -> tuple[Panel, Bank]:
             first.setdefault(text.condition, text.text)
     urgent = [text for name, text in first.items() if library.condition(name).emergency]
     others = [text for name, text in first.items() if not library.condition(name).emergency]
-    return made, replace(bank, background=(*urgent, *others[::EVERY]))
+    return made, assemble(made, rows, (*urgent, *others[::EVERY]), f"{MADE}:library")
 
 
 def _workshop(request: Request) -> Workshop:

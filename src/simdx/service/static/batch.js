@@ -1,7 +1,7 @@
 // The batch view: a CSV read here, its rows classified a few at a time, the results listed and offered as a CSV.
 
 import { ACTIONS, NONE, most, outcomeWords, outcomesOf } from "./answers.js";
-import { call } from "./api.js";
+import { callPatiently } from "./api.js";
 import { format, notCsv, parse, textColumn, textOf } from "./csv.js";
 import { $, el, percent, save, showNotes, tell } from "./dom.js";
 
@@ -40,20 +40,6 @@ export async function readFile() {
   }
 }
 
-const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-
-async function send(panel, texts, signal) {
-  // A busy service says when to come back; everything else is for the user to see.
-  for (let attempt = 0; ; attempt += 1) {
-    try {
-      return (await call("/v1/classify", { panel, texts }, { signal })).data.results;
-    } catch (error) {
-      if (![429, 503].includes(error.status) || attempt === 5) throw error;
-      await pause(error.retryAfter ?? 1);
-    }
-  }
-}
-
 export async function run(event) {
   event.preventDefault();
   tell("batch-error", null);
@@ -78,7 +64,8 @@ export async function run(event) {
   try {
     for (let start = 0; start < full.length; start += TEXTS) {
       const part = full.slice(start, start + TEXTS);
-      const answers = await send(panel, part.map((t) => t.text), state.stop.signal);
+      const asked = { panel, texts: part.map((t) => t.text) };
+      const answers = (await callPatiently("/v1/classify", asked, { signal: state.stop.signal })).data.results;
       part.forEach((t, k) => state.done.push({ ...t, answer: answers[k], outcome: most(outcomesOf(answers[k])) }));
       say();
     }

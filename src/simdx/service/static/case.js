@@ -5,7 +5,7 @@
 
 import { NONE, most } from "./answers.js";
 import { showChecks, showDecision, showDetails, showSecondOrder } from "./answerview.js";
-import { call } from "./api.js";
+import { call, callPatiently } from "./api.js";
 import { $, el, percent, tell } from "./dom.js";
 import { showEvidence } from "./evidence.js";
 import * as history from "./history.js";
@@ -78,7 +78,9 @@ function complain(message) {
 // Ask, and show the answer unless something newer was asked meanwhile.
 async function ask(text, method, prior) {
   const { panel } = state, turn = state.turn += 1, started = performance.now();
-  const { data } = await call("/v1/classify", { ...asks(panel), text, prior, method, draws: DRAWS });
+  const asked = { ...asks(panel), text, prior, method, draws: DRAWS };
+  // A panel of the library is made when it is first asked, which may take longer than a request may.
+  const { data } = await (panel.made ? callPatiently : call)("/v1/classify", asked);
   if (turn !== state.turn) return false;
   show({ panel, text, method, prior, data });
   took(started);
