@@ -108,8 +108,8 @@ def test_no_vote_makes_the_sentence_deny_itself(raised: bool) -> None:
         (True, 0.02, [("cold", 0.5, False), ("sepsis", 0.1, True), ("stroke", 0.001, True)],
          "none of these; nearest: cold; also near: sepsis (emergency)"),
         (True, 0.02, [], None),
-        (False, 0.7, [("cold", 0.2, False), ("sepsis", 0.06, True)], "also possible: sepsis (emergency), 6 %"),
-        (False, 0.06, [("sepsis", 0.04, True)], "also possible: sepsis (emergency), 4 %"),  # half of the label's
+        (False, 0.7, [("flu", 0.2, False), ("sepsis", 0.06, True)], "also possible: sepsis (emergency), 6 %"),
+        (False, 0.06, [("sepsis", 0.04, True)], "also possible: sepsis (emergency), 4 %"),  # half the label's
         (False, 0.9, [("cold", 0.06, False), ("sepsis", 0.03, True)], None),
     ],
 )  # fmt: skip
