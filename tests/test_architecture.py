@@ -17,7 +17,7 @@ ORDER = [
     "types", "errors", "plugins", "egress", "disk", "yamlfile", "rows", "markup", "words", "reading",
     "answer", "abc", "metrics", "models", "simulators", "embedders", "datasets", "library", "panels", "bank",
     "methods", "calibrate", "status", "amortised", "baselines", "fitting", "decide", "classifier",
-    "prevalence", "estimator", "runs",
+    "to_label", "prevalence", "estimator", "runs",
     "evaluation", "report", "transfer", "evaluate", "compare", "bank_score", "review",
     "scale", "service", "bench", "demo", "cli",
 ]  # fmt: skip

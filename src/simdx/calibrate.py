@@ -107,13 +107,6 @@ def calibrate_panel(
     return Found(panel.name, model.id, texts, others, found, found.failures_over(chosen), kept)
 
 
-def texts_to_ask(classifier: Any, texts: Sequence[str], n: int = 12) -> list[int]:
-    """Places of the texts most worth a label: one from the middle of each of n strata of the scores."""
-    table = classifier.infer_batch(texts)
-    order = np.argsort(-table.posterior.max(axis=1), kind="stable")
-    return [int(part[len(part) // 2]) for part in np.array_split(order, min(n, len(texts)))]
-
-
 def _labelled(panel: Panel, bank: Bank, data: Path) -> Dataset:
     """Labelled cases, those of none of the labels named so; checked before anything long begins."""
     cases = read_cases(data, labels=(*panel.names, NONE_OF_THESE))

@@ -17,7 +17,6 @@ from pydantic import Field
 
 from simdx import library
 from simdx.bank.files import assemble
-from simdx.calibrate import texts_to_ask
 from simdx.panels import disclaimer
 from simdx.panels.load import parse_panel, scaffold
 from simdx.service import schemas
@@ -26,6 +25,7 @@ from simdx.service.registry import described
 from simdx.service.state import MayClassify, check_panel, state_of
 from simdx.service.systemone import MADE, Workshop
 from simdx.service.wire import Json
+from simdx.to_label import texts_to_ask
 from simdx.types import Bank, Panel
 
 FOUND = 12  # conditions that a search gives

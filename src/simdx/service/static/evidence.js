@@ -8,8 +8,10 @@ import { asserted, inUnits, segments } from "./match.js";
 const TAGS = { negated: "s", possible: "span", hypothetical: "span", past: "span", family: "span" };
 const SAID = { negated: "denied", possible: "possible", hypothetical: "hypothetical", past: "in the past", family: "of another person" };
 
-export function showEvidence(text, answer, pairs) {
+export function showEvidence(text, answer, allPairs) {
   const label = leadingLabel(answer), unexplained = new Set(answer.unexplained ?? []);
+  const spans = inUnits(text, answer.spans ?? []);
+  const pairs = allPairs.filter((pair) => isPresent(pair, text, spans));
   // At most six colours: the case sentences with most partners.
   const partners = new Map();
   for (const p of pairs) partners.set(p.case, (partners.get(p.case) ?? 0) + 1);
@@ -17,7 +19,6 @@ export function showEvidence(text, answer, pairs) {
   chosen.sort((a, b) => text.indexOf(a) - text.indexOf(b));
   const colour = new Map(chosen.map((sentence, n) => [sentence, n]));
   const effects = new Map((answer.sentences ?? []).map((s) => [s.text, s.effect]));
-  const spans = inUnits(text, answer.spans ?? []);
   let at = 0;
   $("evidence-case").replaceChildren(...segments(text, [...unexplained, ...effects.keys(), ...chosen]).flatMap((sentence) => {
     const from = at;
@@ -41,6 +42,15 @@ export function showEvidence(text, answer, pairs) {
         return marked([sentence], colour.get(pair?.case), pair && `shares: ${pair.words.join(", ")}`);
       })));
   }));
+}
+
+// Are some of the shared words the patient's own present? A denied finding is not shown as support.
+function isPresent(pair, text, spans) {
+  const start = text.indexOf(pair.case);
+  if (start < 0) return true;
+  const present = asserted(text, spans, start, start + pair.case.length)
+    .filter(([, assertion]) => assertion === null || assertion === "possible").map(([piece]) => piece.toLowerCase()).join(" ");
+  return pair.words.some((word) => present.includes(word));
 }
 
 function effectOf(effect, label) {
