@@ -89,14 +89,14 @@ def test_no_vote_makes_the_sentence_deny_itself(raised: bool) -> None:
         for preferred in itertools.product(("apple", "river"), repeat=n):
             said = alarm_words("apple", preferred, 0.04, raised)
             assert not any(word in said for word in ("agree", "contradict", "less than is usual", "prefer"))
-            assert ("only 4 % of correct answers have so little support" in said) is raised
+            assert ("4 % of correct answers are this weakly supported" in said) is raised
             if set(preferred) == {
                 "apple"
             }:  # unanimous for it: weakly so where it alarms, and no more to say else
                 assert ("but weakly" in said) is raised
                 assert "not unusual" not in said
             else:
-                assert "weakly" not in said
+                assert "but weakly" not in said
                 assert ("not unusual" in said) is not raised
     assert "no other reading" in alarm_words("apple", (), None, raised=raised)
 

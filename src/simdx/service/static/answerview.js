@@ -18,7 +18,9 @@ export function showDecision(answer, words) {
   $("decision-reason").textContent = action === "review" ? `${said} Leading: ${words.leading}.`.trim() : said;
   $("decision-reasons").replaceChildren(...several.map((r) => el("li", {}, r)));
   $("decision-reasons").hidden = several.length === 0;
-  tell("decision-outside", words.outside ? sentence(words.outside) : null);
+  // Nothing is said twice: an emergency beside a label may be among the reasons.
+  const toldAlready = words.outside?.startsWith("also possible") && reasons.some((r) => r.includes("(emergency)"));
+  tell("decision-outside", words.outside && !toldAlready ? sentence(words.outside) : null);
   $("decision-outside").classList.toggle("emergency", answer.outside?.nearest.some((near) => near.emergency && words.outside?.includes(near.condition)) ?? false);
   const promised = action === "accept" ? promise ?? "no error rate is promised" : null;
   showNotes($("decision-notes"), [promised, answer.calibration?.sentence, ...answer.provenance.notes].filter(Boolean));
@@ -29,7 +31,8 @@ export function showChecks(answer, words) {
   const t = answer.typicality, unexplained = answer.unexplained?.length ?? 0;
   tell("outside-words", t === null ? null
     : `The text is ${t < 0.01 ? "unlike the simulated texts" : t < 0.1 ? "unusual" : "like the simulated texts"}: ${percent(t, 0)} of them are at least as unusual.`);
-  tell("unexplained-words", unexplained ? `${unexplained === 1 ? "One sentence is" : `${unexplained} sentences are`} not explained by ${leadingLabel(answer)}: marked in the text below.` : null);
+  const told = answer.decision.reasons.some((r) => r.startsWith("not explained by"));
+  tell("unexplained-words", unexplained && !told ? `${unexplained === 1 ? "One sentence is" : `${unexplained} sentences are`} not explained by ${leadingLabel(answer)}: marked in the text below.` : null);
   const said = words.alarm === null || answer.decision.reasons.includes(words.alarm);  // nothing is said twice
   tell("alarm-words", said ? null : `${answer.alarm.flag ? "Alarm" : "No alarm"}: ${words.alarm}.`);
 }

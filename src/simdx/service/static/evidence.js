@@ -25,7 +25,7 @@ export function showEvidence(text, answer, allPairs) {
     at += sentence.length;
     const words = asserted(text, spans, from, at).map(([piece, assertion]) => (assertion === null ? piece
       : el(TAGS[assertion], { class: assertion, title: SAID[assertion] }, piece)));
-    return [...marked(words, colour.get(sentence)), effectOf(effects.get(sentence), label),
+    return [...marked(words, colour.get(sentence)), effectOf(effects.get(sentence), answer.label),
       unexplained.has(sentence) ? el("strong", { class: "unexplained" }, `not explained by ${label}`) : null].filter(Boolean);
   }));
   for (const item of $("reading-legend").children) {
