@@ -5,7 +5,15 @@ import itertools
 import pytest
 
 from simdx.classifier import Classifier
-from simdx.words import ACTIONS, alarm_words, headline, leading, preferences, simplex_words
+from simdx.words import (
+    ACTIONS,
+    alarm_words,
+    headline,
+    leading,
+    outside_words,
+    preferences,
+    simplex_words,
+)
 
 SURE = {"apple": 0.999, "river": 0.001}
 BLUNT = {"apple": 0.7, "river": 0.3}
@@ -80,13 +88,29 @@ def test_no_vote_makes_the_sentence_deny_itself(raised: bool) -> None:
         for preferred in itertools.product(("apple", "river"), repeat=n):
             said = alarm_words("apple", preferred, 0.04, raised)
             assert not any(word in said for word in ("agree", "contradict", "less than is usual", "prefer"))
-            assert ("only 4 % of correct answers have so little support" in said) is raised
+            assert ("4 % of correct answers are this weakly supported" in said) is raised
             if set(preferred) == {
                 "apple"
             }:  # unanimous for it: weakly so where it alarms, and no more to say else
                 assert ("but weakly" in said) is raised
                 assert "not unusual" not in said
             else:
-                assert "weakly" not in said
+                assert "but weakly" not in said
                 assert ("not unusual" in said) is not raised
     assert "no other reading" in alarm_words("apple", (), None, raised=raised)
+
+
+@pytest.mark.parametrize(
+    ("none_leads", "lead", "nearest", "said"),
+    [
+        (True, 0.02, [("sepsis", 0.5, True)], "none of these; nearest: sepsis (emergency)"),
+        (True, 0.02, [("cold", 0.5, False), ("sepsis", 0.1, True), ("stroke", 0.001, True)],
+         "none of these; nearest: cold; also near: sepsis (emergency)"),
+        (True, 0.02, [], None),
+        (False, 0.7, [("flu", 0.2, False), ("sepsis", 0.06, True)], "also possible: sepsis (emergency), 6 %"),
+        (False, 0.06, [("sepsis", 0.04, True)], "also possible: sepsis (emergency), 4 %"),  # half the label's
+        (False, 0.9, [("cold", 0.06, False), ("sepsis", 0.03, True)], None),
+    ],
+)  # fmt: skip
+def test_emergencies_near_the_answer_are_named(none_leads, lead, nearest, said) -> None:  # type: ignore[no-untyped-def]
+    assert outside_words(none_leads, lead, nearest) == said

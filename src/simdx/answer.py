@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from simdx.types import Float, SecondOrder, Trace
-from simdx.words import alarm_words, drawn_around, headline, leading, simplex_words
+from simdx.types import NONE_OF_THESE, Float, SecondOrder, Trace
+from simdx.words import alarm_words, drawn_around, headline, leading, outside_words, simplex_words
 
 _BITS = ("total_bits", "aleatoric_bits", "epistemic_bits")
 _STEPS = ("tolerance", "acceptance", "simulations", "ess", "entropy_bits")  # of a trace
@@ -265,6 +265,15 @@ class Answer(Part):
             return None
         preferred = [view.label for view in self.alarm.views]
         return alarm_words(self.leading_label, preferred, self.alarm.p_value, self.alarm.flag)
+
+    @property
+    def outside_words(self) -> str | None:
+        """The condition nearest to none of these, and emergencies to think of; None: nothing to name."""
+        if self.outside is None:
+            return None
+        lead = max(p for label, p in self.posterior.items() if label != NONE_OF_THESE)
+        near = [(n.condition, n.probability, n.emergency) for n in self.outside.nearest]
+        return outside_words((self.out_of_class or 0.0) > lead, lead, near)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's object, of plain JSON types."""

@@ -13,7 +13,14 @@ from simdx.disk import CannotWrite
 from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData
-from simdx.methods.calibration import FEWEST_CASES, FOLDS, SecondWriter, address_for, measured_on, rehearse
+from simdx.methods.calibration import (
+    FOLDS,
+    SecondWriter,
+    address_for,
+    measured_on,
+    refuse_few,
+    rehearse,
+)
 from simdx.methods.calibration_record import FILE, Calibration, keep
 from simdx.methods.fitted import Progress
 from simdx.panels import PACKAGED, load_source

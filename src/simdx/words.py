@@ -5,7 +5,7 @@ readings of the text", D-SMC beside another method is "the second comparison".
 
 The alarm weighs *how much* the readings say, not how many there are: it can be raised while all of them put
 the answer first, only weakly, and stay silent while none does. So the sentence counts who puts what first,
-and says how many correct answers have no more support; it never says that readings agree or contradict.
+and says how many correct answers are as weakly supported; it never says that readings agree or contradict.
 """
 
 from collections import Counter
@@ -86,10 +86,36 @@ def alarm_words(label: str, preferred: Sequence[str], p_value: float | None, rai
     if not preferred:
         return f"there is no other reading of the text to hold against '{label}'"
     votes, all_for_it = preferences(label, preferred), set(preferred) == {label}
-    share = percent(p_value) if p_value is not None else "few" if raised else "many"
+    share = "few" if raised else "many"
+    if p_value is not None:
+        share = "fewer than 1 %" if 0 < p_value < 0.005 else percent(p_value)
     if raised:
         weakly = ", but weakly" if all_for_it else ""
-        return f"{votes}{weakly}: only {share} of correct answers have so little support"
+        return f"{votes}{weakly}: {share} of correct answers are this weakly supported"
     if all_for_it:
         return votes
-    return f"{votes}; not unusual, as {share} of correct answers have no more support"
+    return f"{votes}; not unusual: {share} of correct answers are as weakly supported"
+
+
+# An emergency is named beside an answer from this probability on, or from half of the leading label's.
+NEAR, LEAST_NEAR = 0.05, 0.01
+MOST_NEAR = 3
+
+
+def outside_words(
+    none_leads: bool, lead: float, nearest: Sequence[tuple[str, float, bool]], most: int = MOST_NEAR
+) -> str | None:
+    """What none of these may be: the nearest condition where none of these leads, and emergencies that come
+    near the leading label. `lead` is that label's probability, `nearest` has (condition, probability,
+    emergency), the most probable first."""
+    least = max(LEAST_NEAR, min(NEAR, lead / 2))
+    named = [(name, p) for name, p, emergency in nearest if emergency and p >= least][:most]
+    if not none_leads:
+        said = [f"{name} (emergency), {percent(p)}" for name, p in named]
+        return f"also possible: {', '.join(said)}" if said else None
+    if not nearest:
+        return None
+    first, _, urgent = nearest[0]
+    others = [f"{name} (emergency)" for name, _ in named if name != first]
+    also = f"; also near: {', '.join(others)}" if others else ""
+    return f"none of these; nearest: {first}{' (emergency)' * urgent}{also}"

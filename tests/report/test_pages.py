@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from simdx.answer import NearCondition, OutsideAnswer, TextSpan
+from simdx.classifier import Classifier
 from simdx.metrics.gaps import SMALL, Gap
-from simdx.report.page import fill, render, table
+from simdx.report.page import Section, fill, render, table
 from simdx.review.forms import form_page
+from tests.service.conftest import tickets
 
 HOSTILE = "</title></script><img src=x onerror=alert(1)>\"'&{{ 7 * 7 }}"
 GAP = Gap(HOSTILE, HOSTILE, 3, HOSTILE, None, None, None, None, None, None, too_small=True)
@@ -42,3 +46,26 @@ def test_nothing_shown_becomes_markup(name: str) -> None:
     assert page.found
     assert "img" not in page.found
     assert "{{ 7 * 7 }}" in page.words
+
+
+def test_marks_of_a_text_and_the_nearest_condition(tmp_path: Path) -> None:
+    text = "The parcel is late. No refund <b>yet</b>. My brother paid twice 😀. The van burned."
+    spans = [
+        TextSpan(start=text.index(part), end=text.index(part) + len(part), assertion=how)
+        for part, how in (("No refund <b>yet</b>", "negated"), ("My brother paid twice 😀", "family"))
+    ]
+    near = NearCondition(condition="fire & smoke", probability=0.9, emergency=True)
+    answer = Classifier(*tickets(tmp_path)).infer(text)
+    changes = {"spans": tuple(spans), "unexplained": ("The van burned.", "not in the text"),
+               "outside": OutsideAnswer(nearest=(near,)), "out_of_class": 0.98,
+               "posterior": {"delivery": 0.01, "billing": 0.01, "none of these": 0.98}}  # fmt: skip
+    section = Section("one", text, answer.model_copy(update=changes))
+    assert "".join(piece for piece, _ in section.pieces) == text
+    page = render("tickets", [section])
+    assert "<s title='denied'>No refund &lt;b&gt;yet&lt;/b&gt;</s>." in page
+    assert "<span class='other' title='of another person'>My brother paid twice 😀</span>" in page
+    assert page.count("The van burned.<strong class='unexplained'>not explained by ") == 1
+    assert "None of these; nearest: fire &amp; smoke (emergency)." in page
+    assert "struck through" in page
+    plain = render("tickets", [Section("one", text, answer)])
+    assert not any(word in plain for word in ("struck through", "<s ", "unexplained'>", "nearest:"))

@@ -218,7 +218,7 @@ def test_a_prior_is_set_for_one_case(live: Live, page: Page) -> None:
     page.classify(ULCER)
     audit = live.app.state.simdx.audit
     assert audit.page(limit=1)[0].to_json()["prior"]["oral mucocele"] == pytest.approx(1 / 3)
-    assert "set back to even" in page("prior-note").text
+    assert "was reset" in page("prior-note").text
     page("last-prior").click()
     until(page.settled)
     until(lambda: audit.page(limit=1)[0].to_json()["prior"]["oral mucocele"] == pytest.approx(0.9))
@@ -236,7 +236,7 @@ def test_an_answer_to_another_text_is_not_shown_as_one_to_this(browser: Any, pag
     assert inert() == [False] * 3
     page("text").send_keys(" It bleeds.")
     assert inert() == [True] * 3
-    assert "classify again" in page("outdated").text
+    assert "out of date" in page("outdated").text
     assert float(page("result").value_of_css_property("opacity")) < 0.5
     for _ in " It bleeds.":
         page("text").send_keys(Keys.BACKSPACE)
@@ -337,7 +337,7 @@ def test_a_csv_goes_in_and_a_csv_comes_out(browser: Any, live: Live, tmp_path: P
     assert len(results) == len(rows)
     header = results[0]
     assert results[1][header.index("simdx_label")] == "oral mucocele"
-    probabilities = [float(results[1][header.index(f"p({label})")]) for label in PANEL_LABELS]
+    probabilities = [float(results[1][header.index(f"p({label})")]) for label in OUTCOMES]
     assert sum(probabilities) == pytest.approx(1)
     assert results[3][header.index("reason")] == "not classified"
     assert results[-1][0] == "'=1+1"  # a formula is not let through
@@ -374,7 +374,7 @@ def test_feedback_and_the_audit_view(page: Page) -> None:
     until(lambda: page.browser.find_elements(By.CSS_SELECTOR, "#audit-rows tr"))
     assert "feedback" in page.browser.find_element(By.CSS_SELECTOR, "#audit-rows tr").text
     page("audit-verify").click()
-    until(lambda: "The chain holds" in page("audit-said").text)
+    until(lambda: "The log is intact" in page("audit-said").text)
     assert TEXT not in page.browser.page_source.split("view-audit")[1]
 
 
@@ -468,7 +468,7 @@ def test_axe_finds_nothing_serious_and_nothing_overflows(
     assert (sum(int(c) for c in ground.strip("rgb()").split(",")[:3]) < 3 * 128) is (scheme == "dark")
     blank("theme").click()
     assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") != ground
-    for view in ("batch", "audit"):
+    for view in ("batch", "new", "dozen", "audit"):
         blank.browser.find_element(By.CSS_SELECTOR, f'a[data-view="{view}"]').click()
         until(lambda view=view: blank(f"view-{view}").is_displayed())
         assert serious(browser) == []

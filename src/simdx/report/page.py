@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from simdx.answer import Answer
 from simdx.panels import disclaimer
 from simdx.report import plots
-from simdx.types import Float, Panel
+from simdx.types import NONE_OF_THESE, Float, Panel
 from simdx.words import NO_PROMISE
 
 
@@ -36,6 +37,28 @@ class Section:
     @property
     def label_bits(self) -> float:
         return math.log2(len(self.answer.among_labels))
+
+    @property
+    def pieces(self) -> list[tuple[str, str]]:
+        """The text in pieces, each with its mark: an assertion that is not the patient's present, or none;
+        "unexplained" ends a sentence that the leading label does not explain."""
+        spans = sorted((span.start, span.end, span.assertion) for span in self.answer.spans)
+        found = [(self.text.find(sentence), len(sentence)) for sentence in self.answer.unexplained]
+        ends = {at + length for at, length in found if at >= 0 and length}
+        cuts = sorted({0, len(self.text), *ends, *(place for span in spans for place in span[:2])})
+        out: list[tuple[str, str]] = []
+        for start, end in pairwise(cut for cut in cuts if cut <= len(self.text)):
+            mark = next((what for low, high, what in spans if low <= start and end <= high), "")
+            out.append((self.text[start:end], mark))
+            if end in ends:
+                out.append(("", "unexplained"))
+        return out
+
+    @property
+    def leading_label(self) -> str:
+        """What evidence and marks are about: the label that leads, whatever none of these has."""
+        labels = {name: p for name, p in self.answer.posterior.items() if name != NONE_OF_THESE}
+        return max(labels, key=lambda name: labels[name])
 
     @property
     def provenance(self) -> str:

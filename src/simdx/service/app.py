@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from simdx import __version__
 from simdx.errors import BadInput
-from simdx.service import cds, record_systems, routes, schemas, systemone
+from simdx.service import cds, own_panels, record_systems, routes, schemas, systemone
 from simdx.service.audit import AuditKey, AuditStore, AuditUnavailable
 from simdx.service.audit.checkpoints import CHECKPOINT_SECONDS
 from simdx.service.auth import HEALTH, Guard, TokenFile
@@ -49,8 +49,8 @@ DESCRIPTION = (
     "Every refusal is a problem+json body whose type says what to do."
 )
 
-BODIES = (schemas.ClassifyBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation, cds.Feedback,
-          systemone.SystemOneBody)  # fmt: skip
+BODIES = (schemas.ClassifyBody, schemas.AskBody, schemas.FeedbackBody, schemas.FhirBody, cds.Invocation,
+          cds.Feedback, systemone.SystemOneBody)  # fmt: skip
 OPEN = {*HEALTH, "/cds-services", f"{FHIR_BASE}/metadata"}  # no token is asked for there
 _REF = "#/components/schemas/{model}"
 
@@ -105,7 +105,7 @@ def create_app(config: ServiceConfig, registry: Registry | None = None) -> FastA
         RecordServers(config.fhir_servers, config.limits), hmac.digest(secret, b"simdx preview", "sha256"),
     )  # fmt: skip
     app.state.workshop = systemone.Workshop(config.embedder, config.allow_remote, config.limits)
-    for router in (routes.hot, routes.router, systemone.router, record_systems.router):
+    for router in (routes.hot, routes.router, own_panels.router, systemone.router, record_systems.router):
         app.include_router(router)
     # The page, from the package: no template and no build step.
     app.mount("/static", page := StaticFiles(packages=[("simdx.service", "static")]))

@@ -77,6 +77,7 @@ def beside(
             "uncertainty": answer.uncertainty_words,
             "uncertainty_is_its_own": answer.second_order_is_its_own,
             "alarm": answer.alarm_words,
+            "outside": answer.outside_words,
         },
         "pairs": [pair.model_dump() for pair in classifier.pairs(case.texts[0], answer)],
         "draws": [[round(float(v), 4) for v in row] for row in drawn],

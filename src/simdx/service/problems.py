@@ -184,7 +184,7 @@ _SAFE_TYPES = {
     "string_too_long", "string_too_short", "string_unicode", "too_short", "float_type",
     "float_parsing", "int_type", "int_parsing", "finite_number", "greater_than_equal", "less_than_equal",
     "greater_than", "less_than", "empty_text", "text_or_texts", "bool_type", "literal_error", "json_type",
-    "uuid_type", "cds_rule", "nothing_asked", "bool_parsing", "datetime_type", "timezone_aware",
+    "uuid_type", "cds_rule", "made_panel", "nothing_asked", "bool_parsing", "datetime_type", "timezone_aware",
     "int_from_float",
 }  # fmt: skip
 _FIELD_NAMES = {
@@ -194,6 +194,7 @@ _FIELD_NAMES = {
     "acceptedSuggestions", "overrideReason", "reason", "code", "userId", "patientId", "encounterId",
     "selections", "draftOrders", "limit", "before", "kind", "subject", "encounter", "reference",
     "display", "id", "outside", "state", "questions", "instructions", "criteria", "model", "type",
+    "labels", "count", "q",
 }  # fmt: skip
 
 _TEXT = {"type": "string"}

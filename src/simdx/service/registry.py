@@ -92,30 +92,37 @@ class Registry:
         return self._default[name]
 
     def _describe(self, classifier: Classifier) -> dict[str, Any]:
-        panel, counts = classifier.panel, classifier.bank.counts
+        found, counts = described(classifier.panel), classifier.bank.counts
         return {
-            "id": panel.name,
-            "title": panel.title or panel.name,
-            "description": " ".join(panel.description.split()),
-            "register": panel.register,
-            "notice": " ".join(panel.notice.split()),
-            "disclaimer": disclaimer(panel),
+            **found,
             "embedder": classifier.embedder.id,
             "bank": f"{classifier.bank.name}@{classifier.bank.identity[:16]}",
             "methods": list(self._config.methods),
-            "examples": [{"title": e.title, "text": e.text} for e in panel.examples],
-            "labels": [
-                {
-                    "name": label.name,
-                    "description": " ".join(label.description.split()),
-                    "icd10": list(label.icd10),
-                    "snomed": list(label.snomed),
-                    "must_not_miss": label.must_not_miss,
-                    "simulations": counts[label.name],
-                }
-                for label in panel.labels
-            ],
+            "labels": [{**label, "simulations": counts[label["name"]]} for label in found["labels"]],
         }
+
+
+def described(panel: Panel) -> dict[str, Any]:
+    """What callers are told of a panel, whatever its bank."""
+    return {
+        "id": panel.name,
+        "title": panel.title or panel.name,
+        "description": " ".join(panel.description.split()),
+        "register": panel.register,
+        "notice": " ".join(panel.notice.split()),
+        "disclaimer": disclaimer(panel),
+        "examples": [{"title": e.title, "text": e.text} for e in panel.examples],
+        "labels": [
+            {
+                "name": label.name,
+                "description": " ".join(label.description.split()),
+                "icd10": list(label.icd10),
+                "snomed": list(label.snomed),
+                "must_not_miss": label.must_not_miss,
+            }
+            for label in panel.labels
+        ],
+    }
 
 
 def refuse_remote(config: ServiceConfig) -> None:

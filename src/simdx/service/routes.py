@@ -16,6 +16,7 @@ from simdx.answer import Answer
 from simdx.service import schemas
 from simdx.service.audit.record import KINDS
 from simdx.service.batching import InferenceResult
+from simdx.service.own_panels import panel_with_bank
 from simdx.service.problems import Problem
 from simdx.service.state import (
     MayAdmin,
@@ -65,9 +66,16 @@ async def classify(request: Request) -> Response:
     caller = state.guard.allow(request.scope["simdx.caller"], "classify")
     body = schemas.parse(schemas.ClassifyBody, request)
     page = body.text is not None and (body.draws is not None or body.preview is not None)
-    code = state.preview_code(caller, body.panel, body.text or "") if page else ""
+    asked_of = "\n".join((body.panel, *(body.labels or ())))
+    code = state.preview_code(caller, asked_of, body.text or "") if page else ""
     if body.preview is not None and not hmac.compare_digest(body.preview, code):
         raise Problem("bad-input", "preview: it is not of an answer you got for this text; ask without it.")
+
+    made = None
+    if body.labels is not None:
+        check_panel(caller, body.panel)
+        options = dict.fromkeys(body.labels, "")
+        made = await request.app.state.workshop.get(caller.name, panel_with_bank, options)
 
     def write(told: InferenceResult) -> bytes:
         if body.preview is not None:
@@ -79,7 +87,7 @@ async def classify(request: Request) -> Response:
 
     asked = state.asked(
         request, caller, body.panel, body.method, body.prior, body.all_texts(), write=write,
-        explain=body.explain, draws=body.draws, preview=body.preview is not None,
+        explain=body.explain, draws=body.draws, preview=body.preview is not None, made=made,
     )  # fmt: skip
     told = await state.tell(asked)
     return Json(told.sent) if asked.preview else answered(request, told)

@@ -14,6 +14,8 @@ from simdx.answer import Answer, SentencePair
 from simdx.service.problems import from_validation
 
 MOST_TEXTS = 256
+MOST_LABELS = 20  # of a panel made of the library
+MADE = "made"  # the name of every panel made on the fly: for tokens, metrics and the audit log
 EXAMPLE_TEXT = (
     "A 24-year-old noticed a soft, bluish, painless swelling of the lower lip two weeks after biting it; "
     "it emptied once and came back."
@@ -94,6 +96,17 @@ class ClassifyBody(_Question):
 
     text: Text | None = None
     texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)] | None = None
+    labels: (
+        Annotated[
+            list[Annotated[str, Field(min_length=1, max_length=200)]],
+            Field(
+                min_length=2,
+                max_length=MOST_LABELS,
+                description="Names of the library (GET /v1/library), for the panel `made`.",
+            ),
+        ]
+        | None
+    ) = None
     explain: Annotated[bool, Field(description="Also the sentences that matter, and the flip.")] = True
     draws: Annotated[
         int | None,
@@ -113,10 +126,24 @@ class ClassifyBody(_Question):
             raise PydanticCustomError("text_or_texts", "give either text or texts")
         if self.text is None and (self.draws is not None or self.preview is not None):
             raise PydanticCustomError("text_or_texts", "draws and preview are for one text")
+        if self.labels is not None and (self.panel, self.method) != (MADE, "auto"):
+            raise PydanticCustomError("made_panel", "labels are for the panel 'made' and the method 'auto'")
         return self
 
     def all_texts(self) -> list[str]:
         return [self.text] if self.text is not None else list(self.texts or ())
+
+
+class AskBody(Body):
+    """Unlabelled texts, some of which are to be labelled."""
+
+    model_config = shown(
+        {"panel": "oral-lesions", "texts": [f"{EXAMPLE_TEXT} Visit {i}." for i in range(8)], "count": 8}
+    )
+
+    panel: PanelField
+    texts: Annotated[list[Text], Field(min_length=8, max_length=2_000, fail_fast=True)]
+    count: Annotated[int, Field(ge=8, le=20, description="How many to label.")] = 12
 
 
 class FeedbackBody(Body):
@@ -171,6 +198,10 @@ class FhirBody(_Question):
 
 class ManyOut(BaseModel):
     results: list[Answer]
+
+
+class AskOut(BaseModel):
+    ask: list[int]
 
 
 Interval = Annotated[list[float], Field(min_length=2, max_length=2)]  # a list: validators differ on tuples

@@ -44,11 +44,12 @@ class AppState:
         texts: Sequence[str],
         *,
         explain: bool = True,
+        made: Classifier | None = None,
         **more: Any,
     ) -> InferenceRequest:
-        """What a request asks of the engine; `more` are further fields of it."""
+        """What a request asks of the engine; `made`: of this panel alone; `more` are further fields of it."""
         check_panel(caller, panel)
-        classifier, longest = self.registry.check(panel, method), self.config.limits.text_characters
+        classifier, longest = made or self.registry.check(panel, method), self.config.limits.text_characters
         if any(len(text) > longest for text in texts):
             raise Problem("too-large", f"text: a case is at most {longest:,} characters.")
         # Only the default method explains an answer in about a millisecond; others take up to a third of a
@@ -56,7 +57,7 @@ class AppState:
         usual = method == self.registry.methods[0]
         return InferenceRequest(
             panel, method, prior_of(classifier, prior), tuple(texts), caller.name, request_id(request),
-            explain=explain and (usual or len(texts) == 1), alone=not usual, **more,
+            explain=explain and (usual or len(texts) == 1), alone=not usual, classifier=made, **more,
         )  # fmt: skip
 
     async def tell(self, asked: InferenceRequest) -> InferenceResult:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import numpy as np
 from cachetools import LRUCache
@@ -36,6 +36,7 @@ from simdx.service.batching import InferenceRequest, InferenceResult
 from simdx.service.config import Limits
 from simdx.service.problems import Problem
 from simdx.service.registry import Registry
+from simdx.service.schemas import MADE
 from simdx.service.state import AppState, MayClassify, check_panel, request_id, state_of
 from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE, Bank, EmbeddedBank, Label, Panel, content_hash
@@ -43,12 +44,13 @@ from simdx.types import NONE_OF_THESE, Bank, EmbeddedBank, Label, Panel, content
 MOST_QUESTIONS = 64
 MOST_OPTIONS = 255
 MOST_LEVELS = 10
-MADE = "made"  # the name of every panel made on the fly: for tokens, metrics and the audit log
 TEXTS_EACH = 8  # of the library, for an option
 WORLD_STEP = 5  # every fifth condition stands for what the options are not
 EMBEDDER = "wordllama"  # unless the service has another for all panels
 KEPT = 64  # panels made on the fly
 
+Done = TypeVar("Done")
+Describe = Callable[[Mapping[str, str]], tuple[Panel, Bank]]
 Words = str | dict[str, JsonValue] | list[JsonValue] | None
 Name = Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S")]
 _LOOSE = ConfigDict(extra="ignore", strict=True)  # clients send fields of their own
@@ -164,27 +166,30 @@ class Workshop:
         self._waiting: Counter[str] = Counter()  # questions by caller
         self._thread = ThreadPoolExecutor(1, "simdx-workshop")
 
-    async def get(self, options: Mapping[str, str], caller: str) -> Classifier:
+    async def get(self, caller: str, describe: Describe, options: Mapping[str, str]) -> Classifier:
+        """The panel that `describe` makes of these options."""
+        return await self.run(caller, self._make, describe, options)
+
+    async def run(self, caller: str, work: Callable[..., Done], *given: Any) -> Done:
+        """Work that takes its time, for this caller."""
         if self._waiting[caller] >= MOST_QUESTIONS:
-            raise Problem(
-                "too-many-requests", "Too many of your questions wait to be described.", retry_after=1
-            )
+            raise Problem("too-many-requests", "Too many of your questions are waiting.", retry_after=1)
         self._waiting[caller] += 1
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await asyncio.get_running_loop().run_in_executor(self._thread, self._make, options)
+                return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
         except TimeoutError:
-            raise Problem("timeout", "The options took too long to be described.", retry_after=5) from None
+            raise Problem("timeout", "The panel took too long to make.", retry_after=5) from None
         finally:
             self._waiting[caller] -= 1
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _make(self, options: Mapping[str, str]) -> Classifier:
-        key = content_hash(*(part for pair in options.items() for part in pair))
+    def _make(self, describe: Describe, options: Mapping[str, str]) -> Classifier:
+        key = content_hash(describe.__name__, *(part for pair in options.items() for part in pair))
         if key not in self._kept:
-            made = Classifier(opened(*made_of(options), self._embedder), method="auto")
+            made = Classifier(opened(*describe(options), self._embedder), method="auto")
             made.infer(made.bank.texts[0], explain=False)  # what is found on first use is found here
             self._kept[key] = made
         return self._kept[key]
@@ -359,7 +364,7 @@ async def _ask(
         return state.asked(
             request, caller, panel, method, None, (text,), explain=False, write=write, first=number
         )
-    made = await request.app.state.workshop.get(question.options, caller.name)
+    made = await request.app.state.workshop.get(caller.name, made_of, question.options)
     return InferenceRequest(
         MADE, method, made.prior(None), (text,), caller.name, request_id(request), explain=False,
         write=write, first=number, classifier=made,

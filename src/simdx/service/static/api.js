@@ -30,6 +30,20 @@ function askForToken() {
   return asking;
 }
 
+const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+
+// A busy service says when to come back; every other refusal is for the reader.
+export async function callPatiently(path, body, options) {
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await call(path, body, options);
+    } catch (error) {
+      if (![429, 503].includes(error.status) || attempt === 5) throw error;
+      await pause(error.retryAfter ?? 1);
+    }
+  }
+}
+
 export async function call(path, body, { signal } = {}) {
   for (let attempt = 0; ; attempt += 1) {
     const headers = {};

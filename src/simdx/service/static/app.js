@@ -3,28 +3,53 @@
 import * as audit from "./auditview.js";
 import { call } from "./api.js";
 import * as batch from "./batch.js";
-import { checkOutdated, classify, orderRows, resetPrior, sendFeedback, setPanel, takeLastPrior } from "./case.js";
-import { $, el } from "./dom.js";
+import { checkOutdated, classify, orderRows, resetPrior, restore, sendFeedback, setPanel, shown, takeLastPrior } from "./case.js";
+import { $, el, tell } from "./dom.js";
+import * as dozen from "./dozen.js";
+import { saveHtml, saveJson } from "./export.js";
+import * as history from "./history.js";
+import * as library from "./library.js";
 
 const panels = new Map();
+const VIEWS = ["batch", "new", "dozen", "audit"];
+const SERVED = ["batch-panel", "dozen-panel"];  // choices of the service's own panels alone
+let current = null;
 
-function showAlert(message) {
-  $("alert").textContent = message ?? "";
-  $("alert").hidden = !message;
-}
+const showAlert = (message) => tell("alert", message);
 
 // One panel for the whole page, whichever view chose it.
 function choosePanel(id) {
-  $("panel").value = $("batch-panel").value = id;
-  setPanel(panels.get(id));
+  current = id;
+  const panel = panels.get(id);
+  $("panel").value = id;
+  if (!panel.made) for (const select of SERVED) $(select).value = id;
+  setPanel(panel);
   batch.forgetResults();
-  $("disclaimer").textContent = panels.get(id).disclaimer;
+  dozen.forget();
+  $("disclaimer").textContent = panel.disclaimer;
+}
+
+// A panel that was made of the library: the last one alone, as there is one name for all of them.
+function takeMade(panel) {
+  panels.set(panel.id, panel);
+  $("panel").querySelector("[data-made]")?.remove();
+  $("panel").append(el("option", { value: panel.id, "data-made": true }, panel.title));
+  choosePanel(panel.id);
+  location.hash = "#case";
+  route();  // now, so that the field can take the focus
+  $("text").focus();
+}
+
+function takeUp(asked) {
+  if (asked.panel.made && panels.get(asked.panel.id) !== asked.panel) takeMade(asked.panel);
+  else if (asked.panel.id !== current) choosePanel(asked.panel.id);
+  restore(asked);
 }
 
 function route() {
   const fragment = location.hash.slice(1);
   const chosen = fragment.startsWith("answer=") ? fragment.slice(7) : null;
-  const view = chosen ? "audit" : ["batch", "audit"].includes(fragment) ? fragment : "case";
+  const view = chosen ? "audit" : VIEWS.includes(fragment) ? fragment : "case";
   for (const section of document.querySelectorAll("[data-section]")) section.hidden = section.dataset.section !== view;
   for (const link of document.querySelectorAll("[data-view]")) {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
@@ -44,33 +69,39 @@ function theme() {
   });
 }
 
-async function start() {
-  theme();
-  $("case-form").addEventListener("submit", (event) => classify(event, showAlert));
+function listen() {
+  const on = (event, listeners) => {
+    for (const [id, listener] of Object.entries(listeners)) $(id).addEventListener(event, listener);
+  };
+  on("submit", { "case-form": (event) => classify(event, showAlert), "feedback-form": sendFeedback, "batch-form": batch.run,
+    "library-form": library.find, "dozen-form": (event) => dozen.start(event, panels.get($("dozen-panel").value)) });
+  on("input", { text: checkOutdated, "library-query": library.search });
+  on("change", { method: checkOutdated, "batch-file": batch.readFile, "batch-action": batch.showRows, "batch-label": batch.showRows,
+    "audit-kind": () => audit.load() });
+  on("change", Object.fromEntries(["panel", ...SERVED].map((id) => [id, () => choosePanel($(id).value)])));
+  on("click", { "reset-prior": resetPrior, "last-prior": takeLastPrior, "history-clear": history.clear,
+    "save-html": () => saveHtml(shown()), "save-json": () => saveJson(shown()),
+    "batch-stop": batch.stop, "batch-download": batch.download,
+    "library-use": () => library.use(takeMade), "library-download": library.download,
+    "dozen-undo": dozen.undo, "dozen-skip": dozen.skip, "dozen-save": dozen.download,
+    "audit-verify": audit.verify, "audit-refresh": () => audit.load(), "audit-more": () => audit.load({ older: true }) });
   $("text").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) classify(event, showAlert);
   });
-  $("text").addEventListener("input", checkOutdated);
-  $("method").addEventListener("change", checkOutdated);
-  for (const id of ["panel", "batch-panel"]) $(id).addEventListener("change", () => choosePanel($(id).value));
-  $("reset-prior").addEventListener("click", resetPrior);
   // Once the hand has left, the rows fall into the order of what it made.
   $("labels").addEventListener("focusout", (event) => { if (!$("labels").contains(event.relatedTarget)) setTimeout(orderRows); });
-  $("last-prior").addEventListener("click", takeLastPrior);
-  $("feedback-form").addEventListener("submit", sendFeedback);
-  $("batch-file").addEventListener("change", batch.readFile);
-  $("batch-form").addEventListener("submit", batch.run);
-  $("batch-stop").addEventListener("click", batch.stop);
-  $("audit-verify").addEventListener("click", audit.verify);
-  $("audit-refresh").addEventListener("click", () => audit.load());
-  $("audit-kind").addEventListener("change", () => audit.load());
-  $("audit-more").addEventListener("click", () => audit.load({ older: true }));
-  addEventListener("hashchange", () => { route(); $("main").focus(); });
+  addEventListener("hashchange", () => { route(); if (!document.activeElement?.closest("main")) $("main").focus(); });
+  history.onRestore(takeUp);
+}
+
+async function start() {
+  theme();
+  listen();
   route();
   try {
     const { data } = await call("/v1/panels");
     for (const panel of data.panels) panels.set(panel.id, panel);
-    for (const id of ["panel", "batch-panel"]) {
+    for (const id of ["panel", ...SERVED]) {
       $(id).replaceChildren(...data.panels.map((p) => el("option", { value: p.id }, p.title)));
     }
     const wanted = new URLSearchParams(location.search).get("panel");

@@ -1,4 +1,4 @@
-// The audit view: the log, latest first, and whether its chain holds.
+// The audit view: the log, latest first, and whether its hash chain is intact.
 
 import { call } from "./api.js";
 import { $, el, percent } from "./dom.js";
@@ -17,7 +17,7 @@ export async function load({ older = false, chosen = null } = {}) {
     state.before = data.records.at(-1)?.seq ?? null;
     $("audit-more").hidden = data.records.length < 50;
     $("audit-said").className = "hint";
-    $("audit-said").textContent = `${data.count} records. Head of the chain: ${data.head.slice(0, 16)}…`;
+    $("audit-said").textContent = `${data.count} records. Latest hash: ${data.head.slice(0, 16)}…`;
   } catch (error) {
     $("audit-said").className = "bad";
     $("audit-said").textContent = error.message;
@@ -53,11 +53,11 @@ function beside({ kind, context }) {  // a record that is no answer
 export async function verify() {
   const said = $("audit-said");
   said.className = "hint";
-  said.textContent = "Walking the chain…";
+  said.textContent = "Verifying the log…";
   try {
     const { data } = await call("/v1/audit/verify");
     said.className = data.ok ? "good" : "bad";
-    said.textContent = data.ok ? `The chain holds over ${data.records} records.` : `The chain does not hold: ${data.problem}.`;
+    said.textContent = data.ok ? `The log is intact: ${data.records} records.` : `The log is damaged: ${data.problem}.`;
   } catch (error) {
     said.className = "bad";
     said.textContent = error.message;

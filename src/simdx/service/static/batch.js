@@ -1,17 +1,12 @@
-// The batch view: a CSV read here, its rows classified a few at a time, the results offered as a CSV.
+// The batch view: a CSV read here, its rows classified a few at a time, the results listed and offered as a CSV.
 
-import { call } from "./api.js";
-import { format, notCsv, parse } from "./csv.js";
-import { $, el, percent, showNotes } from "./dom.js";
+import { ACTIONS, NONE, most, outcomeWords, outcomesOf } from "./answers.js";
+import { callPatiently } from "./api.js";
+import { format, notCsv, parse, textColumn, textOf } from "./csv.js";
+import { $, el, percent, save, showNotes, tell } from "./dom.js";
 
-const TEXTS = 16, MAX_ROWS = 20000, MAX_BYTES = 50_000_000, SHOWN = 100;
-const LIKELY = ["text", "case", "description", "note", "input_text", "report"];
-const state = { header: [], rows: [], stop: null, url: null, name: "" };
-
-function complain(message) {
-  $("batch-error").textContent = message ?? "";
-  $("batch-error").hidden = !message;
-}
+const TEXTS = 16, MAX_ROWS = 20000, SHOWN = 100;
+const state = { header: [], rows: [], done: [], stop: null, name: "" };
 
 // Of another file or another panel: what is shown below must belong to what is chosen above.
 export function forgetResults() {
@@ -20,127 +15,117 @@ export function forgetResults() {
 }
 
 export async function readFile() {
-  complain(null);
+  tell("batch-error", null);
   $("batch-run").disabled = $("batch-column").disabled = true;
   $("batch-column").replaceChildren();  // the columns of the file before
   forgetResults();
   const file = $("batch-file").files[0];
   if (!file) return;
   try {
-    if (file.size > MAX_BYTES) throw new Error("The file is over 50 MB: use 'simdx evaluate' or the API for it.");
-    let text;
-    try {
-      text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-    } catch {
-      throw new Error("The file is not UTF-8 text: save it as CSV UTF-8.");
-    }
-    const refused = notCsv(text);
+    const text = await textOf(file), refused = notCsv(text);
     if (refused) throw new Error(refused);
     const [header, ...rows] = parse(text);
     if (!header || rows.length === 0) throw new Error("The file has no rows below its header.");
     // A comma that nobody quoted would cut a case short without a word.
     const ragged = rows.findIndex((r) => r.slice(header.length).some((field) => field.trim() !== ""));
-    if (ragged >= 0) throw new Error(`Row ${ragged + 1} below the header has more fields than the header: quote texts that hold commas.`);
+    if (ragged >= 0) throw new Error(`Row ${ragged + 1} below the header has more fields than the header: quote texts that contain commas.`);
     if (rows.length > MAX_ROWS) throw new Error(`The file has ${rows.length} rows; the page takes ${MAX_ROWS}.`);
     Object.assign(state, { header, rows, name: file.name.replace(/\.csv$/i, "") });
-    const guess = header.findIndex((h) => LIKELY.includes(h.trim().toLowerCase()));
-    const length = (k) => rows.slice(0, 50).reduce((sum, r) => sum + (r[k] ?? "").length, 0);
-    const longest = header.reduce((best, _, k) => (length(k) > length(best) ? k : best), 0);
     $("batch-column").replaceChildren(...header.map((h, k) => el("option", { value: k }, h || `column ${k + 1}`)));
-    $("batch-column").value = String(guess >= 0 ? guess : longest);
+    $("batch-column").value = String(textColumn(header, rows));
     $("batch-column").disabled = false;
     $("batch-run").disabled = false;
   } catch (error) {
-    complain(error.message);
-  }
-}
-
-const pause = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-
-async function send(panel, texts, signal) {
-  // A busy service says when to come back; everything else is for the user to see.
-  for (let attempt = 0; ; attempt += 1) {
-    try {
-      return (await call("/v1/classify", { panel, texts }, { signal })).data.results;
-    } catch (error) {
-      if (![429, 503].includes(error.status) || attempt === 5) throw error;
-      await pause(error.retryAfter ?? 1);
-    }
+    tell("batch-error", error.message);
   }
 }
 
 export async function run(event) {
   event.preventDefault();
-  complain(null);
+  tell("batch-error", null);
   const panel = $("batch-panel").value, column = Number($("batch-column").value);
-  const todo = state.rows.map((row, i) => ({ i, text: row[column] ?? "" }));
-  const results = new Array(todo.length).fill(null);
-  const full = todo.filter((t) => t.text.trim());
-  if (!full.length) { complain("This column is empty in every row: choose another."); return; }
+  const full = state.rows.map((row, i) => ({ i, text: row[column] ?? "" })).filter((t) => t.text.trim());
+  const empty = state.rows.length - full.length;
+  if (!full.length) { tell("batch-error", "This column is empty in every row: choose another."); return; }
   state.stop = new AbortController();
+  state.done = [];
   for (const [id, hidden] of [["batch-progress", false], ["batch-results", false], ["batch-stop", false], ["batch-download", true]]) $(id).hidden = hidden;
   $("batch-run").disabled = true;
-  $("batch-rows").replaceChildren();
   $("batch-bar").max = full.length;
-  const tally = { accept: 0, likely: 0, test: 0, review: 0 };
-  const notes = new Set();
-  let promised = false;  // do accepted answers keep to a rate of errors?
-  let done = 0;
-  const tell = (end = "") => {
-    $("batch-bar").value = done;
-    $("batch-said").textContent = `${done} of ${full.length} rows${end}`;
-    $("batch-tally").replaceChildren(...Object.entries(tally).map(([action, n]) => el("li", {}, el("span", { class: "pill", "data-action": action, "data-promised": promised }, `${action} ${n}`))),
-      ...(todo.length > full.length ? [el("li", { class: "hint" }, `${todo.length - full.length} empty`)] : []));
+  const say = (end = "") => {
+    $("batch-bar").value = state.done.length;
+    $("batch-said").textContent = `${state.done.length} of ${full.length} rows${end}`;
+    showNotes($("batch-notes"), [...new Set(state.done.flatMap(({ answer }) => answer.provenance.notes))]);
+    showTally(empty);
+    showFilters();
+    showRows();
   };
-  tell();
-  showNotes($("batch-notes"), []);
+  say();
   try {
     for (let start = 0; start < full.length; start += TEXTS) {
       const part = full.slice(start, start + TEXTS);
-      const answers = await send(panel, part.map((t) => t.text), state.stop.signal);
-      for (const answer of answers) for (const note of answer.provenance.notes) notes.add(note);
-      showNotes($("batch-notes"), [...notes]);
-      part.forEach((t, k) => {
-        results[t.i] = answers[k];
-        tally[answers[k].decision.action] += 1;
-        promised ||= answers[k].decision.promise !== null;
-        if ($("batch-rows").childElementCount < SHOWN) $("batch-rows").append(line(t, answers[k]));
-      });
-      done += part.length;
-      tell();
+      const asked = { panel, texts: part.map((t) => t.text) };
+      const answers = (await callPatiently("/v1/classify", asked, { signal: state.stop.signal })).data.results;
+      part.forEach((t, k) => state.done.push({ ...t, answer: answers[k], outcome: most(outcomesOf(answers[k])) }));
+      say();
     }
-    tell(": done.");
+    say(": done.");
   } catch (error) {
-    if (error.name === "AbortError") tell(": stopped.");
-    else { tell(": stopped by an error."); complain(error.message); }
+    if (error.name === "AbortError") say(": stopped.");
+    else { say(": stopped by an error."); tell("batch-error", error.message); }
   }
   $("batch-stop").hidden = true;
   $("batch-run").disabled = false;
-  if (done) offer(results, panel);
+  $("batch-download").hidden = state.done.length === 0;
 }
 
-function line(t, answer) {
-  return el("tr", {}, el("td", { class: "num" }, String(t.i + 2)), el("td", { class: "clip" }, t.text),
-    el("td", {}, answer.label), el("td", { class: "num" }, percent(answer.posterior[answer.label])),
+const pill = ({ action, promise }, words = action) =>
+  el("span", { class: "pill", "data-action": action, "data-promised": promise !== null }, words);
+
+function showTally(empty) {
+  $("batch-tally").replaceChildren(...ACTIONS.map((action) => {
+    const its = state.done.filter(({ answer }) => answer.decision.action === action);
+    const promised = its.find(({ answer }) => answer.decision.promise !== null);
+    return el("li", {}, pill({ action, promise: promised ? "" : null }, `${action} ${its.length}`));
+  }), ...(empty ? [el("li", { class: "hint" }, `${empty} empty`)] : []));
+}
+
+// The choices that the rows so far have; what was chosen stays.
+function showFilters() {
+  const labels = [...new Set(state.done.map((d) => d.outcome))].sort((a, b) => (a === NONE) - (b === NONE) || a.localeCompare(b));
+  for (const [id, every, choices] of [["batch-action", "all", ACTIONS], ["batch-label", "all", labels]]) {
+    const chosen = $(id).value;
+    if ($(id).options.length === choices.length + 1) continue;
+    $(id).replaceChildren(el("option", { value: "" }, every), ...choices.map((c) => el("option", { value: `is ${c}` }, c)));
+    $(id).value = choices.includes(chosen.slice(3)) ? chosen : "";
+  }
+}
+
+export function showRows() {
+  const action = $("batch-action").value.slice(3), label = $("batch-label").value.slice(3);
+  const found = state.done.filter((d) => (!action || d.answer.decision.action === action) && (!label || d.outcome === label));
+  $("batch-shown").textContent = `${found.length} of ${state.done.length} rows${found.length > SHOWN ? `, the first ${SHOWN} below` : ""}`;
+  $("batch-rows").replaceChildren(...found.slice(0, SHOWN).map(line));
+}
+
+function line({ i, text, answer, outcome }) {
+  return el("tr", {}, el("td", { class: "num" }, String(i + 2)), el("td", { class: "clip" }, text),
+    el("td", {}, outcomeWords(answer)), el("td", { class: "num" }, percent(outcomesOf(answer)[outcome])),
     el("td", { class: "num" }, answer.out_of_class === null ? "" : percent(answer.out_of_class, 0)),
-    el("td", {}, el("span", { class: "pill", "data-action": answer.decision.action, "data-promised": answer.decision.promise !== null }, answer.decision.action)));
+    el("td", {}, pill(answer.decision)));
 }
 
-function offer(results, panel) {
-  const first = results.find(Boolean), labels = Object.keys(first.posterior);
-  const header = [...state.header, "simdx_label", ...labels.map((l) => `p(${l})`), "entropy_bits", "out_of_class", "decision", "reason"];
+export function download() {
+  const outcomes = Object.keys(outcomesOf(state.done[0].answer)), answers = new Map(state.done.map((d) => [d.i, d]));
+  const header = [...state.header, "simdx_label", ...outcomes.map((l) => `p(${l})`), "nearest", "entropy_bits", "decision", "reason"];
   const rows = state.rows.map((row, i) => {
-    const padded = state.header.map((_, k) => row[k] ?? "");
-    const a = results[i];
-    if (!a) return [...padded, "", ...labels.map(() => ""), "", "", "", "not classified"];
-    return [...padded, a.label, ...labels.map((l) => a.posterior[l]), a.entropy_bits, a.out_of_class, a.decision.action, a.decision.reason];
+    const padded = state.header.map((_, k) => row[k] ?? ""), done = answers.get(i);
+    if (!done) return [...padded, "", ...outcomes.map(() => ""), "", "", "", "not classified"];
+    const { answer, outcome } = done, p = outcomesOf(answer);
+    return [...padded, outcome, ...outcomes.map((l) => p[l]), answer.outside?.nearest[0]?.condition ?? "", answer.entropy_bits,
+      answer.decision.action, answer.decision.reason];
   });
-  if (state.url) URL.revokeObjectURL(state.url);
-  state.url = URL.createObjectURL(new Blob([format([header, ...rows])], { type: "text/csv" }));
-  const link = $("batch-download");
-  link.href = state.url;
-  link.download = `${state.name}-${panel}.csv`;
-  link.hidden = false;
+  save(`${state.name}-${$("batch-panel").value}.csv`, "text/csv", format([header, ...rows]));
 }
 
 export function stop() {

@@ -1,8 +1,6 @@
 // Pictures of one answer: the simplex, the split of uncertainty.
 
-import { el, percent, svg } from "./dom.js";
-
-const short = (text, limit) => (text.length <= limit ? text : `${text.slice(0, limit - 1)}…`);
+import { el, percent, short, svg } from "./dom.js";
 
 export function ternary(labels, draws, mean) {
   const side = 250, left = 60, top = 26, height = side * Math.sqrt(3) / 2;
@@ -71,6 +69,6 @@ export function split(second, labels) {
   const key = el("div", { class: "split-key" },
     el("span", {}, el("span", { class: "dot a" }), "aleatoric ", el("b", {}, `${second.aleatoric_bits.toFixed(2)} bits`)),
     el("span", {}, el("span", { class: "dot e" }), "epistemic ", el("b", {}, `${second.epistemic_bits.toFixed(3)} bits`)),
-    el("span", {}, `full bar: ${most.toFixed(2)} bits, knowing nothing`));
+    el("span", {}, `full bar: ${most.toFixed(2)} bits, all labels equally probable`));
   return [bar, key];
 }

@@ -16,6 +16,13 @@ export function moved(prior, label, value) {
   return Object.fromEntries(Object.keys(prior).map((name) => [name, next[name]]));
 }
 
+// The label whose prior differs most from an even one; null where none does.
+export function changed(prior) {
+  const labels = Object.keys(prior), away = (label) => Math.abs(prior[label] - 1 / labels.length);
+  const label = labels.reduce((a, b) => (away(b) > away(a) + 1e-9 ? b : a));
+  return away(label) > 1e-9 ? label : null;
+}
+
 // At most one question under way; of those asked meanwhile only the last matters.
 export function latestOnly(ask) {
   let busy = false, waiting = null;
