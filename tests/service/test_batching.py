@@ -21,20 +21,15 @@ from simdx.service.meters import Meters
 from simdx.service.problems import Problem
 
 
-class Said:
+def said(text: str, note: str | None = None) -> dict[str, Any]:
     """An answer as the batcher needs it."""
-
-    def __init__(self, text: str, note: str | None = None) -> None:
-        self.text, self.notes = text, [] if note is None else [note]
-
-    def to_json(self) -> dict[str, Any]:
-        origin = dict.fromkeys(("bank", "embedder", "kernel", "seed", "version"), "x")
-        return {
-            "label": self.text, "posterior": {"a": 1.0}, "entropy_bits": 0.0, "out_of_class": None,
-            "typicality": float("nan"), "decision": {"action": "accept", "reason": "r"},
-            "method": "auto", "engine": "exact",
-            "provenance": {**origin, "prior": {"a": 1.0}, "notes": self.notes},
-        }  # fmt: skip
+    origin = dict.fromkeys(("bank", "embedder", "kernel", "seed", "version"), "x")
+    return {
+        "label": text, "posterior": {"a": 1.0}, "entropy_bits": 0.0, "out_of_class": None,
+        "typicality": float("nan"), "decision": {"action": "accept", "reason": "r"},
+        "method": "auto", "engine": "exact",
+        "provenance": {**origin, "prior": {"a": 1.0}, "notes": [] if note is None else [note]},
+    }  # fmt: skip
 
 
 class Scripted:
@@ -54,10 +49,10 @@ class Scripted:
 
     def infer_observed(
         self, observations: Observations, prior: Prior, explain: bool, note: str | None
-    ) -> list[Said]:
+    ) -> list[dict[str, Any]]:
         self.calls.append(observations.texts)
         self.explained.append(explain)
-        return [Said(text, note) for text in observations.texts]
+        return [said(text, note) for text in observations.texts]
 
 
 def ask(

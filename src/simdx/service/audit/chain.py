@@ -2,8 +2,9 @@
 
 import hmac
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from heapq import merge
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ class AuditKey:
         record = AuditRecord(
             seq, entry.id, at, entry.kind, entry.caller, entry.panel, entry.about,
             text_hash=None if entry.text is None else self.text_hash(entry.text),
-            prior=_json(entry.prior), answer=_json(entry.answer), versions=_json(entry.versions),
+            prior=_flat(entry.prior), answer=_json(entry.answer), versions=_flat(entry.versions),
             context=_json({**entry.context, **people} or None), previous=previous, hash="",
         )  # fmt: skip
         return replace(record, hash=self.chain_hash(previous, record.content()))
@@ -78,6 +79,16 @@ class AuditKey:
 
 def _json(value: Any) -> str | None:
     return None if value is None else canonical(value)
+
+
+def _flat(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else _spelled(tuple(value.items()))
+
+
+@lru_cache(maxsize=256)
+def _spelled(items: tuple[tuple[str, Any], ...]) -> str:
+    """Priors and versions are the same from answer to answer."""
+    return canonical(dict(items))
 
 
 def _mac(key: bytes, content: bytes) -> bytes:
