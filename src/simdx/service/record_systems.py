@@ -137,13 +137,9 @@ async def risk_assessment(request: Request, caller: MayClassify) -> Response:
     def write(told: InferenceResult) -> bytes:
         panel, answer_id = state.registry.panel(body.panel), f"{request_id(request)}.0"
         made = fhir.risk_assessment(
-            told.answers[0].to_json(),
-            panel,
-            text=body.text,
-            answer_id=answer_id,
-            subject=subject,
+            told.answers[0].to_json(), panel, text=body.text, answer_id=answer_id, subject=subject,
             encounter=encounter,
-        )
+        )  # fmt: skip
         return dump(made)
 
     people = {"patient": patient_reference(subject["reference"])} if subject else {}
