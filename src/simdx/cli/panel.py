@@ -192,7 +192,7 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
 
 @app.command()
 @options.spread
-def status(name: PanelArgument, *, chosen: options.MaterialOptions, json: options.AsJson = False) -> None:
+def status(name: PanelArgument, *, chosen: options.PanelDataOptions, json: options.AsJson = False) -> None:
     """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
     from simdx.status import status_of
 
@@ -205,7 +205,7 @@ def status(name: PanelArgument, *, chosen: options.MaterialOptions, json: option
 def calibrate(
     name: PanelArgument,
     *,
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     data: Annotated[Path | None, Option(help="Labelled cases (20 to 100) to measure on.")] = None,
     inside: Annotated[Path | None, Option(help="Labelled texts by another writer.")] = None,
     outside: Annotated[list[Path] | None, Option(help="Texts of other conditions; repeatable.")] = None,
@@ -233,7 +233,7 @@ def prevalence(
     *,
     panel: Annotated[str, Option(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are not looked at.")],
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     data: Annotated[
         Path | None, Option(help="Labelled cases, some of them 'none of these': they correct the shares.")
     ] = None,
@@ -259,7 +259,7 @@ def prevalence(
 def compile_(
     name: PanelArgument,
     *,
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     out: Annotated[Path | None, Option(help="Folder to write to; the cache folder.")] = None,
     json: options.AsJson = False,
 ) -> None:
