@@ -21,6 +21,7 @@ from simdx.methods.scores import choose_penalty, fit_logistic
 from simdx.types import Bank, Case, Panel
 from simdx_contrib import tuning
 from simdx_contrib.entailment import hub_model
+from tests import builders
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
 
 NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")
@@ -28,11 +29,11 @@ CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "pisto
 
 
 @pytest.fixture
-def panel_data(toy_panel: Panel, toy_bank: Bank, private_home: object) -> PanelData:
+def panel_data(toy_panel: Panel, private_home: object) -> PanelData:
     said = ("sweet fruit of a tree", "water with boat and bridge", "motor with piston")
     pairs = zip(toy_panel.labels, said, strict=True)
     described = tuple(replace(label, description=text) for label, text in pairs)
-    return PanelData.prepare(replace(toy_panel, labels=described), toy_bank, get_embedder("hashing"))
+    return builders.panel_data(replace(toy_panel, labels=described))
 
 
 @pytest.mark.parametrize("name", NAMES)
