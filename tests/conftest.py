@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import settings
 
-from simdx.types import Bank, Label, Panel
+from simdx.types import Bank, Panel
+from tests import builders
 
 # The same inputs on every machine and run: new ones are looked for with `HYPOTHESIS_SEARCH=1` and by
 # `make fuzz`, not by whoever happens to run the tests next.
@@ -18,11 +18,6 @@ if not os.environ.get("HYPOTHESIS_SEARCH"):
     settings.load_profile("same-inputs")
 
 ROOT = Path(__file__).resolve().parents[1]
-WORDS = {
-    "apple": "red sweet fruit tree orchard juice core peel",
-    "river": "water bank current bridge flood boat stream delta",
-    "engine": "piston oil fuel gear heat torque motor valve",
-}
 
 
 def shared_data() -> Path | None:
@@ -50,20 +45,12 @@ def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def toy_panel() -> Panel:
-    labels = (Label("apple", aliases=("pome",)), Label("river"), Label("engine", must_not_miss=True))
-    return Panel(name="toy", labels=labels, register="plain", embedder="hashing")
+    return builders.toy_panel()
 
 
 @pytest.fixture
-def toy_bank(toy_panel: Panel) -> Bank:
-
-    rng = np.random.default_rng(7)
-    texts, index = [], []
-    for i, name in enumerate(toy_panel.names):
-        for _ in range(12):
-            texts.append(" ".join(rng.choice(WORDS[name].split(), size=6)))
-            index.append(i)
-    return Bank("toy", toy_panel.names, tuple(texts), np.array(index), name="toy")
+def toy_bank() -> Bank:
+    return builders.toy_bank()
 
 
 # Files whose few tests take long go first, so that the processes end together (`--no-loadscope-reorder`).

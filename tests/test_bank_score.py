@@ -15,13 +15,12 @@ from simdx.embedders import get_embedder
 from simdx.errors import BadInput
 from simdx.methods import PanelData
 from simdx.types import Bank, EmbeddedBank, Panel
-from tests.conftest import WORDS
+from tests.builders import toy_texts
 
 
 def cases(seed: int, per_label: int = 10) -> list[str]:
     """Texts made as the toy bank's are."""
-    rng = np.random.default_rng(seed)
-    return [" ".join(rng.choice(WORDS[n].split(), size=6)) for n in WORDS for _ in range(per_label)]
+    return list(toy_texts(per_label, seed)[0])
 
 
 def score_of(panel: Panel, bank: Bank, texts: list[str]) -> BankScore:

@@ -1,7 +1,7 @@
 """Zero-shot by entailment: does a case imply "This text is about LABEL."? Nothing is simulated.
 
 The model is an NLI classifier by hub name or folder, given with `--simulator`: it runs on this machine, and
-only its weights may come from the hub (Yin et al. 2019, arXiv 1909.00161).
+only its weights may come from the hub, with `--allow-remote` (Yin et al. 2019, arXiv 1909.00161).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from simdx.baselines.by_bank import posterior_of
 from simdx.errors import BadInput, MissingExtra
 from simdx.methods.fitted import Fitted, Inferred, Settings
 from simdx.methods.panel_data import Observations, PanelData
-from simdx.models.hub import NO_HUB, announce, hub, hub_answers
+from simdx.models.hub import hub, may_ask
 
 HYPOTHESIS = "This text is about {}."
 BATCH = 16
@@ -31,7 +31,7 @@ class Entailment(Fitted):
 
     def __init__(self, data: PanelData, settings: Settings) -> None:
         super().__init__(data)
-        named = hub_model("nli", settings.simulator)
+        named = hub_model("nli", settings)
         with reading("nli", named.name), hub(allowed=named.from_hub):
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
             from transformers.utils import logging
@@ -73,19 +73,18 @@ class Named(NamedTuple):
     from_hub: bool
 
 
-def hub_model(method: str, given: str | None) -> Named:
-    """A folder, or OWNER/NAME with @REVISION where it is to be pinned; refused where it cannot be reached."""
+def hub_model(method: str, settings: Settings) -> Named:
+    """A folder, or with permission OWNER/NAME on the hub, with @REVISION where it is to be pinned."""
+    given = settings.simulator
     if given is None:
         raise BadInput(
             f"--method {method} needs a model: --simulator OWNER/NAME@REVISION on the hub, or its folder"
         )
     if os.path.isdir(given):
         return Named(given, {}, from_hub=False)
-    if not hub_answers():
-        raise BadInput(f"model '{given[:80]}' is no folder, and {NO_HUB}")
-    announce(given)
     name, _, revision = given.partition("@")
-    return Named(name, {"revision": revision} if revision else {}, from_hub=True)
+    asked = may_ask(name, settings.allow_remote)
+    return Named(name, {"revision": revision} if revision else {}, from_hub=asked)
 
 
 @contextmanager

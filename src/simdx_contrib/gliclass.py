@@ -1,7 +1,8 @@
 """GLiClass: a case and all labels read in one pass of a small encoder. Nothing is simulated.
 
 The model is one by hub name (OWNER/NAME, with @REVISION where it is to be pinned) or folder: it runs on this
-machine, and only its weights may come from the hub (Stepanov et al. 2025, arXiv 2508.07662).
+machine, and only its weights may come from the hub, with `--allow-remote` (Stepanov et
+al. 2025, arXiv 2508.07662).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class GliClass(Fitted):
 
     def __init__(self, data: PanelData, settings: Settings) -> None:
         super().__init__(data)
-        named = hub_model("gliclass", settings.simulator)
+        named = hub_model("gliclass", settings)
         with reading("gliclass", named.name), hub(allowed=named.from_hub):
             from gliclass import GLiClassModel, ZeroShotClassificationPipeline
             from transformers import AutoTokenizer

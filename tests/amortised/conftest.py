@@ -1,14 +1,13 @@
 """A toy panel in the hashing embedder and two small networks for it, trained once a session."""
 
-import numpy as np
 import pytest
 
 from simdx.abc.space import Space
 from simdx.amortised.network import Network
 from simdx.amortised.train import TrainSettings, train
-from simdx.embedders import get_embedder
 from simdx.methods import PanelData
-from simdx.types import Bank, Label, Panel
+from simdx.types import Label, Panel
+from tests import builders
 
 WORDS = {
     "apple": "red sweet fruit tree orchard juice core peel ripe seed",
@@ -18,22 +17,10 @@ WORDS = {
 SMALL = {"count": 4000, "epochs": 25, "threads": 1}
 
 
-def toy_texts(per_label: int, seed: int, words: dict[str, str] = WORDS) -> tuple[list[str], list[int]]:
-    rng = np.random.default_rng(seed)
-    texts, index = [], []
-    for i, own in enumerate(words.values()):
-        for _ in range(per_label):
-            texts.append(" ".join(rng.choice(own.split(), size=6)))
-            index.append(i)
-    return texts, index
-
-
 def toy_panel_data(words: dict[str, str] = WORDS, embedder: str = "hashing") -> PanelData:
     panel = Panel("toy", tuple(Label(name) for name in words), register="plain", embedder="hashing")
-    texts, index = toy_texts(12, 7, words)
     background = ("a sonata for violin and piano", "the parliament passed a law", "winter coat and boots")
-    bank = Bank("toy", panel.names, tuple(texts), np.array(index), background=background, name="toy")
-    return PanelData.prepare(panel, bank, get_embedder(embedder))
+    return builders.panel_data(panel, builders.toy_bank(words, background=background), embedder)
 
 
 @pytest.fixture(scope="session")

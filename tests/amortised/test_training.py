@@ -22,7 +22,8 @@ from simdx.methods import PanelData
 from simdx.panels import load_source
 from simdx.rows import jsonl_rows
 from simdx.types import EmbeddedBank, Float
-from tests.amortised.conftest import SMALL, WORDS, toy_panel_data, toy_texts
+from tests.amortised.conftest import SMALL, WORDS, toy_panel_data
+from tests.builders import toy_texts
 
 UNIFORM, SKEWED = Prior.uniform(3), Prior(np.array([0.6, 0.3, 0.1]), 3.0)
 TINY = {**SMALL, "count": 600, "epochs": 2}
@@ -134,7 +135,7 @@ def test_a_training_set_depends_on_its_seed_alone(space: Space, monkeypatch: pyt
 
 
 def unseen(panel_data: PanelData) -> Float:
-    return panel_data.observe(toy_texts(25, 99)[0]).vectors
+    return panel_data.observe(toy_texts(25, 99, WORDS)[0]).vectors
 
 
 def test_small_networks_answer_as_d_smc_but_for_the_papers(

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simdx.embedders import get_embedder
 from simdx.methods import PanelData
 from simdx.simulators.base import Capabilities, Completion, Request, TokenLogprobs, failed, stream
-from simdx.types import Bank, Float, Panel
+from simdx.types import Float
+from tests import builders
 
 
 class WordDensity:
@@ -79,8 +79,8 @@ class Oracle:
 
 
 @pytest.fixture
-def toy(toy_panel: Panel, toy_bank: Bank, private_home: object) -> PanelData:
-    return PanelData.prepare(toy_panel, toy_bank, get_embedder("hashing"))
+def toy(private_home: object) -> PanelData:
+    return builders.panel_data()
 
 
 def tiny_nli(folder: Path, labels: tuple[str, ...] = ("contradiction", "neutral", "entailment")) -> str:

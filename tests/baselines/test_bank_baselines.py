@@ -13,7 +13,7 @@ from simdx.baselines.by_bank import similarity_scores
 from simdx.baselines.supervised import supervised_ceiling, temperature_scaled
 from simdx.datasets.dataset import Dataset
 from simdx.embedders import get_embedder
-from simdx.errors import BadInput, MissingExtra
+from simdx.errors import BadInput, MissingExtra, NotAllowed
 from simdx.fitting import fit_method
 from simdx.methods import PanelData, Settings
 from simdx.methods.real_cases import with_real
@@ -21,6 +21,7 @@ from simdx.methods.logistic import choose_penalty, fit_logistic
 from simdx.types import Bank, Case, Panel
 from simdx_contrib import tuning
 from simdx_contrib.entailment import hub_model
+from tests import builders
 from tests.baselines.conftest import tiny_gliclass, tiny_nli
 
 NAMES = ("centroid", "tfidf", "zero-shot", "bank-logistic")
@@ -28,11 +29,11 @@ CASES = ("sweet red fruit from the orchard", "the boat under the bridge", "pisto
 
 
 @pytest.fixture
-def panel_data(toy_panel: Panel, toy_bank: Bank, private_home: object) -> PanelData:
+def panel_data(toy_panel: Panel, private_home: object) -> PanelData:
     said = ("sweet fruit of a tree", "water with boat and bridge", "motor with piston")
     pairs = zip(toy_panel.labels, said, strict=True)
     described = tuple(replace(label, description=text) for label, text in pairs)
-    return PanelData.prepare(replace(toy_panel, labels=described), toy_bank, get_embedder("hashing"))
+    return builders.panel_data(replace(toy_panel, labels=described))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,10 +198,12 @@ def test_gliclass_gives_every_label_what_its_library_gives_the_first(
 
 @pytest.mark.parametrize("method", ["nli", "gliclass"])
 def test_refusals(method: str, plain: PanelData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simdx_contrib.entailment.hub_answers", lambda: False)
+    monkeypatch.setattr("simdx.models.hub.hub_answers", lambda: False)
     (tmp_path / "none").mkdir()
     (tmp_path / "other").mkdir()
     tiny_nli(tmp_path / "other", labels=("spam", "ham", "eggs"))
+    with pytest.raises(NotAllowed, match="the Hugging Face hub would be asked"):
+        fit_method(plain, Settings(method=method, simulator="owner/name@v1"))
     for simulator, said in {
         None: "needs a model: --simulator OWNER/NAME@REVISION",
         "owner/name@v1": "cannot be reached",
@@ -208,11 +211,11 @@ def test_refusals(method: str, plain: PanelData, tmp_path: Path, monkeypatch: py
         str(tmp_path / "other"): "no entailment label" if method == "nli" else "could not be loaded",
     }.items():
         with pytest.raises(BadInput, match=said):
-            fit_method(plain, Settings(method=method, simulator=simulator))
+            fit_method(plain, Settings(method=method, simulator=simulator, allow_remote=True))
     monkeypatch.setitem(sys.modules, "gliclass" if method == "gliclass" else "transformers", None)
     with pytest.raises(MissingExtra, match=r"gliclass|transformers"):
         fit_method(plain, Settings(method=method, simulator=str(tmp_path / "none")))
     # A hub name may pin its revision.
-    monkeypatch.setattr("simdx_contrib.entailment.hub_answers", lambda: True)
-    assert hub_model("nli", "owner/name@v1") == ("owner/name", {"revision": "v1"}, True)
-    assert hub_model("nli", "owner/name") == ("owner/name", {}, True)
+    monkeypatch.setattr("simdx_contrib.entailment.may_ask", lambda name, allowed: True)
+    for named, pinned in {"owner/name@v1": {"revision": "v1"}, "owner/name": {}}.items():
+        assert hub_model("nli", Settings(simulator=named)) == ("owner/name", pinned, True)

@@ -59,14 +59,14 @@ def test_the_command_line(cli: Cli, tmp_path: Path) -> None:
     data = tmp_path / "cases.csv"
     texts = {"oral mucocele": "a bluish swelling", "atrophic glossitis": "a smooth red tongue"}
     data.write_text("text,label\n" + "".join(f"{text},{label}\n" for label, text in texts.items()), "utf-8")
-    how = ("--panel", "oral-lesions", "--data", data, "--embedder", "hashing", "--resamples", 100, "--json")
+    how = ("--panel", "oral-lesions", "--data", data, "--resamples", 100, "--json")
     beside = cli("evaluate", *how, "--compare", "tfidf,centroid", "--out", tmp_path / "auto").json["compare"]
     found = [(b["first"]["run"], b["second"]["run"], b["n"]) for b in beside]
     assert found == [("auto", "tfidf", 2), ("auto", "centroid", 2)]
     cli("evaluate", *how, "--method", "tfidf", "--out", tmp_path / "tfidf")
     found = cli("compare", tmp_path / "auto", tmp_path / "tfidf", "--resamples", 1000, "--json").json
     assert found["difference"] == beside[0]["difference"]
-    assert "difference" in cli("compare", tmp_path / "auto", tmp_path / "tfidf").out
+    assert "difference" in cli("compare", tmp_path / "auto", tmp_path / "tfidf", "--resamples", 100).out
     assert "choose among" in cli("evaluate", *how, "--compare", "magic").complaint
     assert "no cases.parquet" in cli("compare", tmp_path, tmp_path / "auto").complaint
     pq.write_table(pa.table({"id": ["a"], "label": ["b"]}), tmp_path / "cases.parquet")

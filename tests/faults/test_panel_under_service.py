@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from simdx.errors import BadInput
 from simdx.service.app import create_app
 from simdx.service.config import ServiceConfig
-from tests.faults.world import WORDS
+from tests.builders import WORDS
 
 
 def edit_labels(world: Path) -> None:

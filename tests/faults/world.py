@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+from tests.builders import WORDS
+
 PANEL = """\
 name: toy
 register: plain
@@ -13,11 +15,6 @@ labels:
 - name: river
 - {name: engine, must_not_miss: true}
 """
-WORDS = {
-    "apple": "red sweet fruit tree orchard juice core peel",
-    "river": "water bank current bridge flood boat stream delta",
-    "engine": "piston oil fuel gear heat torque motor valve",
-}
 
 
 def write_world(folder: Path, per_label: int = 5) -> None:

@@ -3,9 +3,9 @@
     python -m tests.faults.writers FOLDER
 
 A writer runs once undisturbed, in this process, so that every module is loaded and its end state is known.
-Then a fork of this process runs it again in a world of its own and is killed right before its first rename,
-another before its last. What is visible then must be as before or as in the end, and the same command again
-must end as if nothing had happened, without a scratch file left.
+Then a fork of this process runs it again in a world of its own and is killed right before its last rename.
+What is visible then must be as before or as in the end, and the same command again must end as if nothing had
+happened, without a scratch file left.
 """
 
 import hashlib
@@ -163,28 +163,22 @@ def renames(work: Callable[[], Any], die_at: int) -> int:
 
 
 def problems(writer: Writer, root: Path) -> list[str]:
-    whole = fresh(writer, root / "whole")
-    total = renames(lambda: writer.run(whole), 0)
-    expected, found = state(whole, writer), [] if total else ["nothing was renamed"]
-    for point in sorted({1, total}):
-        here = fresh(writer, root / f"killed-{point}")
-        before = state(here, writer)
-        if (child := os.fork()) == 0:
-            renames(lambda here=here, point=point: writer.run(here), point)
-            os._exit(0)
-        if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
-            found.append(f"rename {point} was not reached")
-        for name, seen in state(here, writer).items():
-            if seen not in (before.get(name), expected.get(name)) and name != "out/answers.jsonl":
-                found.append(f"killed at {point}: {name} is neither the old file nor the new one")
-        writer.run(here)
-        differing = [n for n, seen in state(here, writer).items() if seen != expected.get(n)]
-        left = [
-            p.name for p in here.rglob(".*") if p.is_file() and "home" not in p.parts and p.suffix != ".lock"
-        ]
-        found += [f"run again after {point}: {n} differs" for n in differing]
-        found += [f"left behind after {point}: {left}"] if left else []
-    return found
+    whole, here = fresh(writer, root / "whole"), fresh(writer, root / "killed")
+    before = state(here, writer)
+    last = renames(lambda: writer.run(whole), 0)
+    expected, found = state(whole, writer), list[str]()
+    if (child := os.fork()) == 0:
+        renames(lambda: writer.run(here), last)
+        os._exit(0)
+    if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+        found.append(f"rename {last} was not reached")
+    for name, seen in state(here, writer).items():
+        if seen not in (before.get(name), expected.get(name)) and name != "out/answers.jsonl":
+            found.append(f"{name} is neither the old file nor the new one")
+    writer.run(here)
+    found += [f"run again: {n} differs" for n, seen in state(here, writer).items() if seen != expected.get(n)]
+    hidden = [p for p in here.rglob(".*") if p.is_file() and "home" not in p.parts and p.suffix != ".lock"]
+    return found + [f"left behind: {path.name}" for path in hidden]
 
 
 def fresh(writer: Writer, folder: Path) -> Path:

@@ -23,6 +23,7 @@ from simdx.methods.real_cases import with_real
 from simdx.methods.recipe import LabelPosterior
 from simdx.panels import PACKAGED, load_source, problems_of
 from simdx.types import Bank, Case, Panel
+from tests import builders
 
 BACKGROUND = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
 BORDER = ("a red book about fruit on a shelf", "a paper boat on the water", "a page on engine oil")
@@ -39,14 +40,10 @@ def widened(toy_bank: Bank) -> Bank:
     )
 
 
-def panel_data_of(panel: Panel, bank: Bank) -> PanelData:
-    return PanelData.prepare(panel, bank, get_embedder("hashing"))
-
-
 def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: Panel, widened: Bank) -> None:
     against = np.arange(len(widened.texts)) < len(widened.texts) - 3
-    named = panel_data_of(toy_panel, replace(widened, against=against))
-    everything = panel_data_of(toy_panel, widened)
+    named = builders.panel_data(toy_panel, replace(widened, against=against))
+    everything = builders.panel_data(toy_panel, widened)
     seen = everything.observe(BORDER)
     uniform = Prior.uniform(3)
     probabilities = [
@@ -59,7 +56,7 @@ def test_texts_set_aside_are_in_the_answer_and_not_in_none_of_these(toy_panel: P
 
 def test_real_cases_always_stand_against_it(toy_panel: Panel, widened: Bank) -> None:
     against = np.arange(len(widened.texts)) < len(widened.texts) - 3
-    named = panel_data_of(toy_panel, replace(widened, against=against))
+    named = builders.panel_data(toy_panel, replace(widened, against=against))
     with_them = with_real(named, [Case(BORDER[0], "1", "apple")])
     model = BackgroundModel.fit(with_them)
     assert len(model.comparison.label_index) == against.sum() + 1 + len(BACKGROUND)
@@ -96,7 +93,7 @@ def test_cross_fitting_keeps_what_was_named(
     toy_panel: Panel, widened: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thresholds are tuned on held-out simulations: their fits must weigh none of these the same way."""
-    named = panel_data_of(toy_panel, replace(widened, against=np.arange(len(widened.texts)) % 2 == 0))
+    named = builders.panel_data(toy_panel, replace(widened, against=np.arange(len(widened.texts)) % 2 == 0))
     fitted: list[Bank] = []
 
     def watched(part: PanelData, settings: Settings) -> Fitted:

@@ -11,7 +11,6 @@ import pytest
 
 from simdx import BadInput, Classifier, Prior
 from simdx.abc.space import Apart, Space
-from simdx.embedders import get_embedder
 from simdx.methods import Fitted, PanelData, Settings, real_cases
 from simdx.methods.background import kinds_of
 from simdx.methods.calibration_record import TRANSFERRED_OUTSIDE, Calibration
@@ -21,6 +20,7 @@ from simdx.methods.panel_data import FOLDS, fold_of
 from simdx.methods.real_cases import LEAST_SHARE, PULL, WEIGHT, shares, with_archive, with_real
 from simdx.methods.recipe import LabelPosterior, Recipe, fit_recipe
 from simdx.types import Bank, Case, EmbeddedBank, Panel, plain
+from tests import builders
 
 # Real apples are written in the bank's words and in words of their own ("cider", "press").
 ARCHIVE = [
@@ -33,15 +33,14 @@ UNIFORM = Prior.uniform(3)
 
 
 @pytest.fixture
-def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
-    bank = replace(
-        toy_bank,
+def panel_data(toy_bank: Bank) -> PanelData:
+    prepared = builders.panel_data(
         texts=(*toy_bank.texts, *("cider press ferry tram",) * 3),  # so that the vocabulary knows the words
         label_index=np.concatenate([toy_bank.label_index, [0, 1, 2]]),
         background=("a grey cloud above", "a stone wall", "a cloud and a wall", "the wall of grey stone"),
     )
     known = Calibration(outside=TRANSFERRED_OUTSIDE)
-    return replace(PanelData.prepare(toy_panel, bank, get_embedder("hashing")), calibration=known)
+    return replace(prepared, calibration=known)
 
 
 def test_every_text_stands_under_its_labels_in_the_shares_of_its_answer(panel_data: PanelData) -> None:

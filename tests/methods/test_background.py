@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from simdx.embedders import get_embedder
 from simdx.methods import PanelData, background
 from simdx.methods.background import BACKGROUND_BANDWIDTH, KINDS, LEAST_TEXTS, BackgroundModel, kinds_of
 from simdx.methods.panel_data import Observations, TrainingRows
 from simdx.methods.real_cases import with_real
 from simdx.methods.scores import Comparison
-from simdx.types import Bank, Case, EmbeddedBank, Float, Panel
+from simdx.types import Case, EmbeddedBank, Float
+from tests import builders
 
 WEATHER = tuple(f"rain and wind over the grey hills on day {i}" for i in range(LEAST_TEXTS))
 MUSIC = tuple(f"a violin plays the slow song number {i} again" for i in range(LEAST_TEXTS))
@@ -20,10 +20,8 @@ CASES = ("a red fruit", "a boat on the sea", "a violin in the rain", "wind and a
 
 
 @pytest.fixture
-def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
-    return PanelData.prepare(
-        toy_panel, replace(toy_bank, background=(*WEATHER, *MUSIC)), get_embedder("hashing")
-    )
+def panel_data() -> PanelData:
+    return builders.panel_data(background=(*WEATHER, *MUSIC))
 
 
 def scores(model: BackgroundModel, cases: Observations) -> tuple[Float, Float]:

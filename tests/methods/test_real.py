@@ -1,7 +1,6 @@
 """Real cases as weighted simulations: weights mean copies, everything stays quiet about the texts."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from simdx import BadInput, Classifier, Prior
 from simdx.bank.files import write_bank
 from simdx.cli.main import program
 from simdx.datasets import Dataset
-from simdx.embedders import get_embedder
 from simdx.evaluate import evaluate
 from simdx.methods import PanelData
 from simdx.methods.logistic import fit_logistic
@@ -21,6 +19,7 @@ from simdx.methods.real_cases import WEIGHT, with_real
 from simdx.methods.recipe import LabelPosterior
 from simdx.methods.scores import self_consistent_bias
 from simdx.types import NONE_OF_THESE, Bank, Case, Panel
+from tests import builders
 
 # The words of real texts mean other labels than in the bank: real cases must be able to teach that.
 MOVED = [
@@ -34,9 +33,8 @@ MOVED = [
 
 
 @pytest.fixture
-def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
-    bank = replace(toy_bank, background=("a grey cloud above", "a stone wall", "a cloud and a wall"))
-    return PanelData.prepare(toy_panel, bank, get_embedder("hashing"))
+def panel_data() -> PanelData:
+    return builders.panel_data(background=("a grey cloud above", "a stone wall", "a cloud and a wall"))
 
 
 def test_a_weight_of_three_is_three_copies() -> None:

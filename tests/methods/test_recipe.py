@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from simdx import Classifier, Prior
-from simdx.embedders import get_embedder
 from simdx.methods import PanelData, fitted
 from simdx.methods.calibration import calibrated
 from simdx.methods.fitted import joined
 from simdx.methods.outside import Outside
 from simdx.types import Bank, Panel
+from tests import builders
 
 CASES = (
     "red sweet fruit from the orchard tree",
@@ -21,9 +21,10 @@ CASES = (
 
 
 @pytest.fixture
-def panel_data(toy_panel: Panel, toy_bank: Bank) -> PanelData:
-    background = tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
-    return PanelData.prepare(toy_panel, replace(toy_bank, background=background), get_embedder("hashing"))
+def panel_data() -> PanelData:
+    return builders.panel_data(
+        background=tuple(f"quiet library book shelf page {i} paper reader" for i in range(12))
+    )
 
 
 def test_none_of_these(panel_data: PanelData) -> None:

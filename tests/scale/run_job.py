@@ -8,12 +8,12 @@ from simdx.scale.classify import classify_parquet
 from simdx.scale.cluster import OnRay, connected
 from simdx.scale.job import Job
 from simdx.scale.workers import InProcesses
-from tests import conftest
+from tests.builders import toy_bank, toy_panel
 
 if __name__ == "__main__":
     source, output, address = sys.argv[1:]
-    panel = conftest.toy_panel.__wrapped__()
-    bank = conftest.toy_bank.__wrapped__(panel)
+    panel = toy_panel()
+    bank = toy_bank()
     job = Job(panel, bank, Settings(), None, Prior.uniform(3))
     if address == "processes":
         classify_parquet(job, source, output, InProcesses(2), block_rows=5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -34,7 +35,9 @@ class Prior:
             raise BadInput(f"prior probabilities sum to {p.sum():g}; make them sum to 1")
         if not (math.isfinite(self.alpha0) and self.alpha0 > 0):
             raise BadInput(f"alpha0 is {self.alpha0:g}; give a finite number above 0")
-        object.__setattr__(self, "probabilities", p / p.sum())
+        p = p / p.sum()
+        p.setflags(write=False)
+        object.__setattr__(self, "probabilities", p)
         object.__setattr__(self, "alpha0", float(self.alpha0))
 
     @property
@@ -48,6 +51,7 @@ class Prior:
         return int(self.probabilities.size)
 
     @classmethod
+    @cache  # one for all requests that bring none
     def uniform(cls, n_labels: int, alpha0: float | None = None) -> Prior:
         """Every label equally likely; alpha0 = K makes the Dirichlet flat."""
         if n_labels < 1:

@@ -25,7 +25,7 @@ app = Typer(help="Amortised inference: D-SMC's answers in one forward pass.", no
 def train(
     *,
     panel: options.PanelName = "oral-lesions",
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     observations: Annotated[str, Option(help="bank, or a file of unlabelled cases.")] = "bank",
     objective: Annotated[str, Option(help="kl | particles | mean (the paper's)")] = "kl",
     prior_conditioned: Annotated[bool, Option("--prior-conditioned", help="Take any prior.")] = False,
@@ -82,7 +82,7 @@ def report(
     network: Annotated[Path | None, Option(help="The network's folder; default: the last.")] = None,
     panel: Annotated[str | None, Option(help="Panel name or file; default: the network's.")] = None,
     *,
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     ood: Annotated[Path | None, Option(help="Cases of none of the labels.")] = None,
     prior: options.PriorOptions,
     draws: Annotated[int, Option(help="Accepted draws of the D-SMC reference.")] = 2000,

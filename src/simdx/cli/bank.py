@@ -238,7 +238,7 @@ def show(
 def score(
     panel: options.PanelName,
     cases: Annotated[Path, Option(help="Cases without labels (JSONL, CSV, Parquet); labels are ignored.")],
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     plot: Annotated[Path | None, Option(help="Write a plot of the cases' typicality (SVG).")] = None,
     permutations: Annotated[int, Option(help="Of the two-sample test.")] = 500,
     seed: Annotated[int, Option(help="Seed of the two-sample test.")] = 0,

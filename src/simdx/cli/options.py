@@ -73,7 +73,7 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 @dataclass(frozen=True)
-class MaterialOptions:
+class PanelDataOptions:
     """A bank, and the embedder that reads it."""
 
     bank: Annotated[Path | None, Option(help="A bank folder or JSONL file; default: the panel's own.")] = None
@@ -91,7 +91,7 @@ class MaterialOptions:
 
 
 @dataclass(frozen=True)
-class MethodOptions(MaterialOptions):
+class MethodOptions(PanelDataOptions):
     """A method on that bank."""
 
     method: Annotated[

@@ -203,7 +203,7 @@ def check(path: Annotated[Path, Argument(help="A panel file.")], json: options.A
 
 @app.command()
 @options.spread
-def status(name: PanelArgument, *, chosen: options.MaterialOptions, json: options.AsJson = False) -> None:
+def status(name: PanelArgument, *, chosen: options.PanelDataOptions, json: options.AsJson = False) -> None:
     """How bank, background, calibration and descriptions stand, which is the weakest, and what mends it."""
     from simdx.status import status_of
 
@@ -216,7 +216,7 @@ def status(name: PanelArgument, *, chosen: options.MaterialOptions, json: option
 def calibrate(
     name: PanelArgument,
     *,
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     data: Annotated[Path | None, Option(help="Labelled cases to measure on, from 8 on.")] = None,
     ask: Annotated[
         Path | None, Option(help="Unlabelled texts of your own (txt, JSONL, CSV): label a dozen here.")
@@ -287,7 +287,7 @@ def prevalence(
     *,
     panel: Annotated[str, Option(metavar="NAME|FILE", help="A packaged panel or a panel file.")],
     unlabelled: Annotated[Path, Option(help="The archive: a file of texts; labels in it are not looked at.")],
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     data: Annotated[
         Path | None, Option(help="Labelled cases, some of them 'none of these': they correct the shares.")
     ] = None,
@@ -313,7 +313,7 @@ def prevalence(
 def compile_(
     name: PanelArgument,
     *,
-    chosen: options.MaterialOptions,
+    chosen: options.PanelDataOptions,
     out: Annotated[Path | None, Option(help="Folder to write to; the cache folder.")] = None,
     json: options.AsJson = False,
 ) -> None:

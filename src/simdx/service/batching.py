@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simdx.abc.prior import Prior
+from simdx.answer import Answer
 from simdx.classifier import Classifier
 from simdx.errors import BadInput, SimdxError
 from simdx.service.audit.record import Entry
@@ -53,9 +54,8 @@ class InferenceRequest:
     explain: bool = True  # the sentences that matter and the flip: most of an answer's cost
     alone: bool = False  # a slow method shares no call, so that others get their turn between
     preview: bool = False  # the posterior alone, which is no answer and leaves no record
-    write: Callable[[InferenceResult], bytes] | None = (
-        None  # the response's bytes, made before they are recorded
-    )
+    # The response's bytes, made before they are recorded.
+    write: Callable[[InferenceResult], bytes] | None = None
     context: Mapping[str, Any] = field(default_factory=dict)  # for the audit log, as are
     people: Mapping[str, str] = field(default_factory=dict)  # whom the case is about: recorded as a hash
     first: int = 0  # the number of its first answer, where a request asks several things
@@ -71,7 +71,7 @@ class InferenceRequest:
 
 @dataclass(slots=True)
 class InferenceResult:
-    answers: list[dict[str, Any]] = field(default_factory=list)  # as the contract has them
+    answers: list[Answer] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)  # the same as JSON
     beside: dict[str, Any] = field(default_factory=dict)  # what the page shows besides
     sent: bytes = b""  # what leaves the service, where the request says how it is written
@@ -92,7 +92,6 @@ class _Job:
 
 
 _Part = tuple[_Job, tuple[str, ...]]
-_Made = tuple[dict[str, Any], bytes, dict[str, Any]]
 
 
 class Batcher:
@@ -108,10 +107,11 @@ class Batcher:
         self._in_flight: Counter[str] = Counter()  # texts by caller, from the question to the answer
         self._waiting = 0  # texts that the engine has not been given
         self._answered = (0, 0, 0.0)  # requests and texts of the last call, and when it was done
-        self._enough = 0  # texts for which the engine waits no longer
+        self._enough = 1  # texts for which the engine is woken
         self._wake = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._work, name="simdx-engine", daemon=True)
+        meters.waiting.set_function(lambda: self._waiting)
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -137,8 +137,9 @@ class Batcher:
         try:
             with self._wake:
                 self._queues.setdefault(caller, deque()).append(job)
-                self._count(texts)
-                self._wake.notify()
+                self._waiting += texts
+                if self._waiting >= self._enough:
+                    self._wake.notify()
             async with asyncio.timeout(limits.seconds):
                 return await job.future
         except TimeoutError:
@@ -148,10 +149,6 @@ class Batcher:
             self._in_flight[caller] -= texts
             if not self._in_flight[caller]:
                 del self._in_flight[caller]
-
-    def _count(self, texts: int) -> None:
-        self._waiting += texts
-        self._meters.waiting.set(self._waiting)
 
     # ----------------------------------------------------------------- the engine's thread
 
@@ -166,14 +163,11 @@ class Batcher:
         """Wait for texts to answer. Nothing when the service stops; whoever still waits is told so."""
         with self._wake:
             while not self._closing:
-                self._wake.wait_for(lambda: self._waiting or self._closing)
+                self._wait_for(1)
                 crowd, texts, when = self._answered
                 if crowd >= CROWD and time.perf_counter() - when < JUST_NOW:
                     # A call has a cost of its own: a crowd that was just answered is not halved for good.
-                    self._enough = min(self._limits.batch_texts, texts)
-                    self._wake.wait_for(
-                        lambda: self._waiting >= self._enough or self._closing, crowd * ASKING_SECONDS
-                    )
+                    self._wait_for(min(self._limits.batch_texts, texts), crowd * ASKING_SECONDS)
                 if not self._closing and (parts := self._take()):
                     return parts
             left = [job for queue in self._queues.values() for job in queue]
@@ -182,16 +176,20 @@ class Batcher:
         self._finish(left)
         return []
 
+    def _wait_for(self, texts: int, seconds: float | None = None) -> None:
+        """Caller must hold the lock. Each waking costs the event loop its turn: it is woken once."""
+        self._enough = texts
+        self._wake.wait_for(lambda: self._waiting >= texts or self._closing, seconds)
+
     def _take(self) -> list[_Part]:
         """Texts with the key of the caller whose turn it is, in equal shares of all callers who have such."""
         caller = next(iter(self._queues))
         self._queues[caller] = self._queues.pop(caller)  # the next turn is another's
         key = self._queues[caller][0].key
         lines = [[job for job in queue if job.key == key and job.left] for queue in self._queues.values()]
-        lines = [line for line in lines if line]
         parts: list[_Part] = []
         room = self._limits.batch_texts
-        while room and lines:
+        while room and (lines := [line for line in lines if line]):
             share = max(1, room // len(lines))
             for line in lines[:room]:
                 job = line[0]
@@ -200,12 +198,10 @@ class Batcher:
                 parts.append((job, texts))
                 if not job.left:
                     line.pop(0)
-            lines = [line for line in lines if line]
         self._queues = {
             who: kept for who, queue in self._queues.items() if (kept := deque(j for j in queue if j.left))
         }
-        left = sum(job.left for queue in self._queues.values() for job in queue)
-        self._count(left - self._waiting)
+        self._waiting = sum(job.left for queue in self._queues.values() for job in queue)
         return parts
 
     def _answer(self, parts: list[_Part]) -> None:
@@ -213,25 +209,12 @@ class Batcher:
         started, first = time.perf_counter(), parts[0][0].request
         texts = [text for _, some in parts for text in some]
         _, last, when = self._answered
-        just_now = last if time.perf_counter() - when < JUST_NOW else 0
+        just_now = last if started - when < JUST_NOW else 0
         calm = first.alone or self._waiting + len(texts) + just_now <= self._limits.explained_texts
-        note = BUSY if first.explain and not calm else None
         try:
             classifier = first.classifier or self._classifier(first.panel, first.method)
-            observed = classifier.observe(texts)
-            if first.preview:
-                shown = [preview(classifier, one(observed, i), first.prior) for i in range(len(texts))]
-                made: list[_Made] = [({}, b"", page) for page in shown]
-            else:
-                explain = first.explain and calm
-                answers = classifier.infer_observed(observed, first.prior, explain=explain, note=note)
-                draws = [job.request.draws for job, some in parts for _ in some]
-                shown = [
-                    {} if n is None else beside(classifier, one(observed, i), first.prior, answers[i], n)
-                    for i, n in enumerate(draws)
-                ]
-                plain = [answer.to_json() for answer in answers]
-                made = [(answer, dump(answer), page) for answer, page in zip(plain, shown, strict=True)]
+            draws = [job.request.draws for job, some in parts for _ in some]
+            made = iter(_answers(classifier, first, texts, draws, calm))
         except Exception as error:
             if isinstance(error, SimdxError) and len(parts) > 1:
                 for part in parts:  # one text the engine refuses must not take the others with it
@@ -241,10 +224,9 @@ class Batcher:
             for job, _ in parts:
                 job.error = Problem("bad-input", str(error)) if bad else error
             return
-        done = iter(made)
         for job, some in parts:
-            for answer, body, page in (next(done) for _ in some):
-                job.result.answers.append(answer)
+            for answer, body, page in (next(made) for _ in some):
+                job.result.answers += [answer] if answer else []
                 job.result.bodies.append(body)
                 job.result.beside = page
         self._meters.engine.observe(time.perf_counter() - started)
@@ -268,10 +250,25 @@ class Batcher:
             for job in jobs:
                 job.error = job.error or error
         for job in jobs:
-            for answer in () if job.error or job.request.preview else job.result.answers:
-                self._meters.answers.labels(job.request.panel, answer["decision"]["action"]).inc()
+            for answer in () if job.error else job.result.answers:
+                self._meters.answers.labels(job.request.panel, answer.decision.action).inc()
         with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
             self._loop.call_soon_threadsafe(_deliver, jobs)
+
+
+def _answers(
+    classifier: Classifier, first: InferenceRequest, texts: list[str], draws: list[int | None], calm: bool
+) -> list[tuple[Answer | None, bytes, dict[str, Any]]]:
+    """Of each text the answer, its JSON, and what the page shows beside it."""
+    observed, prior = classifier.observe(texts), first.prior
+    if first.preview:
+        return [(None, b"", preview(classifier, one(observed, i), prior)) for i in range(len(texts))]
+    note = BUSY if first.explain and not calm else None
+    answers = classifier.infer_observed(observed, prior, explain=first.explain and calm, note=note)
+    return [
+        (answer, dump(answer), {} if n is None else beside(classifier, one(observed, i), prior, answer, n))
+        for i, (answer, n) in enumerate(zip(answers, draws, strict=True))
+    ]
 
 
 def _deliver(jobs: Sequence[_Job]) -> None:
@@ -290,15 +287,16 @@ def _entries(request: InferenceRequest, result: InferenceResult) -> list[Entry]:
     if request.write is not None:
         context["sent"] = hashlib.sha256(result.sent).hexdigest()
     for i, (text, answer, body) in enumerate(zip(request.texts, result.answers, result.bodies, strict=True)):
-        origin = answer["provenance"]
-        kept = ("label", "posterior", "entropy_bits", "out_of_class", "typicality", "decision")
-        versions = {name: origin[name] for name in ("bank", "embedder", "kernel", "seed")}
-        versions |= {"simdx": origin["version"], "method": answer["method"], "engine": answer["engine"]}
-        seen = finite({**{k: answer[k] for k in kept}, "sha256": hashlib.sha256(body).hexdigest()})
+        origin = answer.provenance
+        versions = {name: getattr(origin, name) for name in ("bank", "embedder", "kernel", "seed")}
+        versions |= {"simdx": origin.version, "method": answer.method, "engine": answer.engine}
+        kept = ("label", "posterior", "entropy_bits", "out_of_class", "typicality")
+        seen = {name: getattr(answer, name) for name in kept}
+        seen |= {"decision": answer.decision.model_dump(), "sha256": hashlib.sha256(body).hexdigest()}
         out.append(
             Entry(
                 f"{request.request}.{request.first + i}", request.kind, request.caller, request.panel,
-                origin["prior"], seen, versions, text, context=context, people=request.people,
+                origin.prior, finite(seen), versions, text, context=context, people=request.people,
             )
         )  # fmt: skip
     return out

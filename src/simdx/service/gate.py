@@ -8,11 +8,11 @@ request rates are nginx's work (deploy/nginx.conf).
 
 import asyncio
 import logging
+import os
 import re
 import time
-import uuid
+from collections.abc import Mapping
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from simdx.errors import place_of
@@ -59,7 +59,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         started, status = time.perf_counter(), 0
-        number = scope["simdx.request"] = uuid.uuid4().hex
+        number = scope["simdx.request"] = os.urandom(16).hex()
 
         async def out(message: Message) -> None:
             nonlocal status
@@ -89,7 +89,8 @@ class Gate:
         log.info("%s %s %s %d %.1f ms", number, scope["method"], route or "unmatched", status, elapsed * 1e3)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+        # `Headers` would decode and search the list at each question. The first of a name counts.
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"][::-1]}
         if not self._guard.asks_for_tokens and any(
             name in FORWARDING or name.startswith("x-forwarded") for name in headers
         ):
@@ -110,7 +111,7 @@ class Gate:
         scope["simdx.body"] = body
         await self._app(scope, receive, send)
 
-    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+    async def _read(self, headers: Mapping[str, str], receive: Receive) -> bytes:
         media = headers.get("content-type", "").split(";")[0].strip().lower()
         if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
             raise Problem("wrong-type", "Send the body as application/json.")
@@ -140,9 +141,7 @@ class Gate:
 
 def has_more_values(body: bytes, most: int) -> bool:
     """Does this JSON hold more values than that? Looked at before any of them is made."""
-    if (
-        sum(map(body.count, (b",", b"[", b"{"))) < most
-    ):  # also of those inside strings: enough for most bodies
+    if sum(map(body.count, (b",", b"[", b"{"))) < most:  # inside strings too: enough for most bodies
         return False
     marks = (m for m in _VALUE.finditer(body) if not m[0].startswith(b'"'))
     return any(count > most for count, _ in enumerate(marks, 1))

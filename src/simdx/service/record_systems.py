@@ -68,7 +68,7 @@ async def invoke(service: ServiceId, request: Request, caller: MayClassify) -> R
         return Json(nothing)
 
     def write(told: InferenceResult) -> bytes:
-        answer = told.answers[0]
+        answer = told.answers[0].to_json()
         if why := cds.why_no_card(answer):
             return dump(cds.reply([], [f"No card: {source.words} is {why}", *found.unread]))
         subject = {"reference": f"Patient/{patient}"}
@@ -137,8 +137,9 @@ async def risk_assessment(request: Request, caller: MayClassify) -> Response:
     def write(told: InferenceResult) -> bytes:
         panel, answer_id = state.registry.panel(body.panel), f"{request_id(request)}.0"
         made = fhir.risk_assessment(
-            told.answers[0], panel, text=body.text, answer_id=answer_id, subject=subject, encounter=encounter
-        )
+            told.answers[0].to_json(), panel, text=body.text, answer_id=answer_id, subject=subject,
+            encounter=encounter,
+        )  # fmt: skip
         return dump(made)
 
     people = {"patient": patient_reference(subject["reference"])} if subject else {}

@@ -2,12 +2,10 @@
 
 import asyncio
 import hmac
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.routing import APIRoute
 from pydantic import Field
 from starlette.responses import PlainTextResponse
 
@@ -32,6 +30,7 @@ from simdx.service.wire import Json, dump
 from simdx.types import NONE_OF_THESE
 
 router = APIRouter()
+CLASSIFY = "/v1/classify"
 AnswerId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}\.[0-9]{1,4}$")]
 PanelName = Annotated[str, Field(max_length=200)]
 _SAID = "The answer's id, for POST /v1/feedback; text N of several is <id>.N, from 0."
@@ -39,18 +38,8 @@ Answered = Answer | schemas.ManyOut | schemas.PageOut | schemas.PreviewOut
 ANSWER_HEADER = {"Simdx-Answer": {"description": _SAID, "schema": {"type": "string"}}}
 
 
-class Direct(APIRoute):
-    """A route that FastAPI describes and does not stand in the way of: its resolver costs half an answer."""
-
-    def get_route_handler(self) -> Callable[[Request], Any]:
-        return self.endpoint
-
-
-hot = APIRouter(route_class=Direct)
-
-
-@hot.post(
-    "/v1/classify",
+@router.post(
+    CLASSIFY,
     summary="Posterior, uncertainty, decision and evidence for one case or several",
     description=(
         "Each answer is what `simdx classify --json` prints. With several texts and a method other than the "

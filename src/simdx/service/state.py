@@ -97,7 +97,7 @@ class AppState:
 
 def prior_of(classifier: Classifier, sent: Mapping[str, float] | None) -> Prior:
     """The prior a body gave, in the panel's labels. An unknown key may be a patient's name: not repeated."""
-    names = classifier.panel.names
+    names = classifier.panel.names if sent else ()
     if not set(sent or ()) <= set(names):
         said = f"it names something that is not a label of this panel; its labels are {', '.join(names)}"
         raise Problem("bad-input", f"prior: {said}.")

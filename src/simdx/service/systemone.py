@@ -357,7 +357,7 @@ async def _ask(
     text: str,
 ) -> InferenceRequest:
     def write(told: InferenceResult) -> bytes:
-        return dump(typed(question, told.answers[0]))
+        return dump(typed(question, told.answers[0].to_json()))
 
     method = state.registry.methods[0]
     if panel is not None:

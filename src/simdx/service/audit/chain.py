@@ -2,8 +2,9 @@
 
 import hmac
 import secrets
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from heapq import merge
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from simdx.disk import CannotWrite, create_once, make_folder, sweep
 from simdx.errors import BadInput
 from simdx.service.audit.checkpoints import Checkpoint
-from simdx.service.audit.record import GENESIS, AuditRecord, Entry, canonical
+from simdx.service.audit.record import GENESIS, AuditRecord, Entry, canonical, hashed_part
 
 KEY_BYTES = 32
 
@@ -60,13 +61,14 @@ class AuditKey:
     def chained(self, entry: Entry, seq: int, at: str, previous: str) -> AuditRecord:
         """The record of an entry in its place."""
         people = {f"{role}_hash": self.person_hash(role, who) for role, who in entry.people.items()}
-        record = AuditRecord(
-            seq, entry.id, at, entry.kind, entry.caller, entry.panel, entry.about,
-            text_hash=None if entry.text is None else self.text_hash(entry.text),
-            prior=_json(entry.prior), answer=_json(entry.answer), versions=_json(entry.versions),
-            context=_json({**entry.context, **people} or None), previous=previous, hash="",
-        )  # fmt: skip
-        return replace(record, hash=self.chain_hash(previous, record.content()))
+        said: dict[str, Any] = {
+            "seq": seq, "id": entry.id, "at": at, "kind": entry.kind, "caller": entry.caller,
+            "panel": entry.panel, "about": entry.about,
+            "text_hash": None if entry.text is None else self.text_hash(entry.text),
+            "prior": _flat(entry.prior), "answer": _json(entry.answer), "versions": _flat(entry.versions),
+            "context": _json({**entry.context, **people} or None),
+        }  # fmt: skip
+        return AuditRecord(**said, previous=previous, hash=self.chain_hash(previous, hashed_part(said)))
 
     def made(self, record: AuditRecord) -> bool:
         """Is the record as this key chained it?"""
@@ -78,6 +80,16 @@ class AuditKey:
 
 def _json(value: Any) -> str | None:
     return None if value is None else canonical(value)
+
+
+def _flat(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else _spelled(tuple(value.items()))
+
+
+@lru_cache(maxsize=256)
+def _spelled(items: tuple[tuple[str, Any], ...]) -> str:
+    """Priors and versions are the same from answer to answer."""
+    return canonical(dict(items))
 
 
 def _mac(key: bytes, content: bytes) -> bytes:

@@ -52,11 +52,8 @@ class AuditRecord:
     hash: str
 
     def content(self) -> bytes:
-        """Canonical bytes of everything but the hashes; an absent context is left out."""
-        hashed = {column: getattr(self, column) for column in COLUMNS if column not in ("hash", "previous")}
-        if self.context is None:
-            del hashed["context"]
-        return canonical(hashed).encode("ascii")
+        """What the hash is of."""
+        return hashed_part({column: getattr(self, column) for column in COLUMNS[:-2]})
 
     def to_json(self) -> dict[str, Any]:
         out = asdict(self)
@@ -72,6 +69,12 @@ _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", 
 def canonical(value: Any) -> str:
     """One spelling of a JSON value: sorted keys, ASCII, no spaces."""
     return _ENCODER.encode(value)
+
+
+def hashed_part(said: Mapping[str, Any]) -> bytes:
+    """Canonical bytes of a record without its hashes; an absent context is left out."""
+    absent = {"context"} if said["context"] is None else set()
+    return canonical({name: said[name] for name in said.keys() - absent}).encode("ascii")
 
 
 def now() -> str:
