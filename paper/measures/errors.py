@@ -9,7 +9,6 @@ from scipy.stats import binomtest, spearmanr
 
 from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.context import Context
-from paper.ece import difference, honest_ece
 from paper.intervals import differences
 from paper.measures import Measured, each_panel
 from paper.measures.scores import simulators
@@ -162,7 +161,7 @@ def bank_spread(context: Context, panel: str, bank: str, metrics: Sequence[str])
 def significance(context: Context, metrics: Sequence[str]) -> Measured:
     """Asking minus M-SMC over the asked model's own bank, on the same cases.
 
-    Intervals count the draw of the cases (paired bootstrap; for ECE `paper.ece`) and the draw of the bank.
+    Intervals count the draw of the cases (paired bootstrap) and the draw of the bank.
     """
 
     def measure(context: Context, panel: str) -> dict[str, Any]:
@@ -191,11 +190,7 @@ def _paired(
 ) -> dict[str, dict[str, Any]]:
     rng, resamples = context.rng("paired", what), context.size.paired_resamples
     found = differences(ours, theirs, y, metrics, rng, resamples)
-    found = {name: {"difference": d["difference"], "ci": d["ci"], "reason": d["reason"]} for name, d in found.items()}
-    first, second = (honest_ece(p, y, rng) for p in (ours, theirs))
-    gap, low, high = difference(first, second)
-    found["ece"] |= {"difference": gap, "ci": [low, high], "debiased": [first.value, second.value]}
-    return found
+    return {name: {"difference": d["difference"], "ci": d["ci"], "reason": d["reason"]} for name, d in found.items()}
 
 
 def _widened(row: dict[str, dict[str, Any]], spread: Mapping[str, float]) -> dict[str, dict[str, Any]]:
