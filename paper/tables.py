@@ -221,6 +221,15 @@ def significance(panel: str, part: Data) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def bank_draws(_: str, banks: Data) -> pd.DataFrame:
+    heads = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier", "error_auroc": "error AUROC", "e_aurc": "E-AURC",
+             "80%": "risk at 80 %"}  # fmt: skip
+    return frame(
+        {"bank": bank, "method": method} | {f"{head}, SD": number(spread[m]) for m, head in heads.items()}
+        for bank, methods in banks.items() for method, spread in methods.items()
+    )  # fmt: skip
+
+
 def abi_fidelity(data: Data) -> Tables:
     rows = []
     for row in data.values():

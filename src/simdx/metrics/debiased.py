@@ -1,9 +1,9 @@
-"""Expected calibration error without its bias, and an interval that holds nought when the answers are calibrated.
+"""Expected calibration error without its bias, and an interval that holds nought for calibrated answers.
 
-The plug-in ECE of N cases is positive even for a calibrated method, so a bootstrap around it is centred on a biased
-figure. Here the gaps of the ten bins are shrunk by a common factor λ: accuracy in bin b is conf_b − λ·gap_b. For each
-λ the plug-in ECE is simulated; the estimate is the λ whose median is the observed ECE, the interval holds every λ under
-which the observed ECE is no surprise. `tests/metrics/test_debiased.py` simulates the size of both tests.
+The plug-in ECE of N cases is positive even for a calibrated method, so a bootstrap around it is centred on a
+biased figure. Here the gaps of the ten bins are shrunk by a common factor λ: accuracy in bin b is
+conf_b − λ·gap_b. For each λ the plug-in ECE is simulated; the estimate is the λ whose median is the observed
+ECE, the interval holds every λ under which the observed ECE is no surprise.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def _crossing(values: Float, observed: float) -> float:
 
 
 def ece_difference(first: DebiasedEce, second: DebiasedEce) -> tuple[float, float, float]:
-    """Second minus first with its 95 % interval, from both intervals (Zou and Donner's MOVER, no correlation)."""
+    """Second minus first with its 95 % interval, from both intervals (Zou and Donner's MOVER)."""
     gap = second.value - first.value
     low = gap - np.hypot(second.value - second.low, first.high - first.value)
     high = gap + np.hypot(second.high - second.value, first.value - first.low)

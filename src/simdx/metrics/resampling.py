@@ -5,11 +5,11 @@ products and rankings are sorted once, so B resamples cost a handful of (B, N) p
 metric is undefined (no errors, say) is NaN inside this file. Two methods are always compared on the same
 resample.
 
-The excess risk is biased upwards under resampling, so an interval is the percentile interval shifted by the bootstrap's own estimate of that
-bias and clipped to the metric's range; for plain means the bias is nought and this is the ordinary
-percentile interval. The p-value of a difference is two-sided, from the bootstrap distribution centred on
-zero. The calibration error is biased even without resampling, since chance looks like miscalibration: its
-interval and its differences are those of the debiased error (`debiased`).
+The excess risk is biased upwards under resampling, so an interval is the percentile interval shifted by the
+bootstrap's own estimate of that bias and clipped to the metric's range; for plain means the bias is zero and
+this is the ordinary percentile interval. The p-value of a difference is two-sided, from the bootstrap
+distribution centred on zero. The calibration error is biased even without resampling, since chance looks like
+miscalibration: its interval and its differences are those of the debiased error (`debiased`).
 
 The formulas are written independently of `scores`, `calibration` and `selective`; the tests hold the two
 against each other on literal resamples.
@@ -61,7 +61,7 @@ def resampled(statistic: Callable[[Float], Float], n: int, resamples: int, rng: 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An interval, or None at both ends with the reason. `estimate`: what it is around, if not the metric itself."""
+    """An interval, or None at both ends with the reason; `estimate` is its middle, if not the metric."""
 
     low: float | None
     high: float | None
