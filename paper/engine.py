@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from simdx.abc.live import multinomial_live
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.baselines.asking import GUESSES
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.baselines.wording import PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.embedders.base import Embedder, embed_texts
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Observations, PanelData, Settings
 from simdx.methods.scores import choose_penalty
@@ -30,6 +32,7 @@ __all__ = [
     "Fitted",
     "Observations",
     "PanelData",
+    "multinomial_live",
     "supervised_ceiling",
     "temperature_scaled",
 ]
@@ -55,6 +58,10 @@ def none_of_these(panel_data: PanelData) -> Callable[[Observations, Prior], Floa
     share = Outside.fit(calibrated(panel_data))
     assert share is not None, "the packaged banks have a background"
     return share
+
+
+def embedded(embedder: Embedder, texts: list[str]) -> Float:
+    return np.asarray(embed_texts(embedder, texts), dtype=float)
 
 
 def space_of(panel_data: PanelData) -> Space:
