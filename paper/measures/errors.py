@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, spearmanr
 
+from paper import engine, world
 from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.context import Context
 from paper.intervals import differences
@@ -16,7 +17,7 @@ from paper.world import REFERENCE
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.metrics.scores import confusion
 from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
-from simdx.types import Float, Int, entropy_bits
+from simdx.types import Bank, Float, Int, entropy_bits
 
 ONE_HOT, CONFIDENT, COVERAGE = 0.99, 0.8, 0.8
 BANDS = {"high": (0.0, 0.5), "medium": (0.5, 1.5), "low": (1.5, np.inf)}  # certainty by bits
@@ -140,7 +141,7 @@ def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
 
 
 HALVES = {"smoke": 3, "full": 20}  # of a bank, drawn at random where it was drawn once
-LEAST_DRAWS = 3
+LEAST_DRAWS, THREE = 3, "M-SMC, three disjoint banks"
 AT = (0.2, 0.5, 0.8, 1.0)  # coverages
 TEMPERATURES, ROUNDED = ("oral-lesions", "temperature"), ("bf16", "q4")  # what Tables S17 and S16 compare
 
@@ -167,6 +168,31 @@ def bank_spread(context: Context, panel: str, bank: str, method: str) -> dict[st
     return {name: float(np.nanstd([one[name] for one in found], ddof=1)) for name in found[0]}
 
 
+def disjoint_draws(context: Context, panel: str, bank: str) -> list[Bank]:
+    """Three banks of one size by one model that share no text: its own, and two parts of its larger pool."""
+    large = next((n for n, v in context.variants(panel).items() if (v.kind, v.model) == ("pool", bank)), None)
+    if large is None:
+        return []
+    own, more = context.bank(Spec(panel, "", bank)), context.bank(Spec(panel, "", large))
+    size, known = min(own.counts.values()), set(own.texts)
+    new = np.array([text not in known for text in more.texts])
+    rows = [np.flatnonzero(new & (more.label_index == label)) for label in range(len(more.labels))]
+    if min(map(len, rows)) < 2 * size:
+        return []
+    parts = [np.concatenate([some[at : at + size] for some in rows]) for at in (0, size)]
+    return [world.pool(own, size, 0), *(more.subset(np.sort(part).tolist(), name=f"{large}, part") for part in parts)]
+
+
+def _three_draws(context: Context, panel: str, bank: str) -> dict[str, float]:
+    """Standard deviation of M-SMC's figures over three such banks, a check of what halves say."""
+    spec, found = spec_of(M_SMC, panel, bank), []
+    for one in disjoint_draws(context, panel, bank):
+        data = engine.PanelData.prepare(context.cases(panel).source.panel, one, context.panel_data(spec).embedder)
+        posterior = engine.fit(data, spec).infer(context.observations(panel), context.prior(spec)).posterior
+        found.append(_of_draw(posterior.probabilities, context.labels(panel)))
+    return {name: float(np.nanstd([one[name] for one in found], ddof=1)) for name in (found[0] if found else ())}
+
+
 def bank_draws(context: Context) -> Measured:
     """How far M-SMC's and D-SMC's figures move with the draw of the bank, for every bank that a claim rests on."""
 
@@ -176,6 +202,8 @@ def bank_draws(context: Context) -> Measured:
         found: dict[str, Any] = {bank: {M_SMC: bank_spread(context, panel, bank, M_SMC)} for bank in varied}
         for bank in (REFERENCE, *simulators(context, panel)):
             found[bank] = {name: bank_spread(context, panel, bank, name) for name in (M_SMC, D_SMC)}
+            if three := _three_draws(context, panel, bank):
+                found[bank][THREE] = three
         return found
 
     return each_panel(context, measure)
