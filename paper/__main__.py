@@ -27,6 +27,7 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder for the records. A run goes on there.")],
     scale: Annotated[str, typer.Option(help="smoke: a few cases, to see that it works; full: all.")] = "full",
     only: Annotated[str | None, typer.Option(help="These artefacts alone, separated by commas.")] = None,
+    embedder: Annotated[str | None, typer.Option(help="In place of each panel's own, e.g. wordllama+mpnet.")] = None,
 ) -> None:
     """Measure; what is on record already is not measured again."""
     from paper.answers import SIZES
@@ -39,7 +40,8 @@ def run(
     artefacts = chosen(only)
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file: --out needs a folder")
-    records = run_artefacts(artefacts, Context(scale, out), lambda line: print(line, file=sys.stderr))
+    context = Context(scale, out, embedder=embedder)
+    records = run_artefacts(artefacts, context, lambda line: print(line, file=sys.stderr))
     if failed := [record.name for record in records if record.status == "failed"]:
         raise RunFailed(
             f"{len(failed)} of {len(records)} artefacts failed ({', '.join(failed)}); their records say why"

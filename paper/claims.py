@@ -9,7 +9,7 @@ correction over all gaps of one table, α = .05. What is sure neither for nor ag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import hypot, inf, isfinite, log2, log10, sqrt
+from math import hypot, inf, isfinite, log, log10, sqrt
 from statistics import StatisticsError, fmean, stdev
 from typing import Any, Literal, NamedTuple
 
@@ -17,16 +17,29 @@ from scipy.stats import norm, spearmanr
 
 from paper.answers import ABI, ASKING, D_SMC, M_SMC, WARM
 from paper.theirs import Quote, quotes
+from paper.world import REFERENCE
 
 AGREES, DISAGREES, OPEN, UNTESTED = "agrees", "disagrees", "inconclusive", "not testable here"
 VERDICTS = (AGREES, DISAGREES, OPEN, UNTESTED)
 ORAL, SYMPTOMS, REPORTS = "oral-lesions", "symptom-to-diagnosis", "case-reports"
 PANELS = {ORAL: "oral", SYMPTOMS: "sd", REPORTS: "multicare"}
-LABELS = {ORAL: 3, SYMPTOMS: 6, REPORTS: 7}
 ML, EP, PE, EF = ASKING
 LEVEL = 0.05
 LEAST_MODELS = 4  # below, a statement about models as a group cannot be decided
 TRAINED = "the paper's objective and training"
+
+# Margins from the paper itself.
+PRINTED = 0.01  # two figures printed with two decimals that say the same
+UNINFORMATIVE = 0.644  # the largest error AUROC of EF, of six models
+MAXIMAL = 2.45  # bits: what is printed as 2.5
+THREE_TEXTS = 0.025  # accuracy at 50 texts less that at three, .980 − .956, and half a unit of the last place
+# Margins of ours, written with our records in view; wider than the paper's figures need.
+MATCH = 0.01  # "match", "does not hurt", "as well calibrated", "enough"
+COMPARABLE = 0.02  # of two ECE
+FOLD = 10  # for "roughly thirty-fold"
+FAITHFUL, DIVERGENCE = 0.95, 0.2  # agreement and r; nats
+MOST_CONCENTRATED = 4  # times, for "about twice"
+ONE_CONFUSION, CONFIDENT = 0.9, 0.8  # share of the errors; mass on the wrong label
 Data = Mapping[str, Any]
 
 
@@ -123,15 +136,30 @@ def _said(gap: Gap) -> str:
 # --------------------------------------------------------------------------- gaps of ours
 
 
-def _minus(what: str, a: Data, b: Data, name: str, sign: float = 1.0, margin: float = 0.0) -> Gap:
+def _drawn(data: Data, panel: str, bank: str, method: str, metric: str) -> float:
+    """Standard deviation of a figure over the draw of the bank; nought where that was not measured."""
+    return data.get("bank-draws", {}).get(panel, {}).get(bank, {}).get(method, {}).get(metric) or 0.0
+
+
+def _widened(gap: Gap, *spreads: float) -> Gap:
+    """Both ends moved out in quadrature by what the draw of each bank adds."""
+    if gap.low is None or gap.high is None:
+        return gap
+    more = [1.96 * spread for spread in spreads]
+    low, high = hypot(gap.value - gap.low, *more), hypot(gap.high - gap.value, *more)
+    return gap._replace(low=gap.value - low, high=gap.value + high)
+
+
+def _minus(what: str, a: Data, b: Data, name: str, sign: float = 1.0, margin: float = 0.0, spread: float = 0.0) -> Gap:
     """a − b of one metric of two sets of answers, intervals joined as if independent (they are paired: wider)."""
-    value = sign * (a[name] - b[name]) + margin
-    arms = [(r[name] - r["ci"][name][0], r["ci"][name][1] - r[name]) for r in (a, b) if r["ci"].get(name)]
+    known = [(r.get("ece_debiased", r[name]) if name == "ece" else r[name], r["ci"].get(name)) for r in (a, b)]
+    value = sign * (known[0][0] - known[1][0]) + margin
+    arms = [(v - around[0], around[1] - v) for v, around in known if around]
     if len(arms) < 2:
         return Gap(what, value, -inf, inf)
     down, up = hypot(arms[0][0], arms[1][1]), hypot(arms[0][1], arms[1][0])
     down, up = (down, up) if sign > 0 else (up, down)
-    return Gap(what, value, value - down, value + up)
+    return _widened(Gap(what, value, value - down, value + up), spread)
 
 
 def _against(what: str, row: Data, name: str, limit: float, sign: float = 1.0) -> Gap:
@@ -202,11 +230,9 @@ def _fidelity(data: Data, panel: str) -> list[Data]:
 def _over_fidelity(data: Data) -> Iterator[Gap]:
     for panel in PANELS:
         for row in _fidelity(data, panel):
-            one = row["d_smc_minus_asking"]
-            spread = data["significance"][panel]["bank_spread"].get(row["own_bank"], {}).get("accuracy", 0.0)
-            value, (low, high) = one["difference"], one["ci"]
-            yield Gap(f"{panel}, {row['own_bank']}", value + 0.01, value + 0.01 - hypot(value - low, 1.96 * spread),
-                      value + 0.01 + hypot(high - value, 1.96 * spread))  # fmt: skip
+            one, bank = row["d_smc_minus_asking"], row["own_bank"]
+            low, value, high = (end + MATCH for end in (one["ci"][0], one["difference"], one["ci"][1]))
+            yield _widened(Gap(f"{panel}, {bank}", value, low, high), _drawn(data, panel, bank, D_SMC, "accuracy"))
 
 
 def _brier(data: Data) -> Iterator[Gap]:
@@ -214,7 +240,8 @@ def _brier(data: Data) -> Iterator[Gap]:
         rows = {row["name"]: row["scores"] for row in data["distribution-aware"][panel]}
         for row in _fidelity(data, panel):
             bank = row["own_bank"]
-            yield _minus(f"{panel}, EF of {bank}", row["scores"], rows[f"{D_SMC}, {bank}"], "brier")
+            spread = _drawn(data, panel, bank, D_SMC, "brier")
+            yield _minus(f"{panel}, EF of {bank}", row["scores"], rows[f"{D_SMC}, {bank}"], "brier", spread=spread)
             yield _minus(f"{panel}, ABI over {bank}", rows[f"{ABI}, {bank}"], rows[f"{D_SMC}, {bank}"], "brier")
 
 
@@ -242,16 +269,17 @@ def _errors(data: Data) -> Iterator[tuple[str, Data, Data]]:
 
 def _fold(data: Data) -> Iterator[Gap]:
     for what, asked, own in _errors(data):
-        value = log10(asked["e_aurc"] / own["e_aurc"]) - 1
+        value = log10(asked["e_aurc"] / own["e_aurc"]) - log10(FOLD)
         arms = [max(log10(r["ci"]["e_aurc"][1] / r["e_aurc"]), 1e-9) for r in (asked, own)]
-        yield Gap(f"{what}, powers of ten beyond ten times", value, value - hypot(*arms), value + hypot(*arms))
+        gap = Gap(f"{what}, powers of ten beyond ten times", value, value - hypot(*arms), value + hypot(*arms))
+        yield _widened(gap, _drawn(data, REPORTS, own["bank"], M_SMC, "e_aurc") / own["e_aurc"] / log(10))
 
 
 def _uninformative(data: Data) -> Iterator[Gap]:
     rows = [row for what, row, _ in _errors(data) if what.startswith(EF)]
-    value = 0.65 - fmean(row["error_auroc"] for row in rows)
+    value = UNINFORMATIVE - fmean(row["error_auroc"] for row in rows)
     arm = sqrt(sum((row["ci"]["error_auroc"][1] - row["ci"]["error_auroc"][0]) ** 2 for row in rows)) / 2 / len(rows)
-    yield Gap(f"mean AUROC of EF over {len(rows)} models, below .65 by", value, value - arm, value + arm)
+    yield Gap(f"mean AUROC of EF over {len(rows)} models, below .644 by", value, value - arm, value + arm)
 
 
 def _labels(data: Data) -> dict[str, Data]:
@@ -268,7 +296,8 @@ def _below(data: Data) -> Iterator[Gap]:
                     cases = max(1.0, asked["n"] * float(at.rstrip("%")) / 100)
                     arm = 1.96 * sqrt(sum(r * (1 - r) + 0.25 / cases for r in (risk, own["risk_at"][at])) / cases)
                     value = risk - own["risk_at"][at]
-                    yield Gap(f"{asked['method']} of {model} at {at}", value, value - arm, value + arm)
+                    gap = Gap(f"{asked['method']} of {model} at {at}", value, value - arm, value + arm)
+                    yield _widened(gap, _drawn(data, SYMPTOMS, model, M_SMC, at))
 
 
 def _prior(data: Data, method: str) -> tuple[Data, float]:
@@ -322,7 +351,7 @@ def _twice(data: Data) -> Iterator[Gap]:
         one = _network(data, panel)
         ratio, (low, high) = one["alpha0_ratio"]["median"], one["ci"]["alpha0_ratio"]
         yield Gap(f"{panel}, ratio above one", ratio - 1, low - 1, high - 1)
-        yield Gap(f"{panel}, ratio below four", 4 - ratio, 4 - high, 4 - low)
+        yield Gap(f"{panel}, ratio below four", *(MOST_CONCENTRATED - one for one in (ratio, high, low)))
 
 
 def _steps(data: Data) -> Sequence[Data]:
@@ -337,9 +366,9 @@ def _step(last: Data, first: Data, what: str, sign: float = 1.0, margin: float =
 def _one_confusion(data: Data) -> Iterator[Gap]:
     row = data["error-structure"][ORAL]["errors"][M_SMC]
     n = row["errors"]
-    share, arm = row["confusions"][0]["n"] / n - 0.9, 1.96 * sqrt(0.25 / n)
+    share, arm = row["confusions"][0]["n"] / n - ONE_CONFUSION, 1.96 * sqrt(0.25 / n)
     yield Gap("share of the most frequent confusion, less .9", share, share - arm, share + arm)
-    yield Gap("mass on the wrong label, less .8", row["wrong_label_mass"] - 0.8, None, None)
+    yield Gap("mass on the wrong label, less .8", row["wrong_label_mass"] - CONFIDENT, None, None)
 
 
 def _rounded(data: Data) -> Iterator[tuple[str, Data]]:
@@ -351,9 +380,9 @@ def _rounded(data: Data) -> Iterator[tuple[str, Data]]:
 def _unhurt(data: Data) -> Iterator[Gap]:
     for panel, pair in _rounded(data):
         for metric, sign in (("ece", -1), ("brier", -1), ("accuracy", 1)):
-            one = pair["difference"][metric]
-            ends = sorted(sign * end + 0.01 for end in one["ci"])
-            yield Gap(f"{panel}, {metric}", sign * one["value"] + 0.01, ends[0], ends[1])
+            one, spread = pair["difference"][metric], [_drawn(data, panel, b, M_SMC, metric) for b in pair["banks"]]
+            ends = sorted(sign * end + MATCH for end in one["ci"])
+            yield _widened(Gap(f"{panel}, {metric}", sign * one["value"] + MATCH, ends[0], ends[1]), *spread)
 
 
 def _logits_hurt(data: Data) -> Iterator[Gap]:
@@ -366,10 +395,12 @@ def _logits_hurt(data: Data) -> Iterator[Gap]:
 
 def _coldest(data: Data) -> Iterator[Gap]:
     for one in data["temperature-ablation"]["series"]:
-        points = {p["temperature"]: {"ece": p["ece"]["value"], "ci": {"ece": p["ece"]["ci"]}} for p in one["points"]}
+        points = {p["temperature"]: {"ece": p["ece"]["debiased"], "ci": {"ece": p["ece"]["ci"]}} for p in one["points"]}
         if one["panel"] == ORAL and one["what"] == M_SMC and 0.2 in points:
             worst = max((t for t in points if t != 0.2), key=lambda t: points[t]["ece"])
-            yield _minus(f"{one['model']}, ECE at .2 − at {worst:g}", points[0.2], points[worst], "ece")
+            spread = [_drawn(data, ORAL, f"{one['model']}-t{t:.1f}", M_SMC, "ece") for t in (0.2, worst)]
+            gap = _minus(f"{one['model']}, ECE at .2 − at {worst:g}", points[0.2], points[worst], "ece")
+            yield _widened(gap, *spread)
 
 
 def _few(data: Data) -> Iterator[Gap]:
@@ -377,7 +408,7 @@ def _few(data: Data) -> Iterator[Gap]:
     rows = [r for r in data["pool-size"]["rows"] if (r["panel"], r["method"]) == (ORAL, "d-smc")]
     for bank in dict.fromkeys(r["bank"] for r in rows if r["bank"].startswith("qwen")):
         by = {r["size"]: r for r in rows if r["bank"] == bank and r["distinct"][0] >= r["size"]}
-        for small, large, margin in ((50, 500, 0.01), (3, 50, 0.03)):
+        for small, large, margin in ((50, 500, MATCH), (3, 50, THREE_TEXTS)):
             a, b = by[small], by[large]
             value = margin - (b["means"]["accuracy"] - a["means"]["accuracy"])
             arm = 1.96 * hypot(*((r["accuracy_range"][1] - r["accuracy_range"][0]) / 2.33 / sqrt(r["pools"])
@@ -390,8 +421,10 @@ def _rescaled(data: Data) -> Iterator[Gap]:
         for block in data["post-hoc-calibration"][panel]:
             if f"{ML} + TS" in block["rows"]:
                 ml, own = block["rows"][f"{ML} + TS"]["scores"], block["rows"][M_SMC]["scores"]
-                yield _minus(f"{panel}, {block['title']}, accuracy", own, ml, "accuracy")
-                yield _minus(f"{panel}, {block['title']}, ECE", ml, own, "ece", margin=0.01)
+                bank = block["title"].rpartition("simulations of ")[2]
+                spread = {m: _drawn(data, panel, bank, M_SMC, m) for m in ("accuracy", "ece")}
+                yield _minus(f"{panel}, {bank}, accuracy", own, ml, "accuracy", spread=spread["accuracy"])
+                yield _minus(f"{panel}, {bank}, ECE", ml, own, "ece", margin=MATCH, spread=spread["ece"])
 
 
 # --------------------------------------------------------------------------- gaps of theirs
@@ -431,7 +464,7 @@ def _their_split() -> Iterator[Gap]:
 
 def _their_ratio() -> Iterator[Gap]:
     d, abi = (fmean(_each("uncertainty-decomposition", "alpha0", REPORTS, m).values()) for m in (D_SMC, ABI))
-    yield from (Gap("above one", abi / d - 1), Gap("below four", 4 - abi / d))
+    yield from (Gap("above one", abi / d - 1), Gap("below four", MOST_CONCENTRATED - abi / d))
 
 
 def _their_outside(panel: str, method: str) -> float:
@@ -440,7 +473,7 @@ def _their_outside(panel: str, method: str) -> float:
 
 def _their_pools() -> Iterator[Gap]:
     acc = {size: _one("pool-size", "accuracy", ORAL, D_SMC, str(size)) for size in (3, 50, 500)}
-    yield from (Gap("50", 0.01 - acc[500] + acc[50]), Gap("3", 0.03 - acc[50] + acc[3]))
+    yield from (Gap("50", MATCH - acc[500] + acc[50]), Gap("3", THREE_TEXTS - acc[50] + acc[3]))
 
 
 def _their_rounding(method: str, metrics: Sequence[str], sign: float, margin: float) -> list[Gap]:
@@ -499,7 +532,7 @@ CLAIMS = (
           "Rank correlation over models of the best way of asking with what M-SMC adds."),
     Claim("Table 2", "D-SMC matches or exceeds EF in most combinations of model and data set",
           "90.8, 81.2, 95.8 against 90.3, 68.1, 76.7 % on average", "most", _over_fidelity,
-          lambda: [Gap(f"{p}, {m}", d - _each("distribution-aware", "accuracy", p, EF)[m] + 0.01)
+          lambda: [Gap(f"{p}, {m}", d - _each("distribution-aware", "accuracy", p, EF)[m] + MATCH)
                    for p in PANELS for m, d in _each("distribution-aware", "accuracy", p, D_SMC).items()],
           f"To match: no more than a point below. {_OWN}"),
     Claim("Table 2", "D-SMC has the best Brier score of EF, D-SMC and ABI", ".080, .390, .127 on average", "every",
@@ -508,7 +541,7 @@ CLAIMS = (
           "18 µs against 25 s", "every", _cheap,
           lambda: [Gap(REPORTS, log10(_one("distribution-aware", "latency_s", REPORTS, D_SMC)
                                       / _one("distribution-aware", "latency_s", REPORTS, ABI)) - 4)],
-          "Live D-SMC with SmolLM2; the closed form over a bank is only 7 to 18 times slower than ABI."),
+          "Live D-SMC with SmolLM2; the closed form over a bank is only 7 to 10 times slower than ABI (busy machine)."),
     Claim("Table 3", "M-SMC's entropy ranks errors better than every way of asking, by AUROC",
           ".923 against .760, .695, .694, .584", "every", lambda d: _differences(d, REPORTS, "error_auroc", -1),
           lambda: _their_means("error-detection", "error_auroc", (REPORTS,), M_SMC, ASKING), _OWN),
@@ -522,11 +555,12 @@ CLAIMS = (
           lambda: _their_means("error-detection", "accuracy", (REPORTS,), EF, (ML, EP, PE))),
     Claim("Table 3", "EF's entropy is close to uninformative about its errors", "mean AUROC .584, at most .644",
           "every", _uninformative,
-          lambda: [Gap("mean", 0.65 - _one("error-detection", "error_auroc", REPORTS, EF))]),
+          lambda: [Gap("mean", UNINFORMATIVE - _one("error-detection", "error_auroc", REPORTS, EF))]),
     Claim("Table 4", "without labels M-SMC is calibrated about as well as a centroid classifier with them",
           "ECE .0166 against .0145", "every",
-          lambda d: [_minus("ECE, within .02", _labels(d)["centroid + TS"], _labels(d)[M_SMC], "ece", margin=0.02)],
-          lambda: [Gap("ECE", 0.02 + _one("calibrated-embedding", "ece", REPORTS, "centroid + TS")
+          lambda d: [_minus("ECE, within .02", _labels(d)["centroid + TS"], _labels(d)[M_SMC], "ece",
+                            margin=COMPARABLE, spread=_drawn(d, REPORTS, REFERENCE, M_SMC, "ece"))],
+          lambda: [Gap("ECE", COMPARABLE + _one("calibrated-embedding", "ece", REPORTS, "centroid + TS")
                        - _one("calibrated-embedding", "ece", REPORTS, M_SMC))], _PACKAGED),
     Claim("Table 4", "with the same labels ABI beats the centroid classifier in accuracy and in Brier score",
           ".983 against .964, .031 against .054", "every",
@@ -551,13 +585,13 @@ CLAIMS = (
           lambda: [Gap("ML", _one("significance", "delta_ece", REPORTS, ML))],
           flaw="Two models cannot carry a random effect; settings of one model are no models."),
     Claim("Table S3", "ABI names D-SMC's label and has its means", "97 %, r .975", "every",
-          lambda d: [_against("agreement, less .95", _network(d, REPORTS), "agreement", 0.95),
-                     _against("r, less .95", _network(d, REPORTS), "correlation_of_means", 0.95)],
-          lambda: _of({"agreement": _s("agreement") - 0.95, "r": _s("correlation_of_means") - 0.95})()),
+          lambda d: [_against("agreement, less .95", _network(d, REPORTS), "agreement", FAITHFUL),
+                     _against("r, less .95", _network(d, REPORTS), "correlation_of_means", FAITHFUL)],
+          lambda: _of({"agreement": _s("agreement") - FAITHFUL, "r": _s("correlation_of_means") - FAITHFUL})()),
     Claim("Table S3", "the divergence from D-SMC to ABI is small", "median KL .103 nats", "every",
-          lambda d: [Gap("nats below .2", 0.2 - _network(d, REPORTS)["kl_nats"]["median"],
-                         *(0.2 - end for end in reversed(_network(d, REPORTS)["ci"]["kl_nats"])))],
-          lambda: [Gap("KL", 0.2 - _s("kl_nats"))],
+          lambda d: [Gap("nats below .2", DIVERGENCE - _network(d, REPORTS)["kl_nats"]["median"],
+                         *(DIVERGENCE - end for end in reversed(_network(d, REPORTS)["ci"]["kl_nats"])))],
+          lambda: [Gap("KL", DIVERGENCE - _s("kl_nats"))],
           "Trained as the paper trains; with our objective the median is .04."),
     Claim("Table S3", "where they differ ABI is right and D-SMC is not", "85 against 10 %", "every", _right_there,
           lambda: [Gap("", _s("abi_right_where_they_differ") - _s("dsmc_right_where_they_differ"))]),
@@ -570,19 +604,18 @@ CLAIMS = (
           "At the schedule that Table S10 implies; at T = 5 it is 40."),
     Claim("Table S7", "M-SMC recovers from a misleading prior", ".14 to .94, accuracy .97", "every",
           lambda d: [_against("mass on the true label, less .5", _prior(d, "m-smc")[0], "posterior_on_true", 0.5),
-                     _against("accuracy lost, less than .05", _prior(d, "m-smc")[0], "accuracy",
-                              _prior(d, "m-smc")[1] - 0.05)],
+                     _against("accuracy lost, less than .01", _prior(d, "m-smc")[0], "accuracy",
+                              _prior(d, "m-smc")[1] - PRINTED)],
           lambda: [Gap("mass", _one("prior-sensitivity", "posterior_on_true", ORAL, M_SMC, "misleading") - 0.5),
-                   Gap("accuracy", _one("prior-sensitivity", "accuracy", ORAL, M_SMC, "misleading") + 0.05
+                   Gap("accuracy", _one("prior-sensitivity", "accuracy", ORAL, M_SMC, "misleading") + PRINTED
                        - _one("prior-sensitivity", "accuracy", ORAL, M_SMC, "uniform"))], _PACKAGED),
     Claim("Table S7", "D-SMC does not: it loses more than half of its accuracy", "accuracy .72 to .19", "every",
           lambda d: [_against("accuracy below half", _prior(d, "d-smc")[0], "accuracy", _prior(d, "d-smc")[1] / 2, -1)],
           lambda: [Gap("", _one("prior-sensitivity", "accuracy", ORAL, D_SMC, "uniform") / 2
                        - _one("prior-sensitivity", "accuracy", ORAL, D_SMC, "misleading"))], _PACKAGED),
     Claim("Table S8", "on out-of-class symptoms M-SMC has essentially the maximum entropy", "2.5 of 2.58 bits", "every",
-          lambda d: [_against("bits beyond .95 of the maximum", _outside(d, SYMPTOMS)[M_SMC], "outside",
-                              0.95 * log2(LABELS[SYMPTOMS]))],
-          lambda: [Gap("", _their_outside(SYMPTOMS, M_SMC) - 0.95 * log2(LABELS[SYMPTOMS]))], _PACKAGED),
+          lambda d: [_against("bits beyond 2.45", _outside(d, SYMPTOMS)[M_SMC], "outside", MAXIMAL)],
+          lambda: [Gap("", _their_outside(SYMPTOMS, M_SMC) - MAXIMAL)], _PACKAGED),
     Claim("Table S8", "and on average more than ML and EP, on both data sets", "2.5 against at most 2.1", "every",
           _more_diffuse, lambda: [Gap(f"{p}, {w}", _their_outside(p, M_SMC) - _their_outside(p, w))
                                   for p in (ORAL, SYMPTOMS) for w in (ML, EP)],
@@ -594,40 +627,42 @@ CLAIMS = (
           lambda: [Gap("", _one("smc-dynamics", "p_true", REPORTS, D_SMC, "7")
                        - _one("smc-dynamics", "p_true", REPORTS, D_SMC, "0"))], _PACKAGED),
     Claim("Table S10", "populations after the sixth gain nothing", ".76 to .75", "every",
-          lambda d: [_step(_steps(d)[-1], _steps(d)[5], "gain, less than .01", -1, 0.01)],
-          lambda: [Gap("", 0.01 + _one("smc-dynamics", "p_true", REPORTS, D_SMC, "5")
+          lambda d: [_step(_steps(d)[-1], _steps(d)[5], "gain, less than .01", -1, PRINTED)],
+          lambda: [Gap("", PRINTED + _one("smc-dynamics", "p_true", REPORTS, D_SMC, "5")
                        - _one("smc-dynamics", "p_true", REPORTS, D_SMC, "7"))],
           "The paper counts populations from nought. Its masses need eleven halvings by then; ours are six."),
     Claim("§F", "the errors on oral lesions are one confusion, and confident", "12 of 12, mass .889", "every",
-          _one_confusion, lambda: _of({"share": 0.1, "mass": _one("error-structure", "wrong_label_mass", ORAL, M_SMC)
-                                       - 0.8})(), _PACKAGED),
+          _one_confusion, lambda: _of({"share": 1 - ONE_CONFUSION, "mass": -CONFIDENT
+                                       + _one("error-structure", "wrong_label_mass", ORAL, M_SMC)})(), _PACKAGED),
     Claim("Table S12", "normalised cosines are badly calibrated, M-SMC is not", "ECE .78 against .02", "every",
           lambda d: [_minus("ECE", d["cosine-ablation"]["scores"][REPORTS]["embedding cosine, normalised"],
-                            d["cosine-ablation"]["scores"][REPORTS][M_SMC], "ece")],
+                            d["cosine-ablation"]["scores"][REPORTS][M_SMC], "ece",
+                            spread=_drawn(d, REPORTS, REFERENCE, M_SMC, "ece"))],
           lambda: [Gap("", _one("cosine-ablation", "ece", REPORTS, "sentence cosine")
                        - _one("cosine-ablation", "ece", REPORTS, M_SMC))], _PACKAGED),
     Claim("Table S15", "general embeddings beat biomedical ones", "96.0 and 81.3 against 62.6–75.3 %", "every", _none,
           _their_embeddings, flaw="No biomedical encoder and no commercial embedding is at hand."),
     Claim("Table S16", "rounding the weights to four bits does not hurt M-SMC", "Brier .071 to .004, ECE .036 to .006",
-          "every", _unhurt, lambda: _their_rounding(M_SMC, ("ece", "brier"), -1, 0.01),
+          "every", _unhurt, lambda: _their_rounding(M_SMC, ("ece", "brier"), -1, MATCH),
           "ECE, Brier and accuracy, each within .01."),
     Claim("Table S16", "and it hurts the logits", "ECE .15 to .26, Brier .11 to .22", "every", _logits_hurt,
           lambda: _their_rounding(ML, ("ece", "brier"), 1, 0.0)),
     Claim("Table S17", "the lowest temperature is the worst for M-SMC", "ECE .036 at .2, .01–.02 above", "every",
           _coldest, _their_coldest),
     Claim("Table S18", "fifty texts a label are enough, and three nearly", "98.0 % at 50, 95.6 % at 3", "every", _few,
-          _their_pools, "Less than .01 gained beyond 50, less than .03 beyond 3; two Qwen banks, each by itself."),
+          _their_pools, "Less than .01 gained beyond 50, less than .025 beyond 3; two Qwen banks, each by itself."),
     Claim("Table S19", "temperature scaling leaves M-SMC ahead in accuracy, and M-SMC is as well calibrated",
           "77.7 % and .046 against 96.0 % and .036", "every", _rescaled,
           lambda: [Gap("accuracy", _one("post-hoc-calibration", "accuracy", ORAL, M_SMC)
                        - _one("post-hoc-calibration", "accuracy", ORAL, "ML + TS")),
-                   Gap("ECE", _one("post-hoc-calibration", "ece", ORAL, "ML + TS") + 0.01
+                   Gap("ECE", _one("post-hoc-calibration", "ece", ORAL, "ML + TS") + MATCH
                        - _one("post-hoc-calibration", "ece", ORAL, M_SMC))], f"ECE within .01. {_OWN}"),
-    Claim("Algorithm 1", "M-SMC with fresh generations for every proposal", "15–25 s a case", "every",
+    Claim("Algorithm 1", "M-SMC with a new generation for every proposal", "15–25 s a case", "every",
           lambda d: [_against(f"{p}, total variation from the closed form below .1", row, "total_variation", 0.1, -1)
                      for p, row in d["algorithm-1"]["panels"].items()],
-          _none, flaw="Thirty cases by no recorded rule (no carcinoma, no drug reaction, no jaundice); an earlier run "
-               "began 50 and finished 2; 18 % of the oral simulations were taken unscrubbed; 618 to 1,240 s a case."),
+          _none, flaw="33 cases of all nine labels of two panels, drawn by a recorded rule, over scrubbed texts that "
+               "were written before; on oral lesions every case uses them up after four populations. Generated inside "
+               "the run, a case took 618 to 1,240 s beside other work."),
     Claim("§5", "an oral pathologist found the vignettes complete and correct", "4.86 and 4.55 of 5", "every", _none,
           _none, flaw="Nobody has reviewed ours; paper/REVIEW.md is the study, ready to run."),
 )  # fmt: skip

@@ -51,8 +51,10 @@ class Context:
         banks: Path | None = None,
         asking: Path | None = None,
         seed: int = 0,
+        embedder: str | None = None,
     ) -> None:
         self.scale: Scale = scale
+        self.embedder = embedder  # in place of each panel's own
         self.size = size or SIZES[scale]
         self.out, self.store, self.seed = out, Store(out, "artefacts"), seed
         self.banks_folder = banks or world.folder_named("SIMDX_BANKS", "results/banks")
@@ -105,8 +107,13 @@ class Context:
         """Banks by a model at another temperature, with other weights or with a larger pool."""
         return world.written_by_variants(panel, self.banks_folder)
 
+    def draws(self, panel: str, bank: str) -> tuple[str, ...]:
+        """A bank and the other draws by the same model with the same settings."""
+        own = (name for name, one in self.variants(panel).items() if (one.kind, one.model) == ("draw", bank))
+        return (bank, *own)
+
     def embedder_name(self, spec: Spec) -> str:
-        return spec.embedder or self.cases(spec.panel).source.panel.embedder
+        return spec.embedder or self.embedder or self.cases(spec.panel).source.panel.embedder
 
     def own_bank(self, panel: str, asked: Asked) -> str:
         """The bank the asked model wrote itself, else the packaged one."""

@@ -3,16 +3,22 @@
 Everything the paper needs of `simdx.methods`, `simdx.classifier` and `simdx.baselines`
 is called in this file and in no other, so a change of their interface is a change here."""
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from simdx.abc.live import multinomial_live
 from simdx.abc.prior import Prior
 from simdx.abc.space import Space
 from simdx.baselines.asking import GUESSES
 from simdx.baselines.supervised import SHARE as CALIBRATION_SHARE
 from simdx.baselines.supervised import calibrated_logistic, supervised_ceiling, temperature_scaled
 from simdx.baselines.wording import PARAPHRASES, UnreadableReply, read_guesses, read_letter, read_option_tokens
+from simdx.embedders.base import Embedder, embed_texts
 from simdx.fitting import fit_method
 from simdx.methods import RECIPE_VERSION, Fitted, Observations, PanelData, Settings
 from simdx.methods.logistic import choose_penalty
@@ -26,6 +32,7 @@ __all__ = [
     "Fitted",
     "Observations",
     "PanelData",
+    "multinomial_live",
     "supervised_ceiling",
     "temperature_scaled",
 ]
@@ -51,6 +58,10 @@ def none_of_these(panel_data: PanelData) -> Callable[[Observations, Prior], Floa
     share = Outside.fit(calibrated(panel_data))
     assert share is not None, "the packaged banks have a background"
     return share
+
+
+def embedded(embedder: Embedder, texts: list[str]) -> Float:
+    return np.asarray(embed_texts(embedder, texts), dtype=float)
 
 
 def space_of(panel_data: PanelData) -> Space:
@@ -106,6 +117,8 @@ def ask_model(
 
 def read_reply(way: str, line: Mapping[str, Any], names: tuple[str, ...]) -> list[float] | None:
     """Scores by place in the list of options, from likeliest tokens or from words; None: it cannot be read."""
+    if line.get("options") == "numbers":
+        return _read_numbered(way, line, len(names))
     try:
         if way == "letters":
             top = tuple((str(token), float(logprob)) for token, logprob in line["top"])
@@ -116,3 +129,23 @@ def read_reply(way: str, line: Mapping[str, Any], names: tuple[str, ...]) -> lis
         return [float(i == chosen) for i in range(len(names))]
     except UnreadableReply:
         return None
+
+
+_GUESS = re.compile(r"G\d:\s*\(?(\d)\)?\W+P\d:\s*(\d+(?:\.\d+)?)\s*%")
+
+
+def _read_numbered(way: str, line: Mapping[str, Any], k: int) -> list[float] | None:
+    """The same of a list of numbered options, as the paper asks (`paper.gpu`)."""
+    top = [(str(token).strip(), math.exp(logprob)) for token, logprob in line.get("top", ())]
+    if way == "letters":
+        mass = [sum(p for token, p in top if token == str(i)) for i in range(1, k + 1)]
+        # What is not listed has at most the probability of the last token that is.
+        return [m or min(p for _, p in top) for m in mass] if any(mass) else None
+    if way == "elicited":
+        said = {int(i): float(percent) / 100 for i, percent in reversed(_GUESS.findall(line["text"]))}
+        if not said or not all(1 <= i <= k for i in said) or sum(said.values()) <= 0:
+            return None
+        left = max(0.0, 1 - sum(said.values())) / max(k - len(said), 1)
+        return [said.get(i, left) for i in range(1, k + 1)]
+    chosen = re.match(r"\W*(\d)(?!\d)", line["text"])
+    return None if chosen is None or not 1 <= int(chosen[1]) <= k else np.eye(k)[int(chosen[1]) - 1].tolist()

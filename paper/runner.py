@@ -58,4 +58,4 @@ def _config(context: Context) -> dict[str, Any]:
         "panels": list(context.panels),
         "skipped": dict(context.skipped),
         "banks": {panel: [REFERENCE, *context.banks(panel)] for panel in context.panels},
-    }
+    } | ({"embedder": context.embedder} if context.embedder else {})

@@ -221,6 +221,15 @@ def significance(panel: str, part: Data) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def bank_draws(_: str, banks: Data) -> pd.DataFrame:
+    heads = {"accuracy": "accuracy", "ece": "ECE", "brier": "Brier", "error_auroc": "error AUROC", "e_aurc": "E-AURC",
+             "80%": "risk at 80 %"}  # fmt: skip
+    return frame(
+        {"bank": bank, "method": method} | {f"{head}, SD": number(spread[m]) for m, head in heads.items()}
+        for bank, methods in banks.items() for method, spread in methods.items()
+    )  # fmt: skip
+
+
 def abi_fidelity(data: Data) -> Tables:
     rows = []
     for row in data.values():
@@ -331,10 +340,11 @@ def smc_dynamics(data: Data) -> Tables:
 
 
 def algorithm_1(data: Data) -> Tables:
-    names = ("accuracy", "closed_form_accuracy", "total_variation", "simulations", "calls", "tokens", "seconds")
+    names = ("accuracy", "closed_form_accuracy", "total_variation", "simulations")
     rows = ({"panel": panel, "n": one["n"]} | {name.replace("_", " "): figure(one, name) for name in names}
+            | {"cases by populations reached": ", ".join(f"{n} at {t}" for t, n in one["populations"].items())}
             for panel, one in data["panels"].items())  # fmt: skip
-    return {"Fresh generations for every proposal, S = 100, T = 5": frame(rows)}
+    return {"A stratified sample, no text used twice within a case, S = 100, T = 5": frame(rows)}
 
 
 def error_structure(data: Data) -> Tables:

@@ -3,8 +3,8 @@
 The oral benchmark ships. Symptom-to-Diagnosis and the case reports come from the folder $SIMDX_DATA
 (`sd` and `pmc`, each with `cases.jsonl` and `ood.jsonl`). Banks written by models are the folders
 `{panel}-{model}` in $SIMDX_BANKS, else in `results/banks`; an ending says that the model ran in another way:
-`-t0.4` a temperature, `-q8_0` other weights, `-n1000` a larger pool by the same model. Such banks belong to
-the ablation of that alone and stand for no simulator of their own. What is not there is left out with a note.
+`-t0.4` a temperature, `-q8_0` other weights, `-n1000` a larger pool by the same model, `-s1` another draw with
+the same settings. Such banks stand for no simulator of their own. What is not there is left out with a note.
 """
 
 import os
@@ -27,9 +27,10 @@ from simdx.types import Bank, Int
 _FOLDERS = {"symptom-to-diagnosis": "sd", "case-reports": "pmc"}
 REFERENCE = "reference"  # the panel's packaged bank: both of its files
 PARTS = ("bank_a", "bank_b")  # the two files of a packaged bank, each alone
-Way = Literal["temperature", "pool", "weights"]
+Way = Literal["temperature", "pool", "weights", "draw"]
 # What the end of a bank's name says of how its model ran.
-_WAYS: dict[Way, str] = {"temperature": r"t\d+(?:\.\d+)?", "pool": r"n\d+", "weights": r"q\d\w*|b?f(?:16|32)|awq|int\d"}
+_WAYS: dict[Way, str] = {"temperature": r"t\d+(?:\.\d+)?", "pool": r"n\d+", "draw": r"s\d+",
+                         "weights": r"q\d\w*|b?f(?:16|32)|awq|int\d"}  # fmt: skip
 _VARIANT = re.compile(r"-(?:" + "|".join(f"(?P<{kind}>{way})" for kind, way in _WAYS.items()) + r")$")
 
 

@@ -223,6 +223,7 @@ def _asked_over_temperatures(context: Context, panel: str) -> list[dict[str, Any
 
 def _point(temperature: float, scores: dict[str, Any], texts: int, complete: bool) -> dict[str, Any]:
     parts = {m: {"value": scores[m], "ci": scores["ci"].get(m)} for m in ("accuracy", "brier", "ece")}
+    parts["ece"]["debiased"] = scores["ece_debiased"]
     return {"temperature": float(temperature), "texts": texts, "complete": complete, **parts}
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, spearmanr
 
+from paper import engine, world
 from paper.answers import ABI, D_SMC, M_SMC, RECIPE, Spec, spec_of
 from paper.context import Context
-from paper.ece import difference, honest_ece
 from paper.intervals import differences
 from paper.measures import Measured, each_panel
 from paper.measures.scores import simulators
@@ -17,7 +17,7 @@ from paper.world import REFERENCE
 from simdx.metrics.headline import evaluate_probabilities
 from simdx.metrics.scores import confusion
 from simdx.metrics.selective import errors, kept_at, risk_coverage, uncertainty
-from simdx.types import Float, Int, entropy_bits
+from simdx.types import Bank, Float, Int, entropy_bits
 
 ONE_HOT, CONFIDENT, COVERAGE = 0.99, 0.8, 0.8
 BANDS = {"high": (0.0, 0.5), "medium": (0.5, 1.5), "low": (1.5, np.inf)}  # certainty by bits
@@ -140,41 +140,92 @@ def _views(context: Context, panel: str) -> dict[str, dict[str, int]]:
     return found
 
 
-BANK_DRAWS = {"smoke": 3, "full": 20}  # halves of a bank, drawn at random
+HALVES = {"smoke": 3, "full": 20}  # of a bank, drawn at random where it was drawn once
+LEAST_DRAWS, THREE = 3, "M-SMC, three disjoint banks"
+AT = (0.2, 0.5, 0.8, 1.0)  # coverages
+TEMPERATURES, ROUNDED = ("oral-lesions", "temperature"), ("bf16", "q4")  # what Tables S17 and S16 compare
 
 
-def bank_spread(context: Context, panel: str, bank: str, metrics: Sequence[str]) -> dict[str, float]:
-    """Standard deviation of M-SMC's metrics over the draw of the bank.
+def _of_draw(p: Float, y: Int) -> dict[str, float]:
+    scores: dict[str, Any] = evaluate_probabilities(p, y)
+    found = {name: scores[name] for name in ("accuracy", "brier", "ece", "error_auroc", "e_aurc")}
+    found |= _curve("", p, y, AT)["risk_at"]
+    return {name: np.nan if value is None else float(value) for name, value in found.items()}
 
-    Halves of a bank of M texts, drawn without replacement, spread as much as whole banks of M texts would
-    (delete-half jackknife).
+
+def bank_spread(context: Context, panel: str, bank: str, method: str) -> dict[str, float]:
+    """Standard deviation of a method's figures over the draw of the bank.
+
+    Over the draws at hand where there are three; else over random halves: halves of M texts, drawn without
+    replacement, spread as much as whole banks of M texts would (delete-half jackknife).
     """
-    half = max(1, min(context.bank(Spec(panel, "", bank)).counts.values()) // 2)
-    spec = spec_of(M_SMC, panel, bank)
-    y, found = context.labels(panel), []
-    for seed in range(BANK_DRAWS[context.scale]):
-        p = context.probabilities(replace(spec, per_label=half, pool_seed=seed))
-        scores = evaluate_probabilities(p, y)
-        found.append([np.nan if scores[m] is None else scores[m] for m in metrics])
-    return dict(zip(metrics, np.nanstd(np.array(found, dtype=float), axis=0, ddof=1).tolist(), strict=True))
+    spec, names = spec_of(method, panel, bank), context.draws(panel, bank)
+    specs = [replace(spec, bank=name) for name in names]
+    if len(names) < LEAST_DRAWS:
+        half = max(1, min(context.bank(spec).counts.values()) // 2)
+        specs = [replace(spec, per_label=half, pool_seed=seed) for seed in range(HALVES[context.scale])]
+    found = [_of_draw(context.probabilities(one), context.labels(panel)) for one in specs]
+    return {name: float(np.nanstd([one[name] for one in found], ddof=1)) for name in found[0]}
+
+
+def disjoint_draws(context: Context, panel: str, bank: str) -> list[Bank]:
+    """Three banks of one size by one model that share no text: its own, and two parts of its larger pool."""
+    large = next((n for n, v in context.variants(panel).items() if (v.kind, v.model) == ("pool", bank)), None)
+    if large is None:
+        return []
+    own, more = context.bank(Spec(panel, "", bank)), context.bank(Spec(panel, "", large))
+    size, known = min(own.counts.values()), set(own.texts)
+    new = np.array([text not in known for text in more.texts])
+    rows = [np.flatnonzero(new & (more.label_index == label)) for label in range(len(more.labels))]
+    if min(map(len, rows)) < 2 * size:
+        return []
+    parts = [np.concatenate([some[at : at + size] for some in rows]) for at in (0, size)]
+    return [world.pool(own, size, 0), *(more.subset(np.sort(part).tolist(), name=f"{large}, part") for part in parts)]
+
+
+def _three_draws(context: Context, panel: str, bank: str) -> dict[str, float]:
+    """Standard deviation of M-SMC's figures over three such banks, a check of what halves say."""
+    spec, found = spec_of(M_SMC, panel, bank), []
+    for one in disjoint_draws(context, panel, bank):
+        data = engine.PanelData.prepare(context.cases(panel).source.panel, one, context.panel_data(spec).embedder)
+        posterior = engine.fit(data, spec).infer(context.observations(panel), context.prior(spec)).posterior
+        found.append(_of_draw(posterior.probabilities, context.labels(panel)))
+    return {name: float(np.nanstd([one[name] for one in found], ddof=1)) for name in (found[0] if found else ())}
+
+
+def bank_draws(context: Context) -> Measured:
+    """How far M-SMC's and D-SMC's figures move with the draw of the bank, for every bank that a claim rests on."""
+
+    def measure(context: Context, panel: str) -> dict[str, Any]:
+        varied = [name for name, one in context.variants(panel).items() if (panel, one.kind) == TEMPERATURES
+                  or one.way in ROUNDED]  # fmt: skip
+        found: dict[str, Any] = {bank: {M_SMC: bank_spread(context, panel, bank, M_SMC)} for bank in varied}
+        for bank in (REFERENCE, *simulators(context, panel)):
+            found[bank] = {name: bank_spread(context, panel, bank, name) for name in (M_SMC, D_SMC)}
+            if three := _three_draws(context, panel, bank):
+                found[bank][THREE] = three
+        return found
+
+    return each_panel(context, measure)
 
 
 def significance(context: Context, metrics: Sequence[str]) -> Measured:
-    """Asking minus M-SMC over the asked model's own bank, on the same cases.
+    """Asking minus M-SMC over the asked model's own bank, on the same cases; means over the draws of the bank.
 
-    Intervals count the draw of the cases (paired bootstrap; for ECE `paper.ece`) and the draw of the bank.
+    Intervals count the draw of the cases (paired bootstrap) and the draw of the bank.
     """
 
     def measure(context: Context, panel: str) -> dict[str, Any]:
         y, rows = context.labels(panel), {}
         banks = dict.fromkeys(context.own_bank(panel, one) for one in context.asked(panel))
-        spread = {bank: bank_spread(context, panel, bank, metrics) for bank in banks}
+        spread = {bank: bank_spread(context, panel, bank, M_SMC) for bank in banks}
         for one in context.asked(panel):
             bank = context.own_bank(panel, one)
-            ours = context.probabilities(spec_of(M_SMC, panel, bank))[one.positions]
-            row = _paired(context, f"{panel} {one.name}", ours, one.probabilities, y[one.positions], metrics)
-            about: dict[str, Any] = {"model": one.model, "way": one.way, "bank": bank}
-            rows[f"{one.name} − M-SMC over {bank}"] = about | _widened(row, spread[bank])
+            ours = [context.probabilities(spec_of(M_SMC, panel, b))[one.positions] for b in context.draws(panel, bank)]
+            each = [_paired(context, f"{panel} {one.name}", p, one.probabilities, y[one.positions], metrics)
+                    for p in ours]  # fmt: skip
+            about: dict[str, Any] = {"model": one.model, "way": one.way, "bank": bank, "draws": len(ours)}
+            rows[f"{one.name} − M-SMC over {bank}"] = about | _over_draws(each, spread[bank])
         packaged = context.probabilities(spec_of(M_SMC, panel))
         others = {name: spec_of(name, panel) for name in (D_SMC, RECIPE)}
         others |= {name: Spec(panel, name) for name in SIMILARITY}
@@ -191,18 +242,19 @@ def _paired(
 ) -> dict[str, dict[str, Any]]:
     rng, resamples = context.rng("paired", what), context.size.paired_resamples
     found = differences(ours, theirs, y, metrics, rng, resamples)
-    found = {name: {"difference": d["difference"], "ci": d["ci"], "reason": d["reason"]} for name, d in found.items()}
-    first, second = (honest_ece(p, y, rng) for p in (ours, theirs))
-    gap, low, high = difference(first, second)
-    found["ece"] |= {"difference": gap, "ci": [low, high], "debiased": [first.value, second.value]}
+    return {name: {"difference": d["difference"], "ci": d["ci"], "reason": d["reason"]} for name, d in found.items()}
+
+
+def _over_draws(rows: list[dict[str, dict[str, Any]]], spread: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """The mean over the draws of the bank; both ends moved out in quadrature by what the draw adds to that mean."""
+    found = {}
+    for name in rows[0]:
+        known = [row[name] for row in rows if row[name]["ci"][0] is not None]
+        found[name] = dict(rows[0][name])
+        if known:
+            middle = float(np.mean([one["difference"] for one in known]))
+            low, high = np.mean([one["ci"] for one in known], axis=0)
+            more = 1.96 * np.nan_to_num(spread[name]) / np.sqrt(len(known))
+            ends = [middle - float(np.hypot(middle - low, more)), middle + float(np.hypot(high - middle, more))]
+            found[name] |= {"difference": middle, "ci": ends}
     return found
-
-
-def _widened(row: dict[str, dict[str, Any]], spread: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """Both ends moved out in quadrature by what the draw of the bank adds."""
-    for name, one in row.items():
-        middle, (low, high) = one["difference"], one["ci"]
-        if low is not None and np.isfinite(spread[name]):
-            more = 1.96 * spread[name]
-            one["ci"] = [middle - float(np.hypot(middle - low, more)), middle + float(np.hypot(high - middle, more))]
-    return row

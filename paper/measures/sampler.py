@@ -3,7 +3,9 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from simdx.abc.second_order import concentration_cap
 from simdx.errors import BadInput
 from simdx.metrics.means import spread
 from simdx.runs import NotRun
-from simdx.types import Int, Trace, entropy_bits
+from simdx.types import Float, Int, Trace, entropy_bits
 
 # --------------------------------------------------------------------------- population by population
 
@@ -212,60 +214,105 @@ def _probe(context: Context, panel: str, name: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------- with fresh generations
 
 LIVE_MODEL = "qwen2.5-coder-1.5b"
+SAME_SETTINGS = ("n1000", "t0.8", "bf16")  # banks by that model at the temperature and with the facets of its own
+SAMPLED = {3: 5}  # cases of a label on a panel of so many labels
+ELSE_SAMPLED, LEAST_TEXTS = 3, 500  # texts of a label: with fewer the first populations use them up
+BUDGET = 20_000
 
 
 def algorithm_1(context: Context) -> Measured:
-    place = context.live_folder / "algorithm1" / "cases.jsonl"
-    lines = [json.loads(line) for line in place.read_text("utf-8").splitlines()] if place.is_file() else []
-    about = json.loads(place.with_name("about.json").read_text("utf-8")) if lines else {}
-    data = {}
+    """Algorithm 1 on a stratified sample: a simulation is the next text of its label in a random order, and no text
+    is used twice within a case, so that the law is that of a new generation for every proposal. A case that uses up
+    the texts of a label ends with the population before."""
+    data, notes = {}, _lived(context)
     for panel in context.panels:
-        position = {case.id: i for i, case in enumerate(context.cases(panel).dataset.cases)}
-        own = [line for line in lines if line["panel"] == panel and line["case"] in position]
-        if own and LIVE_MODEL in context.models(panel):
-            data[panel] = _fresh(context, panel, own, np.array([position[line["case"]] for line in own]))
+        names = [LIVE_MODEL, *(n for n, v in context.variants(panel).items() if v.model == LIVE_MODEL
+                               and v.way in SAME_SETTINGS)]  # fmt: skip
+        if LIVE_MODEL not in context.models(panel):
+            continue
+        banks = [context.bank(Spec(panel, "", name)) for name in names]
+        texts = [
+            list(dict.fromkeys(t for b in banks for t, at in zip(b.texts, b.label_index, strict=True) if at == k))
+            for k in range(len(context.names(panel)))
+        ]
+        if (least := min(map(len, texts))) < LEAST_TEXTS:
+            notes.append(f"Left out: {panel}, where {LIVE_MODEL} has {least} texts of a label.")
+            continue
+        data[panel] = _stratified(context, panel, texts)
     if not data:
-        raise NotRun(f"no fresh generations are on record in {place.as_posix()}: they take minutes of a GPU")
-    finished, begun = about["done"], about["done"] + about["unfinished"]
-    note = (
-        f"{begun} cases were begun side by side and {finished} ended within {about['seconds']:,.0f} s on one "
-        f"{about['device']} ({about['used']['texts']:,} texts, {about['used']['completion_tokens']:,} tokens in all)."
-    )
-    cut = [line for line in lines if line["outcome"] != "complete"]
-    for line in cut:
-        note += f" {line['case']} was cut short; its answer is that of population {line['populations']}."
-    if finished + len(cut) < begun:
-        note += " The finished ones are the quickest: they accept sooner than the others, and say little about them."
-    n = {panel: one["n"] for panel, one in data.items()}
-    return Measured({"panels": data, "finished": finished, "begun": begun}, n, [LIVE_MODEL], [note])
+        raise NotRun(f"no bank by {LIVE_MODEL} has {LEAST_TEXTS} texts of every label")
+    return Measured({"panels": data}, {panel: one["n"] for panel, one in data.items()}, [LIVE_MODEL], notes)
 
 
-def _fresh(context: Context, panel: str, lines: list[dict[str, Any]], rows: Int) -> dict[str, Any]:
-    p = np.array([line["posterior"] for line in lines])
-    q = context.probabilities(spec_of(M_SMC, panel, LIVE_MODEL))[rows]
-    y, rng, resamples = context.labels(panel)[rows], context.rng("algorithm-1", panel), context.size.resamples
-    found: dict[str, Any] = {"n": len(lines), "outcomes": dict(Counter(line["outcome"] for line in lines))}
+def _lived(context: Context) -> list[str]:
+    """What an earlier run on a GPU, with generations inside the run, cost."""
+    place = context.live_folder / "algorithm1" / "cases.jsonl"
+    if not place.is_file():
+        return []
+    about = json.loads(place.with_name("about.json").read_text("utf-8"))
+    took = [json.loads(line)["wall_seconds"] for line in place.read_text("utf-8").splitlines()]
+    return [f"Generated inside the run, on one {about['device']} beside other work: {len(took)} cases drawn by no rule "
+            f"({about['used']['texts']:,} texts; a mean of {np.mean(took):,.0f} s a case, side by side). A run before "
+            "it began 50 cases and finished two."]  # fmt: skip
+
+
+def sampled(ids: Sequence[str], y: Int) -> Int:
+    """Of each label the first cases by the hash of the seed and their id."""
+    k = int(y.max()) + 1
+    order = sorted(range(len(ids)), key=lambda i: sha256(f"0 {ids[i]}".encode()).hexdigest())
+    of_label = [[i for i in order if y[i] == label] for label in range(k)]
+    return np.array([i for some in of_label for i in some[: SAMPLED.get(k, ELSE_SAMPLED)]])
+
+
+class _UsedUp(Exception):
+    pass
+
+
+def _stratified(context: Context, panel: str, texts: list[list[str]]) -> dict[str, Any]:
+    spec, y = spec_of(M_SMC, panel, LIVE_MODEL), context.labels(panel)
+    rows = sampled([case.id for case in context.cases(panel).dataset.cases], y)
+    embedder = context.panel_data(spec).embedder
+    vectors = [engine.embedded(embedder, some) for some in texts]
+    seen = np.asarray(context.observations(panel).vectors, dtype=float)[rows]
+    found = [_one_case(vectors, z, context.prior(spec), int(row)) for z, row in zip(seen, rows, strict=True)]
+    p, reached = np.array([one[0] for one in found]), np.array([one[1] for one in found])
+    closed = {t: context.probabilities(replace(spec, populations=t))[rows] for t in set(reached.tolist())}
+    q = np.array([closed[t][i] for i, t in enumerate(reached)])
+    rng, resamples = context.rng("algorithm-1", panel), context.size.resamples
     figures = {
-        "accuracy": p.argmax(axis=1) == y,
-        "closed_form_accuracy": q.argmax(axis=1) == y,
+        "accuracy": p.argmax(axis=1) == y[rows],
+        "closed_form_accuracy": q.argmax(axis=1) == y[rows],
         "total_variation": np.abs(p - q).sum(axis=1) / 2,
+        "simulations": np.array([one[2] for one in found]),
     }
+    about: dict[str, Any] = {"n": len(rows), "populations": dict(Counter(reached.tolist()))}
+    about["texts"] = min(map(len, texts))
     for name, values in figures.items():
-        found |= {name: float(values.mean()), f"{name}_ci": mean_interval(values.astype(float), rng, resamples)}
-    used = [line["usage"] for line in lines]
-    found |= {
-        "simulations": float(np.mean([sum(line["simulations"]) for line in lines])),
-        "calls": float(np.mean([u["llm_calls"] for u in used])),
-        "tokens": float(np.mean([u["prompt_tokens"] + u["completion_tokens"] for u in used])),
-        "seconds": float(np.mean([line["wall_seconds"] for line in lines])),
-    }
-    names = ("tolerance", "acceptance", "simulations", "entropy_bits")
-    here = [[line for line in lines if line["populations"] > t] for t in range(max(x["populations"] for x in lines))]
-    found["steps"] = [
-        {"population": t + 1} | {n: float(np.mean([line[n][t] for line in some])) for n in names}
-        for t, some in enumerate(here)
-    ]
-    return found
+        about |= {name: float(values.mean()), f"{name}_ci": mean_interval(values.astype(float), rng, resamples)}
+    return about
+
+
+def _one_case(vectors: list[Float], z: Float, prior: Prior, row: int) -> tuple[Float, int, int]:
+    """The posterior, the populations it took and the simulations: five, or as many as the texts last for."""
+    for populations in range(DEFAULT, 0, -1):
+        rng = np.random.default_rng([0, row])
+        left = [iter(some[rng.permutation(len(some))]) for some in vectors]
+
+        def simulate(labels: Int, _: np.random.Generator, left: list[Iterator[Float]] = left) -> Float:
+            found = [next(left[label], None) for label in labels]
+            if any(one is None for one in found):
+                raise _UsedUp
+            return np.array(found)
+
+        try:
+            posterior, trace = engine.multinomial_live(
+                simulate, len(vectors), z / np.linalg.norm(z), prior, [row], seed=0, budget=BUDGET,
+                populations=populations,
+            )  # fmt: skip
+        except _UsedUp:
+            continue
+        return posterior.probabilities[0], int(trace.populations[0]), int(trace.total_simulations[0])
+    raise BadInput("the texts of a label do not last for one population")
 
 
 # --------------------------------------------------------------------------- like with like

@@ -249,7 +249,7 @@ def calibrate(
     say(json, found.to_json(), *found.lines())
 
 
-def _labelled_here(name: str, chosen: options.MaterialOptions, ask: Path, json: bool) -> Path | None:
+def _labelled_here(name: str, chosen: options.PanelDataOptions, ask: Path, json: bool) -> Path | None:
     """Labels given in the terminal, as a file to measure on; None while there are too few."""
     from simdx.classifier import Classifier
     from simdx.cli.label import ask_labels

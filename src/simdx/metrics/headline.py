@@ -42,21 +42,25 @@ def evaluate_probabilities(
 ) -> dict[str, object]:
     """The headline metrics as plain numbers or None, with `ci` and, under `undefined`, every reason.
 
-    Intervals are drawn only when a generator is given; otherwise `ci` maps every metric to None. `labels` as
+    Intervals are drawn only when a generator is given; otherwise `ci` maps every metric to None. That of the
+    calibration error is around `ece_debiased`: the plug-in `ece` of a calibrated method lies above it. `labels` as
     for `macro_f1`.
     """
     values = headline_values(probabilities, label_index, labels)
     reasons = {name: value.reason for name, value in values.items() if value.reason}
     ci: dict[str, list[float] | None] = dict.fromkeys(HEADLINE)
+    debiased = None
     if rng is not None:
         found = bootstrap_intervals(probabilities, label_index, labels=labels, resamples=resamples, rng=rng)
         ci = {name: interval.as_list() for name, interval in found.items()}
+        debiased = found["ece"].estimate
         reasons |= {f"ci.{name}": i.reason for name, i in found.items() if i.reason and name not in reasons}
     p = np.asarray(probabilities)
     return {
         "n": int(p.shape[0]),
         "k": labels or int(p.shape[1]),
         **{name: value.value for name, value in values.items()},
+        "ece_debiased": debiased,
         "ci": ci,
         "undefined": reasons,
     }

@@ -5,11 +5,11 @@ products and rankings are sorted once, so B resamples cost a handful of (B, N) p
 metric is undefined (no errors, say) is NaN inside this file. Two methods are always compared on the same
 resample.
 
-The calibration error and the excess risk are biased upwards under resampling (repeated cases look like
-miscalibration), so an interval is the percentile interval shifted by the bootstrap's own estimate of that
-bias and clipped to the metric's range; for plain means the bias is nought and this is the ordinary
-percentile interval. The p-value of a difference is two-sided, from the bootstrap distribution centred on
-zero.
+The excess risk is biased upwards under resampling, so an interval is the percentile interval shifted by the
+bootstrap's own estimate of that bias and clipped to the metric's range; for plain means the bias is zero and
+this is the ordinary percentile interval. The p-value of a difference is two-sided, from the bootstrap
+distribution centred on zero. The calibration error is biased even without resampling, since chance looks like
+miscalibration: its interval and its differences are those of the debiased error (`debiased`).
 
 The formulas are written independently of `scores`, `calibration` and `selective`; the tests hold the two
 against each other on literal resamples.
@@ -20,10 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import digamma
+from scipy.special import digamma, ndtr
 
 from simdx.errors import BadInput
 from simdx.metrics.calibration import N_BINS, bin_of
+from simdx.metrics.debiased import debiased_ece, ece_difference
 from simdx.metrics.scores import brier_terms, nll_terms, predictions
 from simdx.metrics.selective import kept_at, uncertainty
 from simdx.metrics.value import NO_CASES, checked
@@ -60,11 +61,12 @@ def resampled(statistic: Callable[[Float], Float], n: int, resamples: int, rng: 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A bootstrap interval, or None at both ends with the reason."""
+    """An interval, or None at both ends with the reason; `estimate` is its middle, if not the metric."""
 
     low: float | None
     high: float | None
     reason: str | None = None
+    estimate: float | None = None
 
     def as_list(self) -> list[float] | None:
         return None if self.low is None or self.high is None else [self.low, self.high]
@@ -98,8 +100,11 @@ def bootstrap_intervals(
     if not y.size:
         return {name: Interval(None, None, NO_CASES) for name in metrics}
     spans = {name: _RANGE.get(name, (0.0, 1.0)) for name in metrics}
-    statistic = WeightedMetrics(p, y, metrics, labels)
-    return intervals_of(statistic, len(y), spans, resamples=resamples, rng=rng)
+    found = intervals_of(WeightedMetrics(p, y, metrics, labels), len(y), spans, resamples=resamples, rng=rng)
+    if "ece" in found:
+        one = debiased_ece(p, y, rng)
+        found["ece"] = Interval(one.low, one.high, estimate=one.value)
+    return found
 
 
 def intervals_of(
@@ -147,6 +152,11 @@ def paired_bootstrap(
             continue
         p_value = p_value_of(point[i], draws[:, i])
         found[name] = Difference(name, float(point[i]), interval.low, interval.high, p_value, resamples)
+    if "ece" in found and not np.array_equal(a, b):
+        gap, low, high = ece_difference(debiased_ece(a, y, rng), debiased_ece(b, y, rng))
+        towards_zero = gap - low if gap > 0 else high - gap  # 1.96 standard errors
+        p_value = float(2 * ndtr(-1.96 * abs(gap) / max(towards_zero, 1e-12)))
+        found["ece"] = Difference("ece", gap, low, high, p_value, resamples)
     return found
 
 

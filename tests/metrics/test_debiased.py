@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from paper.ece import difference, honest_ece
+from simdx.metrics.debiased import debiased_ece, ece_difference
 from simdx.types import Float, Int
 
 RUNS = 60
@@ -19,9 +19,9 @@ def test_a_calibrated_method_s_interval_holds_nought_and_a_flat_one_does_not_dif
     held, rejected = 0, 0
     for _ in range(RUNS):
         p, y = drawn(rng)
-        own, flat = honest_ece(p, y, rng), honest_ece(np.full_like(p, 1 / 3), y, rng)
+        own, flat = debiased_ece(p, y, rng), debiased_ece(np.full_like(p, 1 / 3), y, rng)
         held += own.low == 0
-        _, low, high = difference(own, flat)
+        _, low, high = ece_difference(own, flat)
         rejected += low > 0 or high < 0
     # At least .95 and at most .05, less and plus three standard errors of 60 runs.
     assert held >= 0.86 * RUNS
@@ -34,7 +34,7 @@ def test_the_estimate_of_an_overconfident_method_is_unbiased_and_its_interval_ho
     found = []
     for _ in range(RUNS):
         p, y = drawn(rng)
-        found.append(honest_ece(p**2 / (p**2).sum(axis=1, keepdims=True), y, rng))
+        found.append(debiased_ece(p**2 / (p**2).sum(axis=1, keepdims=True), y, rng))
     mean = np.mean([one.value for one in found])
     assert abs(mean - truth) < 3 * 0.025 / np.sqrt(RUNS)
     assert np.mean([one.plug_in for one in found]) > mean

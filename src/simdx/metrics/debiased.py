@@ -1,9 +1,9 @@
-"""Expected calibration error without its bias, and an interval that holds nought when the answers are calibrated.
+"""Expected calibration error without its bias, and an interval that holds nought for calibrated answers.
 
-The plug-in ECE of N cases is positive even for a calibrated method, so a bootstrap around it is centred on a biased
-figure. Here the gaps of the ten bins are shrunk by a common factor λ: accuracy in bin b is conf_b − λ·gap_b. For each
-λ the plug-in ECE is simulated; the estimate is the λ whose median is the observed ECE, the interval holds every λ under
-which the observed ECE is no surprise. `tests/paper/test_ece.py` simulates the size of both tests.
+The plug-in ECE of N cases is positive even for a calibrated method, so a bootstrap around it is centred on a
+biased figure. Here the gaps of the ten bins are shrunk by a common factor λ: accuracy in bin b is
+conf_b − λ·gap_b. For each λ the plug-in ECE is simulated; the estimate is the λ whose median is the observed
+ECE, the interval holds every λ under which the observed ECE is no surprise.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ SIMULATIONS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Ece:
-    """`plug_in` is the usual figure; `value` the median-unbiased one; `low` to `high` 95 %."""
+class DebiasedEce:
+    """`plug_in` is the usual figure; `value` the median-unbiased one; `low` to `high` its 95 % interval."""
 
     plug_in: float
     value: float
@@ -27,7 +27,7 @@ class Ece:
     high: float
 
 
-def honest_ece(p: Float, y: Int, rng: np.random.Generator) -> Ece:
+def debiased_ece(p: Float, y: Int, rng: np.random.Generator) -> DebiasedEce:
     bins = reliability(p, y)
     kept = bins.n > 0
     n, sure, right = bins.n[kept], bins.confidence[kept], bins.accuracy[kept]
@@ -41,7 +41,7 @@ def honest_ece(p: Float, y: Int, rng: np.random.Generator) -> Ece:
     # Larger λ give larger errors, so each quantile crosses the observed error once, up to simulation noise.
     at = [_crossing(np.maximum.accumulate(values), observed) for values in np.transpose(curves)]
     value, first, last = (share * observed for share in at)
-    return Ece(observed, value, min(first, value), max(last, value))
+    return DebiasedEce(observed, value, min(first, value), max(last, value))
 
 
 def _crossing(values: Float, observed: float) -> float:
@@ -51,8 +51,8 @@ def _crossing(values: Float, observed: float) -> float:
     return float(np.interp(observed, values, LAMBDAS))
 
 
-def difference(first: Ece, second: Ece) -> tuple[float, float, float]:
-    """Second minus first with its 95 % interval, from the two intervals (Zou and Donner's MOVER, no correlation)."""
+def ece_difference(first: DebiasedEce, second: DebiasedEce) -> tuple[float, float, float]:
+    """Second minus first with its 95 % interval, from both intervals (Zou and Donner's MOVER)."""
     gap = second.value - first.value
     low = gap - np.hypot(second.value - second.low, first.high - first.value)
     high = gap + np.hypot(second.high - second.value, first.value - first.low)
