@@ -104,7 +104,7 @@ def sweep(folder: Path, pattern: str) -> None:
 
 def cannot_write(path: Path, error: OSError) -> CannotWrite:
     why = error.strerror or type(error).__name__
-    return CannotWrite(f"'{path}' cannot be written: {why}; what was there before is untouched")
+    return CannotWrite(f"'{path}' cannot be written: {why}; the previous file is unchanged")
 
 
 @contextlib.contextmanager

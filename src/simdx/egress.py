@@ -53,7 +53,7 @@ def check(remote: str, allow_remote: bool) -> None:
     if not allow_remote:
         raise NotAllowed(
             f"'{remote[:200]}' would send text to another machine: "
-            "add --allow-remote (allow_remote=True) to say that it may"
+            "add --allow-remote (allow_remote=True) to permit it"
         )
 
 

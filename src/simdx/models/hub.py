@@ -74,7 +74,7 @@ def may_ask(name: str, allow_remote: bool) -> bool:
     if not allow_remote:
         raise NotAllowed(
             f"model '{name[:80]}' is not here, and the Hugging Face hub would be asked for it: add "
-            "--allow-remote (allow_remote=True) to say that it may"
+            "--allow-remote (allow_remote=True) to permit it"
         )
     if not hub_answers():
         raise BadInput(f"model '{name[:80]}' is not here, and {NO_HUB}")
