@@ -57,7 +57,7 @@ def hub_answers() -> bool:
 
 
 def may_ask(name: str, allow_remote: bool) -> bool:
-    """Whether the hub is to be asked for a model of this name, which is no folder; said before it is.
+    """True if the hub may be asked for this model name; announces it first.
 
     What the hub's own cache holds is taken from there. Anything else leaves this machine as a name, so it
     needs permission and a network: a panel file may name a model and cannot allow that.
