@@ -57,7 +57,7 @@ class LabelledPanel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asked:
-    """A panel's answers before any shared constant has a part in them."""
+    """A panel's answers before any shared constant is applied."""
 
     name: str
     cases: HeldOutScores

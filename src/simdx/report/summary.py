@@ -1,4 +1,4 @@
-"""An evaluation on the terminal: figures, decisions, what was taken for what; no text of a case."""
+"""An evaluation on the terminal: figures, decisions, confused labels; no case text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -61,7 +61,7 @@ def print_evaluation(result: Evaluation) -> None:
 
 
 def _print_errors(console: Console, result: Evaluation) -> None:
-    """What was taken for what, and which cases, by their ids: their texts are not shown here."""
+    """Confused labels, and the wrong cases by id, without their texts."""
     table, labels = result.confusion(), result.labels
     pairs = [(int(table[i, j]), i, j) for i, j in np.argwhere(table) if i != j]
     if not pairs:
