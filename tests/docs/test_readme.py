@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs.tools import figures
+from docs.tools import figures, outputs
 from tests.conftest import ROOT
 from tests.docs.test_tutorial import run_block, runnable
 
@@ -16,9 +16,9 @@ MOST_WORDS = 35_000  # of all pages under docs
 def test_every_command_of_the_readme_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
     blocks = [block for block in runnable(README) if not block.remark.startswith("not run: ")]
     assert {block.language for block in blocks} == {"bash", "python"}
-    assert sum(bool(block.shown) for block in blocks) >= 2
+    assert sum(bool(block.shown) for block in blocks) >= 3
     for block in blocks:
-        run_block(block, tmp_path, "README.md")
+        run_block(block, tmp_path, "README.md", COLUMNS=outputs.WIDTH)
 
 
 def test_pages_quote_the_figures_of_the_records() -> None:
